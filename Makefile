@@ -1,0 +1,47 @@
+# `make demo` runs the main job; `make test` passes the tests. Each sets up all it needs in .venv (Python >= 3.11, pip, a C compiler).
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+DEMO := build/demo
+
+.PHONY: help demo install test lint format test-slow clean
+
+help:            ## say what there is
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+demo: .venv/.core  ## run the embedded suite, print the table, write a leaderboard
+	$(BIN)/lexbench run suite pydoc --save $(DEMO)
+	@echo "The leaderboard:" && $(BIN)/lexbench leaderboard $(DEMO)
+
+install: .venv/.dev  ## make .venv with all that the tests need
+
+test: .venv/.dev lint  ## lint, then run the tests
+	$(BIN)/pytest -q
+
+lint: .venv/.dev  ## ruff, mypy --strict, and whether the leaderboard is fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lexbench leaderboard --check
+
+format: .venv/.dev  ## let ruff rewrite the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
+	$(BIN)/pytest -q -m slow
+
+clean:           ## remove what was built and installed here
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lexbench needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(PYTHON) -m venv .venv
+
+.venv/.core: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+.venv/.dev: .venv/.core
+	$(PIP) --editable '.[beir,lucene,pandas]' --group dev
+	touch $@
