@@ -1,0 +1,5 @@
+"""`python -m lexbench` is the command line."""
+
+from lexbench.cli import main
+
+main()

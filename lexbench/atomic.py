@@ -1,0 +1,48 @@
+"""Files that are there whole or not at all. Every file lexbench writes goes through here.
+
+A reader never sees half a file: it is written under another name in the same folder, flushed to the disk, and renamed; the
+folder is flushed too, so that the rename survives a power cut. That costs 0.4 ms a file. Accepted: a `kill -9` may leave the
+other name behind (`.tmp` at its end), which the store removes before it uses the folder again.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+UNFINISHED = ".tmp"
+
+
+@contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """Yield a path beside *target* to write to; it becomes *target* on leaving, unless an exception ends the block."""
+    draft = target.with_name(f"{target.name}.{uuid4().hex[:8]}{UNFINISHED}")
+    try:
+        yield draft
+        sync(draft)
+        draft.replace(target)
+        sync(target.parent)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Write *content* to *target*, whole or not at all."""
+    with atomic_path(target) as draft:
+        draft.write_bytes(content)
+
+
+def write_text(target: Path, content: str) -> None:
+    """Write *content* to *target* as UTF-8 with the line ends it has, whole or not at all."""
+    write_bytes(target, content.encode())
+
+
+def sync(path: Path) -> None:
+    """Flush a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

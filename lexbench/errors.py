@@ -1,0 +1,84 @@
+"""Everything that can go wrong for a reason the user can mend.
+
+LexbenchError                    1  it ran and the answer is no
+├── CommandError                 2  the command line or a file that the user wrote is wrong
+│   ├── NotationError               a retriever, measure or value does not read
+│   └── InvalidFile                 a TOML, run or qrels file does not read
+└── CannotStart                  3  nothing was started
+    ├── UnknownName                 no such suite, dataset, retriever, engine, ...
+    ├── MissingExtra                a package of an optional extra is not installed
+    ├── MissingData                 a dataset is not there and cannot be downloaded
+    ├── ContractMismatch            a dataset is there and is not what its contract says
+    └── NotEnoughDisk
+
+A message is one line: what was wrong, what there is, what to type next. Only `lexbench.cli` turns these into exit codes.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.util import find_spec
+
+
+class LexbenchError(Exception):
+    """It ran, and the answer is no."""
+
+    exit_code = 1
+
+
+class CommandError(LexbenchError):
+    """What was typed, or a file that was given, is wrong."""
+
+    exit_code = 2
+
+
+class NotationError(CommandError):
+    """A text does not read in the notation of parts."""
+
+
+class InvalidFile(CommandError):
+    """A file does not read; the message names the file and the place in it."""
+
+
+class CannotStart(LexbenchError):
+    """Something that the work needs is not there."""
+
+    exit_code = 3
+
+
+class UnknownName(CannotStart):
+    """No such thing; the message lists what there is, the nearest first."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
+        known = sorted(known)
+        near = get_close_matches(name, known, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"there is: {', '.join(known) or 'none'}"
+        super().__init__(f"no {what} {name!r}; {hint}" + (f" See: {see}" if see else ""))
+
+
+class MissingExtra(CannotStart):
+    """A package that belongs to an optional extra is not installed."""
+
+    def __init__(self, user: str, package: str, extra: str) -> None:
+        super().__init__(f"{user} needs the package '{package}', which is not installed; type: pip install 'lexbench[{extra}]'")
+
+
+class MissingData(CannotStart):
+    """A dataset is not on this machine and cannot be fetched."""
+
+
+class ContractMismatch(CannotStart):
+    """A dataset differs from its contract; the message names both values."""
+
+
+class NotEnoughDisk(CannotStart):
+    """The estimate of what will be written exceeds what is free."""
+
+
+def require(user: str, modules: Iterable[str], extra: str) -> None:
+    """Raise MissingExtra, naming *user* and the extra, for the first of *modules* that cannot be imported.
+
+    Nothing is imported: finding a module is enough, and importing some of them takes seconds.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingExtra(user, module, extra)

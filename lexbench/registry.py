@@ -1,0 +1,118 @@
+"""Finding plug-ins by name. Listing names imports nothing; using one imports one module.
+
+A plug-in of lexbench is one file: `lexbench/engines/impact.py` is the engine `impact`, and the class in it is the one whose
+name is the file's, compared without case and underscores (`Impact`). Another package adds one by an entry point in the
+group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `measures`, `sources`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from typing import Any, get_type_hints
+
+from lexbench.errors import CommandError, UnknownName, require
+from lexbench.notation import Call, Value
+
+PACKAGES: Mapping[str, str] = {
+    "encoders": "lexbench.encoders",
+    "engines": "lexbench.engines",
+    "measures": "lexbench.measures",
+    "retrievers": "lexbench.retrievers",
+    "sources": "lexbench.datasets.sources",
+    "transforms": "lexbench.transforms",
+}
+
+
+def runtime(default: Any) -> Any:
+    """Return the default of a setting that cannot change the answer (threads, batch size, device): it is in no key."""
+    return field(default=default, metadata={"runtime": True})
+
+
+@cache
+def _found(group: str) -> Mapping[str, EntryPoint]:
+    """Return what there is in *group*, by name; our own files take part as entry points that are not yet loaded."""
+    package = PACKAGES[group]
+    own = (item.name.removesuffix(".py") for item in files(package).iterdir() if item.name.endswith(".py"))
+    found = {name: EntryPoint(name, f"{package}.{name}", f"lexbench.{group}") for name in own if not name.startswith("_")}
+    for entry in entry_points(group=f"lexbench.{group}"):
+        if entry.name in found:
+            raise CommandError(f"two plug-ins call themselves {entry.name!r} in lexbench.{group}; uninstall one: {entry.value}")
+        found[entry.name] = entry
+    return found
+
+
+def names(group: str) -> list[str]:
+    """Return the names of all plug-ins of *group*, sorted, importing none."""
+    return sorted(_found(group))
+
+
+def origin(group: str, name: str) -> str:
+    """Return the package that a plug-in comes from, with its version."""
+    entry = _found(group)[name]
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "lexbench"
+
+
+def load(group: str, name: str) -> type[Any]:
+    """Return the class of a plug-in; UnknownName, or MissingExtra where its extra is not installed."""
+    if name not in _found(group):
+        raise UnknownName(group.removesuffix("s"), name, names(group))
+    entry = _found(group)[name]
+    if ":" in entry.value:
+        plugin: type[Any] = entry.load()
+    else:
+        module = import_module(entry.value)
+        wanted = name.replace("_", "").lower()
+        plugin = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
+    require(f"{group.removesuffix('s')} {name!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
+    return plugin
+
+
+def create(group: str, call: Call) -> Any:
+    """Make the plug-in that *call* names, its settings checked against the class's fields."""
+    plugin = load(group, call.name)
+    settings = [item for item in fields(plugin) if item.init]
+    if len(call.args) > len(settings):
+        raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")
+    given = dict(zip((item.name for item in settings), call.args, strict=False)) | dict(call.kwargs)
+    known = {item.name: item for item in settings}
+    types = get_type_hints(plugin)
+    for name, value in given.items():
+        if name not in known:
+            raise UnknownName(f"setting of {call.name}:", name, known)
+        given[name] = _fitted(value, types[name], f"{call.name}({name}=…)")
+    for name, item in known.items():
+        if name not in given and item.default is MISSING and item.default_factory is MISSING:
+            raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
+    return plugin(**given)
+
+
+def _fitted(value: Value, wanted: Any, place: str) -> Any:
+    """Return *value* as the type of its field; whole numbers serve as floats, and nothing else is bent."""
+    if wanted is float and type(value) is int:
+        return float(value)
+    if (isinstance(wanted, type) and not isinstance(value, wanted)) or (
+        wanted is not bool and type(value) is bool and wanted in (int, float)
+    ):
+        raise CommandError(f"{place} takes {wanted.__name__}, not {value!r}")
+    return value
+
+
+def settings(plugin: Any) -> dict[str, Any]:
+    """Return the settings of a plug-in object that can change its answer, defaults filled in."""
+    return {item.name: getattr(plugin, item.name) for item in fields(plugin) if _decides(item)}
+
+
+def _decides(item: Field[Any]) -> bool:
+    return item.init and not item.metadata.get("runtime")
+
+
+def summary(group: str, name: str) -> str:
+    """Return the first line of a plug-in's module, read and not imported; for other packages, where it is."""
+    entry = _found(group)[name]
+    if entry.dist:
+        return entry.value
+    source = files(PACKAGES[group]).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    return source.partition("\n")[0].strip('"').rstrip(".")

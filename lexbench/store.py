@@ -1,0 +1,170 @@
+"""Where finished work is kept: folders named by what determines their content.
+
+    <root>/corpora/<key>/  encodings/  indexes/  runs/  results/
+
+A key is a digest of the *recipe*: everything that can change the answer, and nothing else (no threads, batch sizes, devices
+or paths). A folder is drafted beside its final place, given its manifest last, and renamed: what has its final name is
+finished. So the same command run again continues, and two commands that need the same thing make it once.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from lexbench import atomic
+from lexbench.errors import LexbenchError, NotEnoughDisk
+
+STAGES = ("corpora", "encodings", "indexes", "runs", "results")
+MANIFEST = "manifest.json"
+MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
+_DRAFT = ".draft"
+
+Recipe = Mapping[str, Any]
+
+
+def default_root() -> Path:
+    """Return $LEXBENCH_STORE, else the user's cache folder."""
+    named = os.environ.get("LEXBENCH_STORE")
+    return Path(named) if named else user_cache_path("lexbench") / "store"
+
+
+def digest(recipe: Any) -> str:
+    """Return 16 hex digits of the SHA-256 of *recipe* as canonical JSON."""
+    text = json.dumps(recipe, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass
+class Store:
+    """One folder of finished work. *on_wait* and *on_damage* get one line each, for people."""
+
+    root: Path = field(default_factory=default_root)
+    on_wait: Callable[[str], None] = lambda _line: None
+    on_damage: Callable[[str], None] = lambda _line: None
+    _sound: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
+
+    def key(self, recipe: Recipe, label: str) -> str:
+        """Return the folder name of *recipe*: a readable part, which decides nothing, and the digest, which does."""
+        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', label).strip('-')[:40]}-{digest(recipe)}"
+
+    def finished(self, stage: str, key: str) -> Path | None:
+        """Return the finished folder, or None. A folder whose files differ from its manifest is removed and said."""
+        folder = self.root / stage / key
+        if not folder.is_dir():
+            return None
+        if folder not in self._sound:
+            damaged = next(self.damage(folder), None)
+            if damaged:
+                self.on_damage(f"{folder}: {damaged}; removed, it will be made again")
+                shutil.rmtree(folder)
+                return None
+            self._sound.add(folder)
+        return folder
+
+    def damage(self, folder: Path) -> Iterator[str]:
+        """Yield what is wrong with a finished folder: a file missing, cut, or changed."""
+        try:
+            files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        except (OSError, ValueError, KeyError) as error:
+            yield f"{MANIFEST} does not read ({error})"
+            return
+        for name, fact in files.items():
+            path = folder / name
+            if not path.is_file():
+                yield f"{name} is missing"
+            elif path.stat().st_size != fact["bytes"]:
+                yield f"{name} has {path.stat().st_size} bytes, not {fact['bytes']}"
+            elif file_digest(path) != fact["sha256"]:
+                yield f"{name} has changed since it was written"
+
+    def produce(self, stage: str, key: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
+        """Return the finished folder for *recipe*, calling *work* with a draft folder only if it is not there yet.
+
+        With *resumable* the files of a draft that was cut off are still in it (those that `lexbench.atomic` finished).
+        """
+        if found := self.finished(stage, key):
+            return found
+        with self._locked(stage, key):
+            if found := self.finished(stage, key):  # another process made it while this one waited
+                return found
+            target = self.root / stage / key
+            draft = target.with_name(key + _DRAFT)
+            if not resumable:
+                shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True, exist_ok=True)
+            for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
+                litter.unlink()
+            work(draft)
+            _seal(draft, stage, recipe)
+            draft.rename(target)
+            atomic.sync(target.parent)
+            self._sound.add(target)
+            return target
+
+    @contextmanager
+    def _locked(self, stage: str, key: str) -> Iterator[None]:
+        """Hold the one lock of a folder; the operating system frees it when its owner is killed."""
+        path = self.root / "locks" / f"{stage}-{key}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.on_wait(f"another lexbench is making {stage}/{key}; waiting for it")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def check_disk(self, needed: int) -> None:
+        """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
+        place = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise NotEnoughDisk(
+                f"about {needed / 1e9:.1f} GB will be written to {self.root} and {free / 1e9:.1f} GB are free; "
+                "free some, or set LEXBENCH_STORE to a folder on another disk"
+            )
+
+
+def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
+    """Write the manifest of a draft, last: sizes and digests of its files, and the recipe they came from."""
+    files = {}
+    for path in sorted(draft.rglob("*")):
+        if path.is_dir():
+            atomic.sync(path)
+        elif path.name not in (MANIFEST, MEASURED):
+            atomic.sync(path)
+            files[path.relative_to(draft).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+    content = {"schema": 1, "stage": stage, "recipe": recipe, "files": files}
+    atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def recipe_of(folder: Path) -> dict[str, Any]:
+    """Return the recipe that a finished folder was made from."""
+    found = json.loads((folder / MANIFEST).read_bytes())["recipe"]
+    if not isinstance(found, dict):
+        raise LexbenchError(f"{folder / MANIFEST}: the recipe is no table")
+    return found
+
+
+def size(folder: Path) -> int:
+    """Return the bytes of the files of a finished folder, its manifest and measurements apart."""
+    return sum(int(fact["bytes"]) for fact in json.loads((folder / MANIFEST).read_bytes())["files"].values())

@@ -1,0 +1,180 @@
+"""The nouns that every part of lexbench speaks: what passes between a dataset, a retriever and the harness.
+
+Nothing here does work. Document *positions* are the one way to name a document inside the harness: position 0 is the
+document whose id is the **largest** in byte order, and so on downwards. trec_eval breaks ties of score by document id,
+descending, so "equal scores: the lower position first" is trec_eval's order, and it is what engines do by themselves.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Document(NamedTuple):
+    """One document as retrievers see it: the title is joined into *text* by the dataset's contract, once."""
+
+    doc_id: str
+    text: str
+
+
+class Query(NamedTuple):
+    """One query."""
+
+    query_id: str
+    text: str
+
+
+class Judgement(NamedTuple):
+    """One relevance judgement. *grade* <= 0 is judged and not relevant; collections use 0, -1 and -2 for it."""
+
+    query_id: str
+    doc_id: str
+    grade: int
+
+
+class Hits(NamedTuple):
+    """The best documents of each query, best first; of equal scores the lower position comes first."""
+
+    docs: NDArray[np.int32]  # (queries, k) corpus positions, -1 = none
+    scores: NDArray[np.float32]  # (queries, k)
+
+
+class Kind(StrEnum):
+    """What an encoder makes and an engine takes."""
+
+    SPARSE = "sparse"  # scipy.sparse.csr_array (texts, vocabulary), float32
+    DENSE = "dense"  # NDArray[np.float32] (texts, dimensions)
+    MULTI = "multi"  # one vector a token
+
+
+class Corpus(Protocol):
+    """Documents in position order, read from disk as they are asked for; never a list of Python objects."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of every id and text: two corpora with one fingerprint give one index."""
+        ...
+
+    @property
+    def doc_ids(self) -> NDArray[np.bytes_]:
+        """UTF-8 ids by position (documents,), descending."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        ...
+
+    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
+        """Yield the documents at positions *start* up to *stop* (default: the end)."""
+        ...
+
+
+V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
+V_contra = TypeVar("V_contra", contravariant=True)
+Q = TypeVar("Q")
+
+
+class Searcher(Protocol[Q]):
+    """An opened index. Two steps, so that they can be timed apart."""
+
+    def encode(self, queries: Sequence[str]) -> Q:
+        """Turn query texts into what *search* takes: BM25 tokenises, a neural model runs."""
+        ...
+
+    def search(self, encoded: Q, k: int) -> Hits:
+        """Return the best *k* documents of each query; fewer where fewer match (position -1)."""
+        ...
+
+
+class Retriever(Protocol):
+    """Ranks the documents of a corpus for text queries: all that the harness knows of a system.
+
+    The path is everything that passes from building to searching, so an index can be opened by another process.
+    """
+
+    def build(self, corpus: Corpus, path: Path) -> None:
+        """Write an index of *corpus* into the existing, empty folder *path*."""
+        ...
+
+    def open(self, path: Path) -> Searcher[Any]:
+        """Open what *build* wrote."""
+        ...
+
+
+@runtime_checkable
+class Encoder(Protocol[V_co]):
+    """Turns texts into vectors. Knows no index."""
+
+    def encode_document(self, texts: Sequence[str]) -> V_co:
+        """Return one vector a text, in order."""
+        ...
+
+    def encode_query(self, texts: Sequence[str]) -> V_co:
+        """Return one vector a text, in order."""
+        ...
+
+
+class Index(Protocol[V_contra]):
+    """Vectors made searchable."""
+
+    def search(self, queries: V_contra, k: int) -> Hits:
+        """Return the *k* largest dot products of each query vector; of equal ones the lower position."""
+        ...
+
+
+class Engine(Protocol[V_contra]):
+    """Finds the nearest vectors. Knows no text."""
+
+    kind: Kind
+
+    def build(self, shards: Iterable[V_contra], path: Path) -> None:
+        """Index the vectors, which come in position order, into the existing, empty folder *path*."""
+        ...
+
+    def open(self, path: Path) -> Index[V_contra]:
+        """Open what *build* wrote."""
+        ...
+
+
+class Transform(Protocol):
+    """Vectors to vectors, applied to stored encodings: top-K, quantisation, pruning."""
+
+    kind: Kind
+
+    def document(self, vectors: Any) -> Any:
+        """Transform document vectors (n, width), keeping their number and order."""
+        ...
+
+    def query(self, vectors: Any) -> Any:
+        """Transform query vectors (n, width), keeping their number and order."""
+        ...
+
+
+class Workshop(Protocol):
+    """What a retriever that is made of parts asks the harness for: each thing is made once, kept and shared."""
+
+    def encodings(self, encoder: Encoder[Any]) -> Iterator[Any]:
+        """Yield the vectors of the corpus, shard by shard in position order."""
+        ...
+
+    def index(self, retriever: "Retriever | Composite") -> Path:
+        """Return the folder of an index of the corpus."""
+        ...
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """A retriever that is made of parts: encoder and engine, or several retrievers."""
+
+    def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:
+        """Write an index of *corpus* into the existing, empty folder *path*, taking its parts from *workshop*."""
+        ...
+
+    def open(self, path: Path) -> Searcher[Any]:
+        """Open what *assemble* wrote."""
+        ...

@@ -1,0 +1,163 @@
+"""The store of finished work."""
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from lexbench import atomic
+from lexbench.errors import NotEnoughDisk
+from lexbench.store import MANIFEST, Store, digest, recipe_of, size
+
+
+def write(text):
+    """Return work that writes one file and counts its calls."""
+
+    def work(draft):
+        work.calls += 1
+        (draft / "data.txt").write_text(text)
+
+    work.calls = 0
+    return work
+
+
+def test_work_is_done_once(tmp_path):
+    """The same recipe again finds the folder and does no work."""
+    store, work = Store(tmp_path), write("x")
+    recipe = {"a": 1}
+    first = store.produce("indexes", store.key(recipe, "n"), recipe, work)
+    again = Store(tmp_path).produce("indexes", store.key(recipe, "n"), recipe, work)
+
+    assert first == again
+    assert work.calls == 1
+    assert recipe_of(first) == recipe
+    assert size(first) == 1
+
+
+def test_a_key_is_the_recipe_and_not_its_order():
+    """Equal recipes have one digest whatever order they are written in; another value gives another."""
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
+    assert digest({"a": 1}) != digest({"a": "1"})
+
+
+def test_unfinished_work_is_not_there(tmp_path):
+    """Work that fails leaves nothing under the final name, and the next attempt starts in an empty folder."""
+    store, recipe = Store(tmp_path), {"a": 1}
+    key = store.key(recipe, "n")
+
+    def fail(draft):
+        (draft / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.produce("indexes", key, recipe, fail)
+    assert store.finished("indexes", key) is None
+
+    folder = store.produce("indexes", key, recipe, write("whole"))
+    assert sorted(path.name for path in folder.iterdir()) == ["data.txt", MANIFEST]
+
+
+def test_resumable_work_finds_what_was_finished(tmp_path):
+    """A resumable draft keeps the files that were finished, and loses those that were being written."""
+    store, recipe = Store(tmp_path), {"a": 1}
+    key = store.key(recipe, "n")
+
+    def fail(draft):
+        atomic.write_text(draft / "shard-0", "done")
+        (draft / f"shard-1{atomic.UNFINISHED}").write_text("half")
+        raise KeyboardInterrupt
+
+    def go_on(draft):
+        assert [path.name for path in draft.iterdir()] == ["shard-0"]
+        atomic.write_text(draft / "shard-1", "done too")
+
+    with pytest.raises(KeyboardInterrupt):
+        store.produce("encodings", key, recipe, fail, resumable=True)
+    folder = store.produce("encodings", key, recipe, go_on, resumable=True)
+
+    assert sorted(json.loads((folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "manifest"])
+def test_damage_is_found_named_and_mended(tmp_path, harm):
+    """A file that was changed, cut or removed is named in one line, and only its folder is made again."""
+    recipe = {"a": 1}
+    key = Store(tmp_path).key(recipe, "n")
+    folder = Store(tmp_path).produce("indexes", key, recipe, write("content"))
+    target = folder / (MANIFEST if harm == "manifest" else "data.txt")
+    if harm == "remove":
+        target.unlink()
+    else:
+        content = target.read_bytes()
+        target.write_bytes(content[:-3] if harm != "flip" else bytes([content[0] ^ 1]) + content[1:])
+
+    lines, work = [], write("content")
+    Store(tmp_path, on_damage=lines.append).produce("indexes", key, recipe, work)
+
+    assert work.calls == 1
+    assert len(lines) == 1
+    assert target.name in lines[0]
+    assert Store(tmp_path).finished("indexes", key)
+
+
+def _slow(root, started):
+    def work(draft):
+        started.set()
+        (draft / "data.txt").write_text("slow")
+        time.sleep(1.0)
+
+    Store(root).produce("indexes", "k-1", {}, work)
+
+
+def test_two_processes_make_one_thing_once(tmp_path):
+    """A second process waits for the first, says so, and takes what the first has made."""
+    context = multiprocessing.get_context("spawn")
+    started = context.Event()
+    other = context.Process(target=_slow, args=(tmp_path, started))
+    other.start()
+    assert started.wait(30)
+    lines, work = [], write("mine")
+    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "k-1", {}, work)
+    other.join()
+
+    assert (folder / "data.txt").read_text() == "slow"
+    assert work.calls == 0
+    assert len(lines) == 1
+
+
+def test_a_killed_process_frees_its_lock(tmp_path):
+    """After a kill -9 the next process goes straight on."""
+    context = multiprocessing.get_context("spawn")
+    started = context.Event()
+    other = context.Process(target=_slow, args=(tmp_path, started))
+    other.start()
+    assert started.wait(30)
+    os.kill(other.pid, signal.SIGKILL)
+    other.join()
+    lines = []
+    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "k-1", {}, write("mine"))
+
+    assert (folder / "data.txt").read_text() == "mine"
+    assert lines == []
+
+
+def test_too_little_disk_is_said_before_work(tmp_path):
+    """An estimate above what is free names both numbers."""
+    with pytest.raises(NotEnoughDisk, match=r"about 1000000000.0 GB .* GB are free"):
+        Store(tmp_path / "not" / "there").check_disk(10**18)
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path):
+    """An exception while a file is written leaves the old content and no litter."""
+    target = tmp_path / "file"
+    atomic.write_text(target, "old")
+    unfinished = atomic.atomic_path(target)
+    unfinished.__enter__().write_text("ne")
+    unfinished.__exit__(RuntimeError, RuntimeError(), None)
+
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
