@@ -1,0 +1,81 @@
+"""The same few nouns for a notebook or a training loop."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lexbench.pipeline import Outcome
+from lexbench.pipeline import run as run_plan
+from lexbench.plan import plan_suite
+from lexbench.progress import Progress
+from lexbench.report.table import tables
+from lexbench.report.terminal import render
+from lexbench.results import Result
+from lexbench.store import Store
+from lexbench.suites import Suite, suite
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+@dataclass(frozen=True)
+class Results:
+    """How every job of a run ended. Iterating gives the results; `failures` gives a line for each job without one."""
+
+    suite: Suite
+    outcomes: tuple[Outcome, ...]
+
+    def __iter__(self) -> Iterator[Result]:
+        """Iterate over the results that there are."""
+        return (outcome.result for outcome in self.outcomes if outcome.result)
+
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return sum(1 for _ in self)
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each job that has no result."""
+        return [f"{outcome.job.name}: {outcome.error}" for outcome in self.outcomes if outcome.error]
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return one row a result: system, dataset, and a column a measure. Needs pandas (`lexbench[pandas]`)."""
+        import pandas as pd
+
+        return pd.DataFrame([{"system": r.system, "dataset": r.dataset, **r.means} for r in self])
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        """Show the tables in a terminal or notebook that uses rich."""
+        yield from (render(table) for table in tables(list(self), self.suite))
+        yield from self.failures
+
+    def __str__(self) -> str:
+        """Write the tables as plain text."""
+        from rich.console import Console
+
+        console = Console(width=100, no_color=True)
+        with console.capture() as text:
+            console.print(self)
+        return text.get()
+
+
+def run(
+    suite_name: str,
+    systems: Sequence[Any] | Mapping[str, Any] = (),
+    *,
+    datasets: Sequence[str] = (),
+    depth: int | None = None,
+    store: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Run *systems* on a suite and return the results.
+
+    A system is a text in the notation of parts ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with
+    build(corpus, path) and open(path); a mapping gives labels to them. What is finished in the *store* is not done again.
+    Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
+    """
+    found = suite(suite_name)
+    kept = Store(Path(store)) if store else Store()
+    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, depth), kept, progress)))

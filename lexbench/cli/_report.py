@@ -1,0 +1,72 @@
+"""What `lexbench run` shows: the plan, the outcomes, the failures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from lexbench import aggregates
+from lexbench.cli._output import print_rows
+from lexbench.pipeline import Outcome
+from lexbench.plan import Plan
+from lexbench.report.leaderboard import write_results
+from lexbench.report.table import tables
+from lexbench.report.terminal import render
+from lexbench.results import Result
+
+
+def show_plan(plan: Plan, *, as_json: bool) -> None:
+    """Print the jobs of a plan and what they will take on disk."""
+    rows = [
+        (job.contract.id, job.system.label, f"{job.contract.expected.documents or '?'}", str(job.depth)) for job in plan.jobs
+    ]
+    print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
+    if not as_json:
+        click.echo(f"{len(plan.jobs)} jobs; at most about {plan.bytes_needed / 1e9:.1f} GB of disk; nothing was run.")
+
+
+def present(outcomes: Sequence[Outcome]) -> list[Result]:
+    """Return the results that there are."""
+    return [outcome.result for outcome in outcomes if outcome.result]
+
+
+def document(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return everything about a run as one JSON document."""
+    done = present(outcomes)
+    failed = [outcome for outcome in outcomes if outcome.error]
+    return {
+        "suite": plan.suite.id if plan.suite else None,
+        "results": [msgspec.to_builtins(result) for result in done],
+        "failures": [
+            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "repeat": o.job.command}
+            for o in failed
+        ],
+        "aggregates": [
+            {"id": each.id, "system": system, "present": mean.present, "of": len(each.members), "mean": mean.value}
+            for each in (plan.suite.aggregates if plan.suite else ())
+            for system in dict.fromkeys(result.system for result in done)
+            for mean in [aggregates.over_results(each, [result for result in done if result.system == system])]
+        ],
+    }
+
+
+def renderables(plan: Plan, outcomes: Sequence[Outcome]) -> list[Any]:
+    """Return what a terminal shows of a run."""
+    return [render(table) for table in tables(present(outcomes), plan.suite)]
+
+
+def complain(outcomes: Sequence[Outcome]) -> bool:
+    """Print the failures on stderr, each once with the command that repeats it; return whether there were any."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    for error in dict.fromkeys(outcome.error for outcome in failed):  # a missing dataset fails all its systems alike
+        job = next(outcome.job for outcome in failed if outcome.error == error)
+        click.echo(f"failed: {error} Again: {job.command}", err=True)
+    return bool(failed)
+
+
+def save(plan: Plan, outcomes: Sequence[Outcome], folder: Path) -> None:
+    """Write the results into a leaderboard folder."""
+    written = write_results(present(outcomes), plan.suite.id if plan.suite else "datasets", folder)
+    click.echo(f"{len(written)} result files written to {folder / 'results'}; then: lexbench leaderboard {folder}", err=True)

@@ -1,0 +1,53 @@
+"""Say what is installed, what is missing, and what to type."""
+
+import importlib.metadata
+import re
+import shutil
+import sys
+
+import click
+
+from lexbench.cli._output import json_option, print_json, print_rows
+
+
+@click.command()
+@json_option
+def command(*, as_json: bool) -> None:
+    """Say what is installed, what is missing and what to type. Exits with 1 if the core is incomplete."""
+    from lexbench import store
+
+    extras = _extras()
+    root = store.default_root()
+    place = next(folder for folder in (root, *root.parents) if folder.exists())
+    rows = [("python", sys.version.split()[0], ""), ("store", str(root), f"{shutil.disk_usage(place).free / 1e9:.0f} GB free")]
+    broken = False
+    for extra, packages in extras.items():
+        missing = [package for package in packages if not _installed(package)]
+        name = extra or "core"
+        broken |= bool(missing) and not extra
+        advice = "" if not missing else f"pip install 'lexbench{f'[{extra}]' if extra else ''}'"
+        rows.append((name, f"missing: {', '.join(missing)}" if missing else "complete", advice))
+    if as_json:
+        print_json({name: {"state": state, "advice": advice} for name, state, advice in rows})
+    else:
+        print_rows(("part", "state", ""), rows, as_json=False)
+    click.get_current_context().exit(1 if broken else 0)
+
+
+def _extras() -> dict[str, list[str]]:
+    """Return the packages of the core (under '') and of each extra, as our own metadata names them."""
+    found: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("lexbench") or []:
+        package = re.match(r"[A-Za-z0-9._-]+", requirement)
+        extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
+        if package and package.group() != "lexbench":
+            found.setdefault(extra.group(1) if extra else "", []).append(package.group())
+    return found
+
+
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,24 @@
+"""Write kept runs and results in other tools' formats."""
+
+from pathlib import Path
+
+import click
+
+FORMATS = ("trec", "msmarco", "qrels", "csv", "json")
+
+
+@click.command()
+@click.argument("layout", metavar="FORMAT", type=click.Choice(FORMATS))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("-r", "--retriever", "systems", multiple=True, help="Only this system; repeatable.")
+@click.option("-d", "--dataset", "datasets", multiple=True, help="Only this dataset; repeatable.")
+def command(layout: str, folder: Path, systems: tuple[str, ...], datasets: tuple[str, ...]) -> None:
+    """Write into FOLDER what the store has, one file a system and dataset.
+
+    trec and msmarco are runs, qrels the judgements, csv the value of every query, json whole results.
+    """
+    from lexbench.interop.export import export
+    from lexbench.store import Store
+
+    for path in export(layout, Store(), folder, systems=systems, datasets=datasets):
+        click.echo(str(path))

@@ -1,0 +1,48 @@
+"""List what there is: suites, datasets, retrievers, measures, results."""
+
+import click
+
+from lexbench.cli._output import json_option, print_rows
+
+_PLUGINS = ("encoders", "engines", "measures", "retrievers", "sources", "transforms")
+
+
+@click.command("list")
+@click.argument("what", type=click.Choice(["suites", "datasets", *_PLUGINS, "results"]))
+@json_option
+def command(what: str, *, as_json: bool) -> None:
+    """List suites, datasets, plug-ins of one kind, or the results in the store."""
+    header, rows = _listing(what)
+    print_rows(header, rows, as_json=as_json)
+
+
+def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    from lexbench import registry, suites
+
+    if what == "suites":
+        found = [suites.suite(name) for name in suites.suite_names()]
+        return ("suite", "datasets", "headline", "what"), [
+            (s.id, str(len(s.datasets)), s.headline, s.description) for s in found
+        ]
+    if what == "datasets":
+        from lexbench.datasets.find import status
+
+        contracts = suites.contracts().values()
+        header = ("dataset", "documents", "queries", "here")
+        return header, [(c.id, _count(c.expected.documents), _count(c.expected.queries), status(c)) for c in contracts]
+    if what == "results":
+        from lexbench import pipeline, store
+
+        return ("system", "dataset", "measure", "mean"), [
+            (kept.result.system, kept.result.dataset, measure, f"{mean:.4f}")
+            for kept in pipeline.kept_results(store.Store())
+            for measure, mean in kept.result.means.items()
+        ]
+    rows: list[tuple[str, ...]] = [
+        (name, registry.origin(what, name), registry.summary(what, name)) for name in registry.names(what)
+    ]
+    return ("name", "from", "what"), rows
+
+
+def _count(number: int | None) -> str:
+    return f"{number:,}" if number is not None else "?"

@@ -1,0 +1,41 @@
+"""Score a run file, from any system, under a dataset's contract."""
+
+from pathlib import Path
+
+import click
+
+from lexbench.cli._output import json_option, print_json, print_rich, print_rows
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--dataset", help="Whose judgements and rules: see `lexbench list datasets`.")
+@click.option(
+    "--qrels", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A qrels file instead, without rules."
+)
+@click.option(
+    "-m", "--measure", "measures", multiple=True, default=["nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000"], show_default=True
+)
+@click.option("--per-query", is_flag=True, help="Print every query's values.")
+@json_option
+def command(
+    run: Path, dataset: str | None, qrels: Path | None, measures: tuple[str, ...], *, per_query: bool, as_json: bool
+) -> None:
+    """Score RUN, a TREC run file (.gz too), in trec_eval's order, over all queries that have judgements."""
+    from lexbench import scoring
+    from lexbench.report.table import tables
+    from lexbench.report.terminal import render
+
+    if (dataset is None) == (qrels is None):
+        raise click.UsageError("give --dataset ID or --qrels FILE")
+    result = scoring.score_file(run, measures, dataset=dataset, qrels=qrels)
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins(result))
+    elif per_query:
+        columns = zip(*result.per_query.values(), strict=True)
+        rows = [(query, *(f"{value:.4f}" for value in values)) for query, values in zip(result.query_ids, columns, strict=True)]
+        print_rows(("query", *result.per_query), rows, as_json=False)
+    else:
+        print_rich(*(render(table) for table in tables([result], None)))

@@ -1,0 +1,53 @@
+"""Show all of one suite, dataset or result, or of this machine."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from lexbench.cli._output import json_option, print_json
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["suite", "dataset", "result", "machine"]))
+@click.argument("name", required=False)
+@json_option
+def command(what: str, name: str | None, *, as_json: bool) -> None:
+    """Show a suite, a dataset's contract, or a result (as `bm25:pydoc/test`), or the machine."""
+    if name is None and what != "machine":
+        raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
+    value = msgspec.to_builtins(_shown(what, name or ""))
+    if as_json:
+        print_json(value)
+    else:
+        click.echo("\n".join(_lines(value)))
+
+
+def _shown(what: str, name: str) -> Any:
+    from lexbench import machine, pipeline, store, suites
+    from lexbench.errors import UnknownName
+
+    if what == "suite":
+        return suites.suite(name)
+    if what == "dataset":
+        return suites.contract(name)
+    if what == "machine":
+        return {**machine.facts(), "versions": machine.versions()}
+    every = (kept.result for kept in pipeline.kept_results(store.Store()))
+    known = {f"{result.system}:{result.dataset}": result for result in every}
+    if name not in known:
+        raise UnknownName("result", name, known, see="lexbench list results")
+    return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # those are for programs: lexbench export csv
+
+
+def _lines(value: Any, indent: str = "") -> list[str]:
+    """Write nested tables as indented lines; what is empty is left out."""
+    lines = []
+    for name, item in value.items():
+        if isinstance(item, dict) and item:
+            lines += [f"{indent}{name}:", *_lines(item, indent + "  ")]
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            lines += [f"{indent}{name}:"] + [f"{indent}  - {', '.join(f'{k}: {v}' for k, v in each.items())}" for each in item]
+        elif item not in (None, "", [], {}):
+            lines.append(f"{indent}{name}: {', '.join(map(str, item)) if isinstance(item, list) else item}")
+    return lines

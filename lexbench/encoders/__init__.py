@@ -1,0 +1,1 @@
+"""Encoders: texts in, vectors out. One file adds one; see `lexbench.registry`."""

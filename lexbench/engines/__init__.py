@@ -1,0 +1,1 @@
+"""Engines: vectors in, the nearest k out. One file adds one; see `lexbench.registry`."""

@@ -1,0 +1,157 @@
+"""From a plan to results: which stage follows which, and what becomes of a job that fails."""
+
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from errno import ENOSPC
+from pathlib import Path
+
+import msgspec
+
+from lexbench import atomic, results
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.errors import LexbenchError
+from lexbench.plan import Job, Plan
+from lexbench.progress import Progress, Silent
+from lexbench.ranking import Filtered, without_self_matches
+from lexbench.results import Result
+from lexbench.retrievers.run_file import RunFile
+from lexbench.scoring import score_run
+from lexbench.stages import Stopwatch, Workbench, measured, read_run
+from lexbench.store import Recipe, Store, recipe_of, size
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one job ended: a result, or one line that says why there is none."""
+
+    job: Job
+    result: Result | None = None
+    error: str | None = None
+
+
+def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[Outcome]:
+    """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest."""
+    progress = progress or Silent()
+    kept.check_disk(plan.bytes_needed - kept.bytes_used())
+    bench: Workbench | None = None
+    failure = ""
+    current = ""
+    for job in plan.jobs:
+        if job.contract.id != current:  # jobs come dataset by dataset; each is opened once
+            current, bench, failure = job.contract.id, None, ""
+            try:
+                bench = Workbench(open_dataset(job.contract, job.source), kept, progress)
+            except LexbenchError as error:
+                failure = str(error)
+        if bench is None:
+            yield Outcome(job, error=failure)
+            continue
+        yield _attempt(job, bench)
+
+
+def _attempt(job: Job, bench: Workbench) -> Outcome:
+    """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results."""
+    try:
+        return Outcome(job, result=result_of(job, bench))
+    except LexbenchError as error:
+        return Outcome(job, error=str(error))
+    except OSError as error:
+        if error.errno == ENOSPC:
+            return Outcome(
+                job, error=f"the disk of {bench.kept.root} is full; free some, and the same command goes on from here"
+            )
+        return Outcome(job, error=_unexpected(job, bench.kept))
+    except Exception:  # noqa: BLE001 - told in one line, and whole in the log
+        return Outcome(job, error=_unexpected(job, bench.kept))
+
+
+def _unexpected(job: Job, kept: Store) -> str:
+    """Keep the traceback of the exception in hand; return one line with where it is."""
+    text = traceback.format_exc()
+    log = kept.root / "logs" / f"{kept.key({'traceback': text}, job.name)}.txt"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(log, text)
+    return f"{job.name}: {text.strip().splitlines()[-1]} (all of it: {log})"
+
+
+def result_of(job: Job, bench: Workbench) -> Result:
+    """Return the result of one job, making only the stages that are not there yet."""
+    if isinstance(job.system.retriever, RunFile):
+        return _of_run_file(job, job.system.retriever, bench)
+    folder = bench.run(job.system, job.depth)
+    index = bench.index(job.system.retriever, job.system.label)
+    inputs: Recipe = {"run": folder.name.rpartition("-")[2]}
+    made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
+    seconds = {**measured(index).seconds, **measured(folder).seconds, **made.measured.seconds}
+    return msgspec.structs.replace(
+        made,
+        sizes={"index": size(index), "corpus": size(bench.corpus.path)},
+        measured=msgspec.structs.replace(measured(folder), seconds=seconds),
+    )
+
+
+def _of_run_file(job: Job, retriever: RunFile, bench: Workbench) -> Result:
+    """Score a finished run, self-matches dropped and cut to the depth: no corpus is needed."""
+    name = job.contract.id
+    drop = job.contract.protocol.self_match == "drop"
+
+    def read() -> Filtered:
+        run = retriever.read(name)
+        return without_self_matches(run, job.depth) if drop else Filtered(run.cut(job.depth), 0)
+
+    return _scored(job, bench, {"file": retriever.file_identity(name)}, read, None)
+
+
+def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filtered], corpus: StoredCorpus | None) -> Result:
+    """Score a run under the job's contract; the result holds everything but what its index and machine add."""
+    dataset = bench.dataset
+    recipe: Recipe = {
+        **inputs,
+        "contract": job.contract.stamp,
+        "qrels": dataset.qrels_sha256,
+        "measures": list(job.measures),
+        "depth": job.depth,
+        "scorer": 1,  # goes up when a kernel changes a score
+    }
+
+    def work(draft: Path) -> None:
+        watch = Stopwatch()
+        with watch.time("score"):
+            result = _fresh(job, dataset, read(), corpus)
+        results.save(result, draft / "result.json")
+        watch.write(draft)
+
+    folder = bench.kept.produce("results", bench.kept.key(recipe, f"{job.contract.id}-{job.system.label}"), recipe, work)
+    stored = results.load(folder / "result.json")
+    return msgspec.structs.replace(stored, system=job.system.label, measured=measured(folder))
+
+
+def _fresh(job: Job, dataset: Dataset, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
+    named = {"system": job.system.label, "dataset": job.contract.id, "contract": job.contract.stamp}
+    found = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
+    counts = msgspec.structs.replace(found.counts, self_matches=ranked.dropped)
+    digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
+    if corpus is not None:
+        counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
+        digests["corpus"] = corpus.fingerprint
+    return msgspec.structs.replace(found, counts=counts, digests=digests, recipe=dict(job.system.recipe))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A finished result of the store, and the folder of its run where the run was made here."""
+
+    result: Result
+    run: Path | None
+
+
+def kept_results(kept: Store) -> Iterator[Kept]:
+    """Yield every finished result of the store, sorted by dataset and system."""
+    found = []
+    for path in kept.root.glob("results/*/result.json"):
+        run = recipe_of(path.parent).get("run", "none")
+        result = msgspec.structs.replace(results.load(path), measured=measured(path.parent))
+        found.append(Kept(result, next(kept.root.glob(f"runs/*-{run}"), None)))
+    yield from sorted(found, key=lambda one: (one.result.dataset, one.result.system))

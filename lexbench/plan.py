@@ -1,0 +1,95 @@
+"""What will be run: datasets x systems, checked before any work starts. Pure: nothing is read but TOML files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lexbench import measures, suites, systems
+from lexbench.datasets.contract import Contract
+from lexbench.datasets.find import folder
+from lexbench.datasets.source import Source
+from lexbench.errors import CommandError, UnknownName
+from lexbench.suites import Suite
+from lexbench.systems import System
+
+_TEXT = 600  # bytes of a document's text, on average over the suites
+_INDEX = 900  # bytes of a document in an index and its building, likewise
+
+
+@dataclass(frozen=True)
+class Job:
+    """One system on one dataset."""
+
+    contract: Contract
+    system: System
+    measures: tuple[str, ...]  # with the contract's thresholds
+    depth: int
+    command: str  # that repeats just this job
+    source: Source | None = None  # None: wherever the contract's dataset is found
+
+    @property
+    def name(self) -> str:
+        """What progress and failures call the job."""
+        return f"{self.system.label} on {self.contract.id}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order they will run: dataset by dataset, so that a corpus is opened once."""
+
+    jobs: tuple[Job, ...]
+    suite: Suite | None = None
+
+    @property
+    def bytes_needed(self) -> int:
+        """Estimate of what the store will grow by: each corpus once, an index for each of its systems."""
+        documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
+        indexes = {(job.contract.corpus, str(job.system.recipe)) for job in self.jobs}
+        return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX
+
+
+def plan_suite(
+    suite: Suite, given: Sequence[Any] | Mapping[str, Any] = (), datasets: Sequence[str] = (), depth: int | None = None
+) -> Plan:
+    """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named."""
+    for dataset in datasets:
+        if dataset not in suite.datasets:
+            raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
+    found = systems_of(given or suite.retrievers)
+    contracts = [suites.contract(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
+    jobs = [
+        _job(contract, system, suite.measures, depth or suite.depth, f"lexbench run suite {suite.id} -d {contract.id}")
+        for contract in contracts
+        for system in found
+    ]
+    return Plan(tuple(jobs), suite)
+
+
+def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
+    """Plan the *given* systems on the dataset of that id, or on the BEIR folder at that path."""
+    contract, source = folder(Path(name)) if Path(name).is_dir() else (suites.contract(name), None)
+    command = f"lexbench run dataset {name}"
+    return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
+
+
+def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
+    """Return the systems that are *given*: names, objects, or a mapping of labels to them; no label twice."""
+    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+        raise CommandError(f"give a list of retrievers, as ['bm25'], not {given!r}")
+    pairs = given.items() if isinstance(given, Mapping) else ((None, item) for item in given)
+    found = [systems.system(item, label) for label, item in pairs]
+    labels = [system.label for system in found]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise CommandError(f"two systems are called {twice[0]!r}; name them, as {{'first': ..., 'second': ...}}")
+    return found
+
+
+def _job(
+    contract: Contract, system: System, wanted: Sequence[str], depth: int, command: str, source: Source | None = None
+) -> Job:
+    if depth < 1:
+        raise CommandError(f"the depth must be at least 1, not {depth}")
+    named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
+    return Job(contract, system, named, depth, f"{command} -r '{system.label}'", source)

@@ -1,0 +1,86 @@
+"""The result of one job: what was scored, under which rules, made how, and measured where.
+
+A result file is read for ever: fields are added with a default, never renamed, and `schema` goes up if that is not enough.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lexbench import atomic
+from lexbench.errors import InvalidFile
+
+
+class Tie(msgspec.Struct, frozen=True, kw_only=True):
+    """What ties of score could do to one measure."""
+
+    lowest: float  # mean if every tied group were in its worst order
+    highest: float  # mean in its best order
+    queries: float  # share of queries with a tie across the cut-off
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What went into the means."""
+
+    queries: int  # of the contract; the denominator of every mean
+    missing: int = 0  # of those, without a single document in the run: they score 0
+    unjudged: int = 0  # queries of the run that the contract does not count
+    self_matches: int = 0  # documents dropped because their id is the query's
+    documents: int | None = None  # in the corpus; None where a run was scored without it
+    judged_absent: int | None = None  # judged documents that the corpus does not have
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs from machine to machine and from run to run."""
+
+    seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
+    machine: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    started: str = ""  # UTC, ISO 8601
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known of one system on one dataset."""
+
+    schema: int = 1
+    system: str  # label
+    dataset: str
+    contract: str  # with its version, as `beir/scifact@1`
+    depth: int
+    means: dict[str, float]  # by measure, in ir-measures' notation
+    query_ids: list[str]
+    per_query: dict[str, list[float]]  # in the order of query_ids
+    counts: Counts
+    ties: dict[str, Tie] = {}
+    sizes: dict[str, int] = {}  # bytes: index, corpus
+    digests: dict[str, str] = {}  # corpus, queries, qrels, run
+    notes: list[str] = []
+    recipe: dict[str, Any] = {}
+    measured: Measured = Measured()
+
+    def __post_init__(self) -> None:
+        """Refuse values that JSON cannot hold and a table would hide."""
+        for measure, mean in self.means.items():
+            if not math.isfinite(mean):
+                raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
+
+
+def to_bytes(result: Any) -> bytes:
+    """Write results as JSON, the same bytes for the same values."""
+    return msgspec.json.format(msgspec.json.encode(result, order="sorted"), indent=1) + b"\n"
+
+
+def save(result: Any, path: Path) -> None:
+    """Write results to *path*, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_bytes(path, to_bytes(result))
+
+
+def load(path: Path) -> Result:
+    """Read a result file of any version of lexbench."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Result)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidFile(f"{path}: {error}") from None

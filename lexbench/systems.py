@@ -1,0 +1,120 @@
+"""From what a user names, or hands over, to a system that the harness can run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+from uuid import uuid4
+
+from lexbench import registry
+from lexbench.encodings import kind_of
+from lexbench.errors import CommandError, UnknownName
+from lexbench.notation import Call, Part, parse
+from lexbench.retrievers.encoded import Encoded
+from lexbench.store import Recipe
+from lexbench.types import Encoder, Kind
+
+_EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
+
+
+@dataclass(frozen=True)
+class System:
+    """One thing to be measured."""
+
+    label: str  # how tables call it: as it was named
+    retriever: Any  # Retriever, Composite or RunFile
+    recipe: Recipe  # everything about it that can change its answers
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the recipe says all: an object from a notebook can change without anyone knowing."""
+        return "session" not in str(self.recipe)
+
+
+def system(given: Any, label: str | None = None) -> System:
+    """Return the system that *given* is: a text in the notation of parts, a retriever, or an encoder object.
+
+    Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
+    """
+    retriever = resolve(parse(given)) if isinstance(given, str) else _of_object(given)
+    return System(label or (str(parse(given)) if isinstance(given, str) else _name(given)), retriever, describe(retriever))
+
+
+def resolve(part: Part) -> Any:
+    """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
+    if part.head.name in registry.names("encoders"):
+        return _encoded(part)
+    if part.transforms:
+        raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
+    call = part.head if part.engine is None else _on_engine(part.head, part.engine)
+    if call.name not in registry.names("retrievers"):
+        raise UnknownName("retriever or encoder", call.name, _retrievers() + registry.names("encoders"))
+    return registry.create("retrievers", call)
+
+
+def _retrievers() -> list[str]:
+    return [name for name in registry.names("retrievers") if name != "encoded"]
+
+
+def _on_engine(head: Call, engine: Call) -> Call:
+    """Return the call of the retriever *head* as it is written for *engine*: `bm25@lucene` is the plug-in `bm25_lucene`."""
+    name = f"{head.name}_{engine.name}"
+    if name not in registry.names("retrievers"):
+        own = [other.removeprefix(f"{head.name}_") for other in _retrievers() if other.startswith(f"{head.name}_")]
+        raise UnknownName(f"{head.name} on engine", engine.name, own)
+    return Call(name, head.args, tuple(sorted({**dict(head.kwargs), **dict(engine.kwargs)}.items())))
+
+
+def _encoded(part: Part) -> Encoded:
+    encoder = registry.create("encoders", part.head)
+    kind: Kind = encoder.kind
+    engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
+    if engine.kind is not kind:
+        fitting = [name for name in registry.names("engines") if registry.load("engines", name).kind is kind]
+        raise CommandError(
+            f"{part}: {part.engine} takes {engine.kind} vectors; {part.head.name} makes {kind} ones. "
+            f"Engines that take {kind}: {', '.join(fitting)}"
+        )
+    transforms = tuple(registry.create("transforms", call) for call in part.transforms)
+    for call, transform in zip(part.transforms, transforms, strict=True):
+        if transform.kind is not kind:
+            raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
+    return Encoded(encoder, engine, transforms)
+
+
+def _of_object(given: Any) -> Any:
+    """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
+    if hasattr(given, "open") and (hasattr(given, "build") or hasattr(given, "assemble")):
+        return given
+    if isinstance(given, Encoder):
+        kind = getattr(given, "kind", None) or kind_of(given.encode_query(["what kind of vectors are these?"]))
+        return Encoded(given, registry.create("engines", Call(_EXACT[Kind(kind)])))
+    raise CommandError(
+        f"{type(given).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
+        "encode_query, or one with build(corpus, path) and open(path)"
+    )
+
+
+def _name(given: Any) -> str:
+    return str(getattr(given, "name", type(given).__name__))
+
+
+def describe(plugin: Any) -> Any:
+    """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
+
+    An object that is no frozen dataclass and has no `identity()` gets a new description in every session, so that its
+    results are never taken for those of another object of the same name.
+    """
+    if isinstance(plugin, tuple | list):
+        return [describe(item) for item in plugin]
+    if isinstance(plugin, Mapping):
+        return {str(name): describe(value) for name, value in plugin.items()}
+    if plugin is None or isinstance(plugin, bool | int | float | str):
+        return plugin
+    told = {"plugin": f"{type(plugin).__module__}:{type(plugin).__qualname__}", "version": getattr(plugin, "version", 1)}
+    if is_dataclass(plugin) and fields(plugin):
+        told["settings"] = {name: describe(value) for name, value in registry.settings(plugin).items()}
+    elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
+        told["session"] = uuid4().hex
+    if hasattr(plugin, "identity"):
+        told["identity"] = plugin.identity()
+    return told

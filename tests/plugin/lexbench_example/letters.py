@@ -1,0 +1,26 @@
+"""An encoder: how often each letter occurs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import Kind
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A dense vector of letter counts. *case* tells capitals from small letters."""
+
+    case: bool = False
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return counts (texts, 128) of ASCII characters."""
+        rows = [text if self.case else text.lower() for text in texts]
+        codes = [np.frombuffer(row.encode("ascii", "ignore"), np.uint8) for row in rows]
+        return np.stack([np.bincount(each, minlength=128) for each in codes]).astype(np.float32)
+
+    encode_query = encode_document

@@ -1,0 +1,39 @@
+"""An engine: one dot product after another."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import Hits, Kind
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The document vectors (documents, width)."""
+
+    vectors: NDArray[np.float32]
+
+    def search(self, queries: NDArray[np.float32], k: int) -> Hits:
+        """Return the *k* largest dot products; a stable sort leaves ties to the lower position."""
+        scores = np.array([[np.dot(query, vector) for vector in self.vectors] for query in queries], np.float32)
+        docs = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return Hits(docs.astype(np.int32), np.take_along_axis(scores, docs, axis=1))
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """Slow and plain."""
+
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
+        """Write all vectors as one array."""
+        np.save(path / "vectors.npy", np.concatenate(list(shards)))
+
+    def open(self, path: Path) -> Opened:
+        """Read them."""
+        return Opened(np.load(path / "vectors.npy"))

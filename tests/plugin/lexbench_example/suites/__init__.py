@@ -1,0 +1,1 @@
+"""The folder that holds suites and contracts."""

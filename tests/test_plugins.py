@@ -1,0 +1,62 @@
+"""A third-party package that adds one of everything, plugin_environment for real."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def lexbench(environment, *arguments):
+    """Run the command line; return its exit code, what it printed, and what it complained of."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lexbench", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("encoders", "letters"),
+        ("transforms", "square"),
+        ("engines", "one_by_one"),
+        ("retrievers", "alphabetical"),
+        ("measures", "first"),
+        ("sources", "numerals"),
+    ],
+)
+def test_a_plugin_is_listed_with_its_package(plugin_environment, group, name):
+    """`lexbench list` shows every plug-in of the package, and which package it is from."""
+    code, out, _ = lexbench(plugin_environment, "list", group, "--json")
+
+    assert code == 0
+    assert (name, "lexbench-example 0.1") in {(row["name"], row["from"]) for row in json.loads(out)}
+
+
+def test_all_plugins_work_together(plugin_environment):
+    """Suite, source, retriever, encoder, transform, engine and measure of another package make one run."""
+    first, last = "alphabetical", "alphabetical(backwards=True)"
+    systems = [first, last, "letters@one_by_one", "letters|square@flat", "letters(case=True)"]
+    options = [word for system in systems for word in ("-r", system)]
+    code, out, err = lexbench(plugin_environment, "run", "suite", "numerals", *options, "--json")
+    results = {result["system"]: result for result in json.loads(out)["results"]}
+
+    assert code == 0, err
+    assert set(results) == set(systems)
+    # `eight eight` is the first text of all, `zero zero` the last; the queries are `zero zero`, `one zero`, …
+    assert results[first]["means"]["First"] == 0.0
+    assert results[last]["means"]["First"] == pytest.approx(0.1)
+    assert results["letters@one_by_one"]["means"] == results["letters(case=True)"]["means"]
+
+
+def test_a_setting_of_a_plugin_is_checked(plugin_environment):
+    """A wrong setting of another package's plug-in is refused as our own would be: one line, exit code 2 or 3."""
+    code, out, err = lexbench(plugin_environment, "run", "suite", "numerals", "-r", "letters(case=3)")
+    assert (code, out) == (2, "")
+    assert "letters(case=…) takes bool, not 3" in err
+
+    code, _, err = lexbench(plugin_environment, "run", "suite", "numerals", "-r", "letters(cas=True)")
+    assert code == 3
+    assert "did you mean 'case'" in err
+    assert err.count("\n") == 1

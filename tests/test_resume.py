@@ -1,0 +1,137 @@
+"""kill -9 at any point leaves a store from which the same command ends in the same bytes."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lexbench.store import MANIFEST, MEASURED
+
+KILLED = -signal.SIGKILL
+SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
+
+
+def tree(root):
+    """Return the digest of every file of a store but locks and measured times."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.name != MEASURED and path.parent.name != "locks"
+    }
+
+
+def finished(root):
+    """Return when each finished stage was sealed."""
+    return {path.parent: path.stat().st_mtime_ns for path in root.glob(f"*/*/{MANIFEST}") if path.parent.suffix != ".draft"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Make a BEIR folder of 9,000 documents, three shards, whose words are numbers."""
+    path = tmp_path_factory.mktemp("words")
+    chance = random.Random(7)
+    documents = [
+        {"_id": f"d{i}", "title": "", "text": " ".join(f"w{int(chance.paretovariate(0.6)) % 5000}" for _ in range(40))}
+        for i in range(9000)
+    ]
+    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    queries = [{"_id": f"q{i}", "text": " ".join(documents[i * 7]["text"].split()[:5])} for i in range(600)]
+    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
+    (path / "qrels").mkdir()
+    rows = [f"q{i}\td{i * 7}\t1\n" for i in range(600)]
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    return path
+
+
+def start(command, environment, store):
+    """Start the command in a process group of its own."""
+    return subprocess.Popen(
+        command,
+        env={**environment, "LEXBENCH_STORE": str(store)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def finish(process):
+    """Wait for the process; return its exit code, having shown what it complained of if that is not a kill."""
+    _, errors = process.communicate(timeout=300)
+    if process.returncode not in (0, KILLED):
+        pytest.fail(errors.decode())
+    return process.returncode
+
+
+def hammer(command, environment, tmp_path, kills, seed):
+    """Kill the command *kills* times at random moments, then let it end; return how many stages had to be kept."""
+    chance = random.Random(seed)
+    calm = tmp_path / "calm"
+    begin = time.monotonic()
+    assert finish(start(command, environment, calm)) == 0
+    whole = time.monotonic() - begin
+    hurried, known = tmp_path / "hurried", {}
+    for _ in range(kills):
+        process = start(command, environment, hurried)
+        time.sleep(chance.uniform(0.1, whole))
+        os.killpg(process.pid, signal.SIGKILL)
+        finish(process)
+        now = finished(hurried)
+        assert {path: now.get(path) for path in known} == known, "a finished stage was done again"
+        known = now
+    assert finish(start(command, environment, hurried)) == 0
+    after = finished(hurried)
+
+    assert {path: after.get(path) for path in known} == known, "a finished stage was done again"
+    assert tree(hurried) == tree(calm)
+    return len(after)
+
+
+def test_random_kills(plugin_environment, folder, tmp_path):
+    """Ten kills at random moments cost no finished stage, and the store ends in the same bytes."""
+    command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *SYSTEMS]
+    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=1) == 8  # corpus, encoding, and two of each later stage
+
+
+@pytest.mark.slow
+def test_fifty_random_kills_on_nfcorpus(ir_datasets_home, plugin_environment, tmp_path):
+    """Fifty kills at random moments of a run on NFCorpus cost no finished stage and no byte."""
+    environment = {**plugin_environment, "IR_DATASETS_HOME": str(ir_datasets_home)}
+    command = [sys.executable, "-m", "lexbench", "run", "suite", "beir", "-d", "beir/nfcorpus/test", *SYSTEMS]
+    assert hammer(command, environment, tmp_path, kills=50, seed=2) == 8
+
+
+CRASH = """
+import os, signal, sys
+from lexbench import atomic
+left, sync = int(sys.argv.pop(1)), atomic.sync
+def crash(path):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sync(path)
+atomic.sync = crash
+from lexbench.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_every_flush(plugin_environment, folder, tmp_path):
+    """A kill just before the first, second, … last flush to disk, each on the store the kills before left, costs nothing."""
+    command = ["run", "dataset", str(folder), *SYSTEMS]
+    assert finish(start([sys.executable, "-m", "lexbench", *command], plugin_environment, tmp_path / "calm")) == 0
+    for kills in range(1, 500):
+        store = tmp_path / "hurried"
+        code = finish(start([sys.executable, "-c", CRASH, str(kills % 7 + 1), *command], plugin_environment, store))
+        if code == 0:
+            break
+
+    assert kills > 10
+    assert tree(tmp_path / "hurried") == tree(tmp_path / "calm")

@@ -1,0 +1,124 @@
+"""From what a user names to a system."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lexbench import registry
+from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName, require
+from lexbench.plan import systems_of
+from lexbench.systems import describe, system
+
+
+class Dense:
+    """An encoder object as users have them: no kind, no settings."""
+
+    def encode_document(self, texts):
+        """Return the length of each text."""
+        return np.array([[len(text)] for text in texts], np.float32)
+
+    encode_query = encode_document
+
+
+class Sparse(Dense):
+    """One that returns sparse vectors."""
+
+    def encode_document(self, texts):
+        """Return the length of each text."""
+        return sparse.csr_array(Dense.encode_document(self, texts))
+
+    encode_query = encode_document
+
+
+def test_defaults_are_filled_in():
+    """`bm25` and `bm25(k1=0.9, b=0.4)` are one system with one recipe; another setting is another."""
+    assert system("bm25").recipe == system("bm25(b=0.4, k1=0.9)").recipe
+    assert system("bm25").recipe != system("bm25(k1=1.2)").recipe
+
+
+def test_runtime_settings_are_in_no_recipe():
+    """A setting that cannot change an answer is not in the recipe."""
+    assert system("bm25").recipe == system("bm25(threads=2)").recipe
+
+
+@pytest.mark.parametrize(("encoder", "engine"), [(Dense(), "Flat"), (Sparse(), "Csr")])
+def test_an_object_with_two_methods_is_enough(encoder, engine):
+    """An encoder object is searched by the exact engine of the kind of vectors that it makes."""
+    assert type(system(encoder).retriever.engine).__name__ == engine
+
+
+def test_an_object_is_never_taken_for_another():
+    """Two objects of one class, which nobody can tell apart, have two recipes."""
+    assert system(Dense()).recipe != system(Dense()).recipe
+    assert not system(Dense()).reusable
+    assert system("bm25").reusable
+
+
+def test_an_object_that_says_what_it_is_is_recognised():
+    """An object with `identity()` has the same recipe whenever that says the same."""
+
+    class Known(Dense):
+        def identity(self):
+            return {"weights": "abc"}
+
+    assert describe(Known()) == describe(Known())
+
+
+def test_a_mapping_gives_labels():
+    """Labels are the user's own where a mapping gives them."""
+    assert [found.label for found in systems_of({"mine": Dense(), "base": "bm25"})] == ["mine", "base"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ("bm26", UnknownName, "did you mean 'bm25'?"),
+        ("bm25@nowhere", UnknownName, "lucene"),
+        ("bm25|top_k(3)", CommandError, "is no encoder"),
+        ("bm25(k2=1)", UnknownName, "did you mean"),
+        ("bm25(k1='a')", CommandError, "takes float, not 'a'"),
+        ("bm25(k1=True)", CommandError, "takes float, not True"),
+        ("bm25(1, 2, 3, 4, 5, 6, 7)", CommandError, "7 given"),
+        ("run_file", CommandError, "needs path"),
+        (3, CommandError, "cannot be benchmarked"),
+    ],
+)
+def test_a_mistake_costs_one_line(given, error, said):
+    """What is wrong, what there is and what to type stand in one line."""
+    with pytest.raises(error, match=re.escape(said)) as caught:
+        system(given)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_one_label_is_one_system():
+    """Two systems of one label would overwrite each other in every table."""
+    with pytest.raises(CommandError, match="two systems are called 'bm25'"):
+        systems_of(["bm25", "bm25"])
+
+
+def test_a_missing_extra_names_what_to_type():
+    """A package that is not installed costs one line with the command that installs it."""
+    with pytest.raises(MissingExtra, match=r"engine 'x' needs the package 'no_such_module'.*pip install 'lexbench\[x\]'"):
+        require("engine 'x'", ["no_such_module"], "x")
+
+
+def test_vectors_of_an_unknown_kind_are_refused():
+    """An encoder that returns lists is refused by name, before anything is built."""
+
+    class Lists(Dense):
+        def encode_query(self, texts):
+            return [[1.0] for _ in texts]
+
+    with pytest.raises(LexbenchError, match="an encoder returned list"):
+        system(Lists())
+
+
+def test_listing_imports_nothing(monkeypatch):
+    """Names of plug-ins come from file names and entry points; no module is imported for them."""
+    monkeypatch.setattr(registry, "import_module", lambda name: pytest.fail(f"imported {name}"))
+
+    assert "bm25" in registry.names("retrievers")
+    assert registry.summary("engines", "flat").startswith("Exact dense search")
