@@ -1,0 +1,1 @@
+"""Datasets: their contracts, where they are found, and corpora on disk."""

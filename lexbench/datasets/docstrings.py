@@ -1,0 +1,267 @@
+"""The documents of `pydoc`: the docstrings of the Python standard library, from the Python that runs.
+
+They are gathered in a bare child process (`python -I -S`), so that nothing which this process has loaded, patched
+or configured can change them, and nothing which a module does when imported can reach this process. This file is
+both sides: imported, it asks the child; run as a script, it is the child. Hence it imports the standard library only.
+"""
+
+import functools
+import hashlib
+import importlib
+import inspect
+import itertools
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from types import ModuleType
+from typing import NamedTuple
+
+FEWEST_WORDS = 4  # of a docstring, its name not counted: below, there is nothing to find
+
+# fmt: off
+_SKIPPED = {  # modules, by their whole name or its last part
+    # They do something when imported, or are not for use.
+    "antigravity", "this", "test", "tests", "idlelib", "lib2to3", "turtledemo", "pydoc_data", "distutils",
+    # They need a display, or a library that many builds of Python go without.
+    "tkinter", "turtle", "curses", "dbm", "readline", "rlcompleter",
+    # They are there on some systems only.
+    "crypt", "fcntl", "grp", "nis", "nt", "ntpath", "nturl2path", "ossaudiodev", "posix", "pty", "pwd", "resource",
+    "spwd", "syslog", "termios", "tty", "ctypes.macholib", "ctypes.wintypes", "multiprocessing.popen_fork",
+    "multiprocessing.popen_forkserver",
+    # They are the inside of another module, which exports what is of use.
+    "genericpath", "sre_compile", "sre_constants", "sre_parse",
+}
+# fmt: on
+_PUBLIC = {"posixpath": "os.path"}  # on every system, so that every system has the same documents
+
+
+class Docstring(NamedTuple):
+    """One document: what a name of the standard library says about itself."""
+
+    doc_id: str  # the qualified name, 'os.path.join'; without 'builtins.'
+    text: str  # the same name, a space, and the docstring on one line
+
+
+class CorpusReport(NamedTuple):
+    """How far this Python has the documents of a list."""
+
+    kept: int
+    missing: tuple[str, ...]  # listed, but this Python has no such name or no docstring there
+    different: tuple[str, ...]  # listed with another text than this Python has
+
+
+class ListedDocuments(NamedTuple):
+    """The documents of a list, in the order of their ids, and what could not be had."""
+
+    documents: tuple[Docstring, ...]
+    report: CorpusReport
+
+
+def documents(listed: Mapping[str, str]) -> ListedDocuments:
+    """Return the documents whose id and digest are in `listed` (id to digest), and report on the others."""
+    here = {found.doc_id: found for found in map(Docstring._make, collect())}
+    missing = tuple(sorted(listed.keys() - here.keys()))
+    shared = [here[doc_id] for doc_id in sorted(listed.keys() & here.keys())]
+    kept = tuple(found for found in shared if digest(found.text) == listed[found.doc_id])
+    different = tuple(found.doc_id for found in shared if digest(found.text) != listed[found.doc_id])
+    return ListedDocuments(kept, CorpusReport(len(kept), missing, different))
+
+
+def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
+    """Yield a qualified name and a text for everything documented in the standard library of `python`, by name.
+
+    A module, class, function, method or property has one name, however many others it is exported under. A docstring
+    that only repeats the one of a base class is left out, as is a second one with the same text and last name
+    (`bytearray.lower` beside `bytes.lower`).
+    """
+    # -I: no environment variables (-OO by one would strip the docstrings), no current folder. -S: no site-packages.
+    child = subprocess.run(  # noqa: S603 - our own file, by the Python that runs it
+        [python, "-I", "-S", __file__], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if child.returncode:
+        message = f"{python} could not collect its docstrings: {child.stderr.decode(errors='replace').strip()[-500:]}"
+        raise RuntimeError(message)
+    for line in child.stdout.splitlines():
+        yield Docstring(*json.loads(line))
+
+
+def digest(text: str) -> str:
+    """Return the 16 hexadecimal digits that a list keeps of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_list(lines: Iterable[str]) -> dict[str, str]:
+    """Return id to digest from the lines of a list, each an id, a tab and a digest."""
+    listed = {}
+    for line in lines:
+        doc_id, listed_digest = line.split()
+        listed[doc_id] = listed_digest
+    return listed
+
+
+# ------------------------------------------------------------------------------------ from here on: in the child
+
+
+_SIGNATURE = re.compile(r"(?:\w+\.)?(\w+)\(.*\)(?: --?> \S+(?: \S+)?)?\s*")
+
+
+class _Name(NamedTuple):
+    """A name under which an object can be had; the least of them is the one that it is known by."""
+
+    distance: int  # 0: in its own module or a package around that; 1: exported on purpose; 2: found in a module akin
+    alias: bool  # the object calls itself something else
+    depth: int
+    doc_id: str
+
+
+def _main() -> None:
+    """Write the documents to stdout, a JSON line each; what the modules write meanwhile goes to stderr."""
+    with os.fdopen(os.dup(1), "w", encoding="ascii") as out:
+        os.dup2(2, 1)
+        warnings.simplefilter("ignore")
+        first: dict[tuple[str, str], Docstring] = {}
+        for found in sorted(_walk(), key=lambda found: (len(found.doc_id), found.doc_id)):
+            first.setdefault((found.doc_id.rpartition(".")[2], found.text.removeprefix(found.doc_id)), found)
+        out.writelines(json.dumps(found) + "\n" for found in sorted(first.values()))
+
+
+def _walk() -> Iterator[Docstring]:
+    """Yield every document."""
+    modules = {_PUBLIC.get(name, name): module for name, module in _modules()}
+    for name, module in modules.items():
+        yield from _document(name, _doc(module))
+    named = _named(modules)
+    seen: set[int] = set()
+    for known, thing in sorted(named.values(), key=lambda pair: pair[0].doc_id):
+        yield from _describe(known.doc_id.removeprefix("builtins."), thing, named.keys(), seen)
+
+
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    """Yield every public module that can be imported here, a package before what is in it."""
+    names = sorted(sys.stdlib_module_names)
+    while names:
+        name = names.pop(0)
+        last = name.rpartition(".")[2]
+        if last.startswith("_") or {name, last} & _SKIPPED:
+            continue
+        try:
+            module = importlib.import_module(name)
+        except Exception:  # noqa: BLE001, S112 - whatever a module fails with, this Python does not have it
+            continue
+        yield name, module
+        if name != "encodings":  # a hundred modules, all alike
+            names += [f"{name}.{found.name}" for found in pkgutil.iter_modules(getattr(module, "__path__", ()))]
+
+
+def _named(modules: Mapping[str, ModuleType]) -> dict[int, tuple[_Name, object]]:
+    """Return the classes and functions of all the modules, each once, with the name that it is known by."""
+    known: dict[int, tuple[_Name, object]] = {}
+    for module, holder in modules.items():
+        for attribute in dict.fromkeys([*vars(holder), *getattr(holder, "__all__", ())]):
+            thing = getattr(holder, attribute, None)
+            if attribute.startswith("_") or not (inspect.isclass(thing) or _is_routine(thing)):
+                continue
+            name = _name(module, attribute, thing, modules)
+            if name and (_identity(thing) not in known or name < known[_identity(thing)][0]):
+                known[_identity(thing)] = (name, thing)
+    return known
+
+
+def _name(module: str, attribute: str, thing: object, modules: Mapping[str, ModuleType]) -> _Name | None:
+    """Return what `thing` is called as an attribute of a module; None if it was just imported there."""
+    home = getattr(thing, "__module__", None) or ""
+    home = _PUBLIC.get(home, home)
+    alias = _is_alias(attribute, thing)
+    if alias and home not in modules:  # `socket.SocketType`, which is a `_socket.socket`: the inside of another class
+        return None
+    if f"{home}.".startswith(f"{module}.") or home == f"_{module}":
+        distance = 0
+    elif attribute in getattr(modules[module], "__all__", ()):
+        distance = 1
+    elif home not in modules and module.partition(".")[0] in home:  # `importlib` in `_frozen_importlib`
+        distance = 2
+    else:
+        return None
+    return _Name(distance, alias, module.count("."), f"{module}.{attribute}")
+
+
+def _describe(name: str, thing: object, named: AbstractSet[int], seen: set[int]) -> Iterator[Docstring]:
+    """Yield the document of a class, function, method or property, then those of the members of a class."""
+    if not inspect.isclass(thing):
+        yield from _document(name, _doc(thing))
+        return
+    if _doc(thing) not in map(_doc, thing.__mro__[1:]) and not _is_generated(thing):
+        yield from _document(name, _doc(thing))
+    for attribute, member in _members(thing, named):
+        if _identity(member) not in named | seen:
+            seen.add(_identity(member))
+            yield from _describe(f"{name}.{attribute}", member, named, seen)
+
+
+def _members(owner: type, named: AbstractSet[int]) -> Iterator[tuple[str, object]]:
+    """Yield what is documented in a class, its nameless bases included, and not in its other bases; aliases last."""
+    own = [base for base in owner.__mro__ if base is owner or id(base) not in named]
+    found = {attribute: member for base in reversed(own) for attribute, member in vars(base).items()}
+    for attribute, member in sorted(found.items(), key=lambda pair: (_is_alias(*pair), pair[0])):
+        elsewhere = (vars(base).get(attribute) for base in owner.__mro__ if base not in own)
+        if _is_member(attribute, member) and _doc(member) not in map(_doc, elsewhere):
+            yield attribute, member
+
+
+def _document(name: str, doc: str) -> Iterator[Docstring]:
+    """Yield the document, unless there is too little to it."""
+    own = name.rpartition(".")[2]
+    lines = itertools.dropwhile(lambda line: _signed(line) == own, inspect.cleandoc(doc).split("\n"))
+    words = " ".join(lines).split()
+    if len(words) >= FEWEST_WORDS:
+        yield Docstring(name, " ".join([name, *words]))
+
+
+def _signed(line: str) -> str | None:
+    """Return the name in a line that is a signature, `S.find(sub[, start]) -> int`; they come and go with versions."""
+    match = _SIGNATURE.fullmatch(line)
+    return match and match[1]
+
+
+def _doc(thing: object) -> str:
+    """Return a docstring; nothing if that is computed, as in a class whose instances have one each."""
+    return thing.__doc__ if isinstance(thing.__doc__, str) else ""
+
+
+def _identity(thing: object) -> int:
+    """Return a number shared by all the wrappers of one function."""
+    return id(getattr(thing, "__func__", None) or getattr(thing, "fget", None) or thing)
+
+
+def _is_routine(thing: object) -> bool:
+    return inspect.isroutine(thing) or isinstance(thing, functools._lru_cache_wrapper)  # noqa: SLF001 - its only name
+
+
+def _is_member(attribute: str, thing: object) -> bool:
+    """Whether `thing`, found in a class, is a part of it that can have a docstring of its own."""
+    if attribute.startswith("_"):  # `__init__` and the like say something only where someone has written them in Python
+        return attribute.startswith("__") and inspect.isfunction(thing) and "<" not in thing.__code__.co_qualname
+    if inspect.isclass(thing):
+        return thing.__qualname__.endswith(f".{attribute}")
+    described = inspect.isgetsetdescriptor(thing) or inspect.ismemberdescriptor(thing)
+    return described or _is_routine(thing) or isinstance(thing, property | functools.cached_property)
+
+
+def _is_alias(attribute: str, thing: object) -> bool:
+    return attribute != getattr(thing, "__name__", attribute)
+
+
+def _is_generated(owner: type) -> bool:
+    """Whether a class's docstring is the signature that `dataclass` or `namedtuple` wrote, 'Point(x, y)'."""
+    doc = _doc(owner)
+    return doc.startswith(f"{owner.__name__}(") and doc.endswith(")") and "\n" not in doc
+
+
+if __name__ == "__main__":
+    _main()

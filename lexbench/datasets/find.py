@@ -1,0 +1,74 @@
+"""Finding the data of a dataset: files that the user provides, else what the contract's loader has or can fetch."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from lexbench.datasets import places
+from lexbench.datasets.contract import Contract, SourceFacts, TextPolicy
+from lexbench.datasets.source import Source, locators, missing
+from lexbench.datasets.sources.files import Files
+from lexbench.errors import InvalidFile, MissingData
+
+
+class Found(NamedTuple):
+    """A dataset that has no contract of its own, with the default one."""
+
+    contract: Contract
+    source: Source
+
+
+def find(contract: Contract) -> Source:
+    """Return where the dataset is; one that is not here yet is fetched when it is first read.
+
+    Raises MissingData (one line: what, where looked, how to provide it) or ContractMismatch (an archive that is not the
+    published one), within seconds.
+    """
+    folders = places.folders_of(contract)
+    for locator in locators(contract):
+        source = locator.locate(contract, folders)
+        if source is not None:
+            return source
+    looked = ", ".join(str(folder) for folder in folders) or "LEXBENCH_DATA, which names no folder"
+    raise missing(contract, f"looked in {looked}")
+
+
+def status(contract: Contract) -> str:
+    """Return in a few words whether and where the dataset is, as `list datasets` shows it; touches no network."""
+    folders = places.folders_of(contract)
+    return next(filter(None, (locator.status(contract, folders) for locator in locators(contract))), "not here")
+
+
+def folder(path: Path, split: str | None = None) -> Found:
+    """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
+
+    *path* is a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv (plain or .gz; the corpus may be one folder up), or one
+    of its qrels files; *split* names one. Its only one, or `test`, needs no naming. MissingData and InvalidFile say what is
+    not there or not clear.
+    """
+    path = path.resolve()
+    if path.is_file() and path.parent.name == "qrels":
+        path, split = path.parent.parent, _stem(path)
+    splits = sorted(_stem(file) for file in path.glob("qrels/*.tsv*"))
+    if split is None and len(splits) > 1 and "test" not in splits:
+        raise InvalidFile(f"{path} has several qrels; name one: {', '.join(f'{path}/qrels/{name}.tsv' for name in splits)}")
+    split = split or (splits[0] if len(splits) == 1 else "test")
+    shared = not any(path.glob("corpus.jsonl*"))  # a corpus with several sets of queries has a folder for each
+    name = f"{path.parent.name}/{path.name}" if shared else path.name
+    contract = Contract(
+        schema=1,
+        id=f"{name}/{split}" if len(splits) > 1 else name,
+        version=0,  # of no contract
+        name=name,
+        description="A folder given by its path, under the default contract.",
+        corpus=path.parent.name if shared else path.name,
+        source=SourceFacts(loader="files", split=split),
+        text=TextPolicy(document="title_text"),
+    )
+    source = Files.locate(contract, [path, path.parent] if shared else [path])
+    if source is None:
+        raise MissingData(f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or corpus.jsonl.gz")
+    return Found(contract, source)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".tsv")

@@ -1,0 +1,1 @@
+"""Plug-ins that read datasets (group `sources`). The protocols are `lexbench.datasets.source`."""

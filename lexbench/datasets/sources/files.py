@@ -1,0 +1,101 @@
+"""Datasets in files that the user has: BEIR folders, MS MARCO and TREC files, and mixtures."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from lexbench.datasets import digests, lines
+from lexbench.datasets.contract import Contract
+from lexbench.datasets.source import missing
+from lexbench.datasets.text import POLICIES
+from lexbench.errors import InvalidFile
+from lexbench.types import Document, Judgement, Query
+
+_CORPUS = ("corpus.jsonl", "collection.tsv")
+_QUERIES = ("queries.jsonl", "queries.{split}.tsv", "queries.tsv")
+_QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
+
+
+@dataclass(frozen=True)
+class Files:
+    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.lines`), plain or .gz."""
+
+    contract: Contract
+    corpus: Path
+    queries_file: Path
+    qrels_file: Path
+
+    @classmethod
+    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
+        """Return the dataset if one of *folders* has its corpus; MissingData if that has no queries or qrels with it."""
+        corpus = _one(folders, _CORPUS, contract)
+        if corpus is None:
+            return None
+        queries, qrels = _one(folders, _QUERIES, contract), _one(folders, _QRELS, contract)
+        if queries is None or qrels is None:
+            lacking = _names(_QUERIES if queries is None else _QRELS, contract)
+            raise missing(contract, f"there is {corpus}, but with it no {' or '.join(lacking)}")
+        return cls(contract, corpus, queries, qrels)
+
+    @classmethod
+    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
+        """Return the file that the corpus is, or ''."""
+        try:
+            corpus = _one(folders, _CORPUS, contract)
+        except InvalidFile as error:
+            return str(error)
+        return f"here: {corpus}" if corpus else ""
+
+    @classmethod
+    def ways(cls, contract: Contract) -> str:
+        """Say which files would do."""
+        beir = ", ".join(_names((_CORPUS[0], _QUERIES[0], _QRELS[0]), contract))
+        return f"put {beir} into $LEXBENCH_DATA/{contract.corpus}/"
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents in the order of the file."""
+        join = POLICIES[self.contract.text.document]
+        for doc_id, fields in lines.records(self.corpus):
+            try:
+                yield Document(doc_id, join(fields))
+            except KeyError as error:
+                raise InvalidFile(f"{self.corpus}: document {doc_id!r} has no field {error}") from None
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries in the order of the file."""
+        for query_id, fields in lines.records(self.queries_file):
+            if "text" not in fields:
+                raise InvalidFile(f"{self.queries_file}: query {query_id!r} has no text")
+            yield Query(query_id, fields["text"])
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in the order of the file."""
+        return lines.judgements(self.qrels_file)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of the corpus file; the name is in it because it decides the format."""
+        return {
+            "loader": "files",
+            "file": self.corpus.name,
+            "sha256": digests.file_digest(self.corpus),
+            "text": self.contract.text.document,
+        }
+
+
+def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
+    """Return the file names that *patterns* mean; MS MARCO's own write the split dev/small as `queries.dev.small.tsv`."""
+    split = contract.source.split
+    return [name.format(split=split if "/" in name else split.replace("/", ".")) for name in patterns]
+
+
+def _one(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
+    """Return the file, from the first folder that has one; InvalidFile where a folder has two that would do."""
+    for folder in folders:
+        names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", ".gz"))
+        found = [folder / name for name in names if (folder / name).is_file()]
+        if len(found) > 1:
+            raise InvalidFile(f"{found[0]} and {found[1]} would both do for {contract.id}; keep one")
+        if found:
+            return found[0]
+    return None

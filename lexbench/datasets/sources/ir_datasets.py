@@ -1,0 +1,150 @@
+"""Datasets as the ir_datasets library gives them: it fetches what is not here, and checks what it fetched.
+
+What it does not do, and this does: stay quiet, give up within seconds where there is no network, fail in one way, and check
+an archive that somebody put into its folder.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+from lexbench.datasets import digests, places
+from lexbench.datasets.contract import Contract
+from lexbench.datasets.source import missing
+from lexbench.datasets.text import POLICIES
+from lexbench.errors import CommandError, ContractMismatch, InvalidFile
+from lexbench.types import Document, Judgement, Query
+
+
+@dataclass(frozen=True)
+class IrDatasets:
+    """A dataset of ir_datasets; its id is the library's own."""
+
+    contract: Contract
+
+    @classmethod
+    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
+        """Return the dataset if it is here or can be fetched; MissingData says why it cannot, without waiting for long."""
+        source = cls(contract)
+        if source.present():
+            source.check_archive()
+            return source
+        looked = ", ".join(str(place) for place in (*folders, places.ir_datasets_home() / contract.corpus))
+        if places.offline():
+            raise missing(contract, f"looked in {looked}; LEXBENCH_OFFLINE forbids to fetch it")
+        if contract.source.url and (unreachable := places.why_unreachable(contract.source.url)):
+            raise missing(contract, f"looked in {looked}; {unreachable}")
+        return source
+
+    @classmethod
+    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
+        """Return where it is, or that it would be fetched."""
+        if cls(contract).present():
+            return f"here: {places.ir_datasets_home() / contract.corpus}"
+        return "" if places.offline() else "to be fetched"
+
+    @classmethod
+    def ways(cls, contract: Contract) -> str:
+        """Say which archive goes where."""
+        archive, url = contract.source.archive, contract.source.url
+        return f"put {url} at $IR_DATASETS_HOME/{contract.corpus}/{archive}" if archive else ""
+
+    def present(self) -> bool:
+        """Whether the corpus is in the library's folder: fetched, or built from what was.
+
+        A failed attempt leaves `irds_version.txt`, `*.tmp*` and a store without `bin.pos` behind.
+        """
+        home, facts = places.ir_datasets_home(), self.contract.source
+        folder = home / self.contract.corpus
+        if facts.md5 and (home / "downloads" / facts.md5).is_file():
+            return True
+        whole = (path for path in folder.glob("*") if path.name != "irds_version.txt" and ".tmp" not in path.name)
+        return any(path.is_file() for path in whole) or any(folder.glob("*.pklz4/bin.pos"))
+
+    def check_archive(self) -> None:
+        """Raise ContractMismatch if the archive is not the published one: the library takes one that lies there as it is."""
+        expected, found = self.contract.source.md5, self._md5()
+        if expected and found and expected != found:
+            archive = places.ir_datasets_home() / self.contract.corpus / str(self.contract.source.archive)
+            raise ContractMismatch(f"{self.contract.id}: MD5 of {archive}: {expected} expected, {found} found; remove it")
+
+    def _md5(self) -> str | None:
+        """Return the MD5 of the archive in the library's folder, None if there is none."""
+        archive = places.ir_datasets_home() / self.contract.corpus / (self.contract.source.archive or "")
+        return digests.file_digest(archive, "md5") if archive.is_file() else None
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents. The first time, the library fetches them and builds a store of its own."""
+        join = POLICIES[self.contract.text.document]
+        for document in self._read("docs"):
+            yield Document(document.doc_id, join(document._asdict()))
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries of the dataset, without those of its other splits."""
+        for query in self._read("queries"):
+            yield Query(query.query_id, query.text)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements."""
+        for row in self._read("qrels"):
+            yield Judgement(row.query_id, row.doc_id, row.relevance)
+
+    def identity(self) -> dict[str, Any]:
+        """Return which documents of which archive these are; the library's version, because it mends some on the way."""
+        return {
+            "loader": "ir_datasets",
+            "corpus": self.contract.corpus,
+            "md5": self._md5() or self.contract.source.md5,
+            "version": version("ir_datasets"),
+            "text": self.contract.text.document,
+        }
+
+    def _read(self, what: str) -> Iterator[Any]:
+        """Yield what the library gives; all the ways in which it fails to become one."""
+        try:
+            dataset = _library(str(places.ir_datasets_home())).load(self.contract.id)
+            yield from getattr(dataset, f"{what}_iter")()
+        except (CommandError, InvalidFile):
+            raise
+        except Exception as error:
+            first_line = (str(error).splitlines() or [""])[0][:120]
+            raise missing(self.contract, f"ir_datasets failed at its {what} ({type(error).__name__}: {first_line})") from error
+
+
+@cache
+def _library(home: str) -> Any:
+    """Import ir_datasets and make it quiet: what it logs and draws would run through our own output."""
+    if _library.cache_info().currsize:
+        raise CommandError(f"IR_DATASETS_HOME became {home} after ir_datasets had been loaded; set it before, in a new process")
+    os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
+    import ir_datasets
+
+    ir_datasets.log.easy().logger().setLevel("CRITICAL")  # making the logger sets its level; so it is made first
+    bar = ir_datasets.lazy_libs.tqdm().tqdm
+
+    def quiet(*args: Any, **options: Any) -> Any:
+        # Not `disable=True`: a disabled bar does not count, and the library resumes a download by that count.
+        return bar(*args, **options | {"file": _NOWHERE})
+
+    ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
+    return ir_datasets
+
+
+class _Nowhere:
+    """A stream that takes what is written and keeps nothing."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+_NOWHERE = _Nowhere()

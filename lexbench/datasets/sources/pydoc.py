@@ -1,0 +1,79 @@
+"""The dataset that is on every machine: docstrings of the Python that runs, questions and judgements of ours."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from lexbench import suites
+from lexbench.datasets import digests, docstrings, lines
+from lexbench.datasets.contract import Contract
+from lexbench.types import Document, Judgement, Query
+
+
+@dataclass(frozen=True)
+class Pydoc:
+    """The queries of one split, `dev` or `test`, over one corpus. What is ours of it is in `suites/pydoc`.
+
+    corpus.tsv     id and digest of every document that may be in the corpus
+    queries.tsv    id and text of the queries of both splits
+    split.tsv      query id and split
+    qrels.tsv      judgements, grades 0-3
+    """
+
+    contract: Contract
+
+    @classmethod
+    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self:  # noqa: ARG003 - nothing of it is the user's
+        """Return the dataset."""
+        return cls(contract)
+
+    @classmethod
+    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
+        """Say that it is here, always."""
+        return "built in"
+
+    @classmethod
+    def ways(cls, contract: Contract) -> str:  # noqa: ARG003
+        """Nothing is to be provided."""
+        return ""
+
+    @property
+    def folder(self) -> Path:
+        """Where our part of it is: in the wheel, or in the checkout."""
+        return suites.folders()[0] / "pydoc"
+
+    @cached_property
+    def _documents(self) -> docstrings.ListedDocuments:
+        listed = docstrings.read_list((self.folder / "corpus.tsv").read_text(encoding="utf-8").splitlines())
+        return docstrings.documents(listed)
+
+    @property
+    def report(self) -> docstrings.CorpusReport:
+        """How far this Python has the documents of the list."""
+        return self._documents.report
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the listed documents that this Python has with the listed text, by id."""
+        return (Document(found.doc_id, found.text) for found in self._documents.documents)
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries of the split."""
+        mine = self._mine()
+        found = lines.records(self.folder / "queries.tsv")
+        return (Query(query_id, fields["text"]) for query_id, fields in found if query_id in mine)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements of the queries of the split."""
+        mine = self._mine()
+        return (row for row in lines.judgements(self.folder / "qrels.tsv") if row.query_id in mine)
+
+    def _mine(self) -> frozenset[str]:
+        found = lines.records(self.folder / "split.tsv")
+        return frozenset(query_id for query_id, fields in found if fields["text"] == self.contract.source.split)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the list and the exact build of Python, which decide together which documents there are."""
+        return {"loader": "pydoc", "list": digests.file_digest(self.folder / "corpus.tsv"), "python": sys.version}

@@ -1,0 +1,235 @@
+"""Contracts hold the facts that the sources give, and nothing else is read as one."""
+
+import gzip
+from collections import Counter
+
+import pytest
+
+from lexbench import suites
+from lexbench.datasets import digests, lines
+from lexbench.datasets.checks import check
+from lexbench.datasets.contract import Contract, Expected
+from lexbench.errors import ContractMismatch, InvalidFile, UnknownName
+from lexbench.types import Query
+
+CONTRACTS = suites.contracts()
+# documents, judged queries, judgements, first digits of the archive's MD5: BEIR's own table and ir_datasets
+BEIR = {
+    "beir/trec-covid": (171332, 50, 66336, "ce62140c"),
+    "beir/nfcorpus/test": (3633, 323, 12334, "a89dba18"),
+    "beir/nq": (2681468, 3452, 4201, "d4d3d2e4"),
+    "beir/hotpotqa/test": (5233329, 7405, 14810, "f412724f"),
+    "beir/fiqa/test": (57638, 648, 1706, "17918ed2"),
+    "beir/arguana": (8674, 1406, 1406, "8ad3e3c2"),
+    "beir/webis-touche2020": (382545, 49, 2962, "5ec7f8b1"),
+    "beir/webis-touche2020/v2": (382545, 49, 2214, "46f650ba"),
+    "beir/dbpedia-entity/test": (4635922, 400, 43515, "c2a39eb4"),
+    "beir/scidocs": (25657, 1000, 29928, "38121350"),
+    "beir/fever/test": (5416568, 6666, 7937, "5a818580"),
+    "beir/climate-fever": (5416593, 1535, 4681, "8b66f0a9"),
+    "beir/scifact/test": (5183, 300, 339, "5f7d1de6"),
+}
+MSMARCO = {
+    "msmarco-passage/dev/small": (8841823, 6980, 7437, {"1": 7437}),
+    "msmarco-passage/trec-dl-2019/judged": (8841823, 43, 9260, {"0": 5158, "1": 1601, "2": 1804, "3": 697}),
+    "msmarco-passage/trec-dl-2020/judged": (8841823, 54, 11386, {"0": 7780, "1": 1940, "2": 1020, "3": 646}),
+    "msmarco-document/dev": (3213835, 5193, 5193, {"1": 5193}),
+    "msmarco-document/trec-dl-2019/judged": (3213835, 43, 16258, {"0": 9661, "1": 4607, "2": 1149, "3": 841}),
+    "msmarco-document/trec-dl-2020/judged": (3213835, 45, 9098, {"0": 7331, "1": 1187, "2": 315, "3": 265}),
+}
+MSMARCO_FILES = {
+    "msmarco-passage/dev/small": "msmarco-passage.dev-subset",
+    "msmarco-passage/trec-dl-2019/judged": "dl19-passage",
+    "msmarco-passage/trec-dl-2020/judged": "dl20-passage",
+    "msmarco-document/dev": "msmarco-doc.dev",
+    "msmarco-document/trec-dl-2019/judged": "dl19-doc",
+    "msmarco-document/trec-dl-2020/judged": "dl20-doc",
+}
+# Anserini's qrels of these have other rows than the archive that ir_datasets reads.
+OTHER_ROWS = {"beir/trec-covid": {"-1": 2}, "beir/webis-touche2020/v2": {"0": 1282}}
+LIKE_THE_ARCHIVE = sorted(BEIR.keys() - OTHER_ROWS.keys() - {"beir/webis-touche2020"})
+
+
+def in_shared(shared, dataset_id):
+    """Return the judgements of Anserini's file for a dataset."""
+    name = dataset_id.split("/")[1]
+    return list(lines.judgements(shared / "data" / "beir_topics_qrels" / f"qrels.beir-v1.0.0-{name}.test.txt.gz"))
+
+
+def found_in(rows):
+    """Return what a list of judgements has, as a contract would expect it."""
+    grades = {str(grade): count for grade, count in Counter(row.grade for row in rows).items()}
+    queries = len({row.query_id for row in rows})
+    return Expected(queries=queries, judgements=len(rows), grades=grades, qrels_sha256=digests.qrels_sha256(rows))
+
+
+@pytest.mark.parametrize("dataset_id", CONTRACTS)
+def test_file_is_named_for_the_dataset(dataset_id):
+    """The file of a contract is called what the dataset is."""
+    name = dataset_id.replace("/", "_").replace("-", "_")
+    assert (suites.folders()[0] / "datasets" / f"{name}.toml").is_file()
+
+
+@pytest.mark.parametrize("dataset_id", CONTRACTS)
+def test_grades_add_up(dataset_id):
+    """The counts of the grades add up to the count of the judgements."""
+    expected = CONTRACTS[dataset_id].expected
+    assert not expected.grades or sum(expected.grades.values()) == expected.judgements
+
+
+@pytest.mark.parametrize("dataset_id", [name for name, one in CONTRACTS.items() if one.source.loader == "ir_datasets"])
+def test_ir_datasets_knows_the_dataset_and_its_corpus(dataset_id, ir_datasets_home, monkeypatch):
+    """A dataset's id and its corpus's id are ir_datasets' own, exactly."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    import ir_datasets
+
+    assert ir_datasets.load(dataset_id).has_qrels()
+    assert ir_datasets.docs_parent_id(dataset_id) == CONTRACTS[dataset_id].corpus
+
+
+@pytest.mark.parametrize("dataset_id", BEIR)
+def test_beir_counts_and_archives(dataset_id):
+    """A BEIR contract expects what BEIR's table says."""
+    contract = CONTRACTS[dataset_id]
+    documents, queries, judgements, md5 = BEIR[dataset_id]
+    expected = contract.expected
+    assert (expected.documents, expected.queries, expected.judgements) == (documents, queries, judgements)
+    assert (contract.source.md5 or "").startswith(md5)
+    assert contract.text.document == "title_text"
+
+
+@pytest.mark.parametrize("dataset_id", MSMARCO)
+def test_ms_marco_counts(dataset_id):
+    """An MS MARCO contract expects what the tracks' files have."""
+    expected = CONTRACTS[dataset_id].expected
+    assert (expected.documents, expected.queries, expected.judgements, expected.grades) == MSMARCO[dataset_id]
+
+
+@pytest.mark.parametrize("dataset_id", LIKE_THE_ARCHIVE)
+def test_beir_qrels_are_those_of_the_contract(dataset_id, shared):
+    """The official judgements have the counts, grades and digest that the contract expects."""
+    check(CONTRACTS[dataset_id], found_in(in_shared(shared, dataset_id)))
+    assert CONTRACTS[dataset_id].expected.qrels_sha256
+
+
+@pytest.mark.parametrize("dataset_id", OTHER_ROWS)
+def test_where_anserini_differs_is_known(dataset_id, shared):
+    """Anserini's judgements lack exactly the rows that the contract's defects tell of."""
+    lacking = Counter(CONTRACTS[dataset_id].expected.grades) - Counter(found_in(in_shared(shared, dataset_id)).grades)
+    assert dict(lacking) == OTHER_ROWS[dataset_id]
+    assert CONTRACTS[dataset_id].expected.qrels_sha256 is None
+
+
+@pytest.mark.parametrize("dataset_id", MSMARCO_FILES)
+def test_ms_marco_qrels_are_those_of_the_contract(dataset_id, shared):
+    """The official judgements have the counts, grades and digest that the contract expects."""
+    path = shared / "data" / "msmarco" / f"qrels.{MSMARCO_FILES[dataset_id]}.txt.gz"
+    check(CONTRACTS[dataset_id], found_in(list(lines.judgements(path))))
+
+
+@pytest.mark.parametrize(
+    ("dataset_id", "topics", "qrels"),
+    [
+        ("msmarco-passage/dev/small", "msmarco-passage.dev-subset", "msmarco-passage.dev-subset"),
+        ("msmarco-passage/trec-dl-2020/judged", "dl20", "dl20-passage"),
+        ("msmarco-document/trec-dl-2020/judged", "dl20", "dl20-doc"),
+    ],
+)
+def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, qrels, shared):
+    """The official queries that are judged have the digest that the contract expects."""
+    folder = shared / "data" / "msmarco"
+    judged = {row.query_id for row in lines.judgements(folder / f"qrels.{qrels}.txt.gz")}
+    with gzip.open(folder / f"topics.{topics}.txt.gz", "rt", encoding="utf-8") as file:
+        queries = [Query(*line.rstrip("\n").split("\t")) for line in file]
+    queries = [query for query in queries if query.query_id in judged]
+    assert digests.queries_sha256(queries) == CONTRACTS[dataset_id].expected.queries_sha256
+
+
+@pytest.mark.parametrize("dataset_id", CONTRACTS)
+def test_binary_measures_need_grade_two_on_trec_dl_passages_only(dataset_id):
+    """Grade 2 is the threshold of TREC DL passage, titled or not; elsewhere, DL documents included, it is 1."""
+    wanted = 2 if dataset_id.startswith("msmarco-passage") and "trec-dl" in dataset_id else 1
+    assert {CONTRACTS[dataset_id].threshold(name) for name in ("RR", "R", "AP", "P", "Success", "RCap")} == {wanted}
+
+
+def test_only_arguana_drops_self_matches():
+    """Self-matches are dropped on ArguAna and nowhere else: elsewhere equal ids of queries and documents are chance."""
+    assert [name for name, one in CONTRACTS.items() if one.protocol.self_match == "drop"] == ["beir/arguana"]
+    assert CONTRACTS["beir/arguana"].expected.absent == 5
+
+
+def test_titled_passages_are_another_dataset():
+    """MS MARCO with titles shares queries and judgements with the one without, and no corpus; it is not in any download."""
+    plain = [name for name in CONTRACTS if name.startswith("msmarco-passage/")]
+    assert len(plain) == 3
+    for name in plain:
+        titled = CONTRACTS[name.replace("passage", "passage-titled")]
+        assert titled.corpus == "msmarco-passage-titled" != CONTRACTS[name].corpus
+        assert titled.source.loader == "files"
+        assert titled.expected.qrels_sha256 == CONTRACTS[name].expected.qrels_sha256
+        assert titled.relevance == CONTRACTS[name].relevance
+
+
+def test_tuning_queries_are_another_dataset_with_a_contract():
+    """What weights may be tuned on has a contract and the same corpus, and is never the dataset itself."""
+    for name, contract in CONTRACTS.items():
+        if contract.tuning:
+            assert contract.tuning != name
+            assert CONTRACTS[contract.tuning].corpus == contract.corpus
+
+
+@pytest.mark.parametrize("dataset_id", CONTRACTS)
+def test_aggregates_name_the_contract_back(dataset_id):
+    """A contract claims to be a member of exactly those named means that have it as a member."""
+    every = [aggregate for name in suites.suite_names() for aggregate in suites.suite(name).aggregates]
+    assert set(CONTRACTS[dataset_id].aggregates) == {one.id for one in every if dataset_id in one.members}
+
+
+MINIMAL = """
+schema = 1
+id = "x"
+version = 1
+name = "x"
+description = ""
+corpus = "x"
+source = {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("shema = 1", "unknown field `shema`"),
+        ("protocol = { self_match = 'remove' }", "$.protocol.self_match"),
+        ("relevance = { default = 1.5 }", "$.relevance.default"),
+        ("relevance = { measures = { RR = '2' } }", "$.relevance.measures[...]"),
+        ("expected = { grades = { 1 = true } }", "$.expected.grades[...]"),
+        ("text = { policy = 'text' }", "$.text"),
+        ("defects = [{ what = 'a', source = 'b' }, { what = 'a' }]", "$.defects[1]"),
+    ],
+)
+def test_a_wrong_key_or_type_is_an_error_that_names_the_place(line, place, tmp_path):
+    """Nothing in a contract is ignored or bent: the error names file and place."""
+    path = tmp_path / "x.toml"
+    path.write_text(MINIMAL + line + "\n")
+    with pytest.raises(InvalidFile) as error:
+        suites.read_toml(path, Contract)
+    assert str(path) in str(error.value)
+    assert place in str(error.value)
+
+
+def test_unknown_dataset_names_near_ones():
+    """A name that is almost right is answered with the right one."""
+    with pytest.raises(UnknownName, match="beir/scifact/test"):
+        suites.contract("beir/scifact/tset")
+
+
+def test_mismatch_names_both_values():
+    """What differs is named with both values, counts and grades alike; what is unknown is not compared."""
+    contract = CONTRACTS["beir/scifact/test"]
+    with pytest.raises(ContractMismatch) as error:
+        check(contract, Expected(documents=5182, queries=300, judgements=340, grades={"1": 339, "0": 1}))
+    assert str(error.value) == (
+        "beir/scifact/test is not what its contract beir/scifact/test@1 says: documents: 5183 expected, 5182 found; "
+        "judgements: 339 expected, 340 found; judgements of grade 0: 0 expected, 1 found"
+    )

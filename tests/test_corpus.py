@@ -1,0 +1,123 @@
+"""A corpus on disk gives back what was written, in the order of positions."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lexbench.datasets import corpus as module
+from lexbench.datasets import digests
+from lexbench.datasets.corpus import open_corpus, write_corpus
+from lexbench.errors import InvalidFile
+from lexbench.types import Document, Judgement, Query
+
+MIXED = [
+    Document("a", "x"),
+    Document("é", ""),
+    Document("b", "two words"),
+    Document("😀", "ü"),
+    Document("10", "t"),
+    Document("9", "n"),
+]
+
+
+def test_positions_are_by_descending_bytes_of_the_id(tmp_path):
+    """Position 0 has the largest id in UTF-8 bytes: 😀 (F0…) é (C3…) b a 9 10."""
+    corpus = write_corpus(MIXED, tmp_path)
+    assert [one.decode() for one in corpus.doc_ids.tolist()] == ["😀", "é", "b", "a", "9", "10"]
+    assert [one.text for one in corpus.documents()] == ["ü", "", "two words", "x", "n", "t"]
+    assert len(corpus) == 6
+    assert corpus.empty == 1
+
+
+def test_any_part_can_be_read(tmp_path):
+    """Documents come from any start to any stop; a stop beyond the end is the end."""
+    corpus = write_corpus(MIXED, tmp_path)
+    assert [one.doc_id for one in corpus.documents(1, 3)] == ["é", "b"]
+    assert [one.doc_id for one in corpus.documents(4, 99)] == ["9", "10"]
+    assert list(corpus.documents(3, 3)) == []
+    assert list(corpus.documents(6)) == []
+    assert corpus.text(2) == "two words"
+
+
+def test_fingerprint_is_the_sha256_of_netstrings(tmp_path):
+    """The fingerprint is the SHA-256 of the ids and texts as netstrings, in position order: written here by hand."""
+    stream = "4:😀,2:ü,2:é,0:,1:b,9:two words,1:a,1:x,1:9,1:n,2:10,1:t,"
+    assert write_corpus(MIXED, tmp_path).fingerprint == hashlib.sha256(stream.encode()).hexdigest()
+
+
+def test_fingerprint_does_not_depend_on_the_order_of_the_file(tmp_path):
+    """The same documents in another order are the same corpus, to the last byte on disk."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, documents in ((one, MIXED), (two, MIXED[::-1])):
+        folder.mkdir()
+        write_corpus(documents, folder)
+    assert {path.name: path.read_bytes() for path in one.iterdir()} == {path.name: path.read_bytes() for path in two.iterdir()}
+
+
+def test_opening_gives_what_writing_gave(tmp_path):
+    """The path is all that passes from writing to opening; nothing but the four files is left in it."""
+    written, opened = write_corpus(MIXED, tmp_path), open_corpus(tmp_path)
+    assert (opened.fingerprint, opened.empty, opened.text_bytes) == (written.fingerprint, 1, 14)
+    assert list(opened.documents()) == list(written.documents())
+    assert isinstance(opened.doc_ids, np.memmap)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.json", "ids.npy", "offsets.npy", "texts.bin"]
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[a-zé0-9\U0001f600]{1,9}", fullmatch=True), st.text(max_size=40), min_size=1, max_size=60)
+)
+@settings(max_examples=60, deadline=None)
+def test_pieces_do_not_show(tmp_path_factory, documents):
+    """However small the pieces in which a corpus is handled, it is the same: each document with its text, in order."""
+    folder = tmp_path_factory.mktemp("corpus")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PIECE", 600)  # bytes of text: two documents at a time
+        patch.setattr(module, "_IDS", 3)
+        patch.setattr(module, "_BLOCK", 2)
+        corpus = write_corpus((Document(*pair) for pair in documents.items()), folder)
+        expected = sorted(documents.items(), key=lambda pair: pair[0].encode(), reverse=True)
+        assert [tuple(one) for one in corpus.documents()] == expected
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "a\tb", "a\n", "#a", "a\0"])
+def test_id_that_no_run_file_can_hold(wrong, tmp_path):
+    """An id that is empty, has white space or NUL, or starts with '#' is refused by name, and no draft is left."""
+    with pytest.raises(InvalidFile, match="document id"):
+        write_corpus([Document("ok", ""), Document(wrong, "")], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_id_that_occurs_twice(tmp_path):
+    """Two documents with one id are an error that names it, however far apart they come."""
+    documents = [Document(str(number), "") for number in range(200_000)] + [Document("777", "again")]
+    with pytest.raises(InvalidFile, match="two documents have the id '777'"):
+        write_corpus(documents, tmp_path)
+
+
+def test_no_documents(tmp_path):
+    """A corpus without documents is an error."""
+    with pytest.raises(InvalidFile, match="no documents"):
+        write_corpus([], tmp_path)
+
+
+def test_only_empty_documents(tmp_path):
+    """A corpus in which nothing has text is still a corpus."""
+    corpus = write_corpus([Document("a", ""), Document("b", "")], tmp_path)
+    assert [one.text for one in corpus.documents()] == ["", ""]
+    assert corpus.empty == 2
+
+
+def test_half_a_surrogate_pair(tmp_path):
+    """Half a surrogate pair, which JSON can hold and UTF-8 cannot, becomes U+FFFD, as in Lucene."""
+    assert write_corpus([Document("a", "x\ud83dy")], tmp_path).text(0) == "x\ufffdy"
+
+
+def test_digest_of_queries_and_qrels():
+    """Queries and judgements are hashed by ascending ids, whatever their order: written here by hand."""
+    queries = [Query("b", "two"), Query("a", "one")]
+    assert digests.queries_sha256(queries) == hashlib.sha256(b"1:a,3:one,1:b,3:two,").hexdigest()
+    rows = [Judgement("q", "d2", 10), Judgement("q", "d1", -1)]
+    assert digests.qrels_sha256(rows) == hashlib.sha256(b"1:q,2:d1,2:-1,1:q,2:d2,2:10,").hexdigest()

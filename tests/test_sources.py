@@ -1,0 +1,337 @@
+"""Datasets are found where the user has them, are checked, and are missed in one line."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+import zipfile
+
+import msgspec
+import numpy as np
+import pytest
+
+from lexbench import registry, suites
+from lexbench.datasets import places
+from lexbench.datasets.checks import Topics, absent, check, read_topics
+from lexbench.datasets.contract import Contract, Expected, SourceFacts, TextPolicy
+from lexbench.datasets.corpus import write_corpus
+from lexbench.datasets.find import find, folder, status
+from lexbench.datasets.sources.files import Files
+from lexbench.datasets.sources.ir_datasets import IrDatasets
+from lexbench.datasets.text import POLICIES
+from lexbench.errors import ContractMismatch, InvalidFile, MissingData
+from lexbench.types import Document, Judgement, Query
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_user(monkeypatch, ir_datasets_home):
+    """Let data come from where a test says, and from nowhere else."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    monkeypatch.delenv("LEXBENCH_DATA", raising=False)
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+
+
+def tiny(dataset_id="tiny/test", corpus="tiny", split="test", document="title_text"):
+    """Return a contract of files only."""
+    source = SourceFacts(loader="files", split=split)
+    text = TextPolicy(document=document)
+    return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=text)
+
+
+def write(path, *lines):
+    """Write *lines* to a file, as gzip where its name says so, making its folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def beir_folder(path, end=""):
+    """Write a BEIR folder of two documents, two queries and three judgements."""
+    write(
+        path / f"corpus.jsonl{end}",
+        '{"_id": "d1", "title": "T", "text": "one\u2028line"}',
+        '{"_id": "d2", "title": "", "text": "two"}',
+    )
+    write(path / f"queries.jsonl{end}", '{"_id": "q1", "text": "first"}', '{"_id": "q2", "text": "second"}')
+    write(path / f"qrels/test.tsv{end}", "query-id\tcorpus-id\tscore", "q1\td1\t2", "q1\td2\t0", "q1\td9\t1")
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_beir_folder(end, tmp_path, monkeypatch):
+    """A BEIR folder under LEXBENCH_DATA is read, plain or gzipped; the header is no judgement, U+2028 ends no line."""
+    beir_folder(tmp_path / "tiny", end)
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
+    source = find(tiny())
+    assert list(source.documents()) == [Document("d1", "T one\u2028line"), Document("d2", "two")]
+    assert list(source.queries()) == [Query("q1", "first"), Query("q2", "second")]
+    assert list(source.judgements()) == [Judgement("q1", "d1", 2), Judgement("q1", "d2", 0), Judgement("q1", "d9", 1)]
+    assert status(tiny()) == f"here: {tmp_path}/tiny/corpus.jsonl{end}"
+
+
+def test_ms_marco_files(tmp_path, monkeypatch):
+    """MS MARCO's files are read under their own names: the corpus with the corpus, queries and qrels with either."""
+    write(tmp_path / "tiny/collection.tsv.gz", "0\tzero", "1\tone")
+    write(tmp_path / "tiny/queries.dev.small.tsv", "7\twhat is one")
+    write(tmp_path / "tiny/dev/small/qrels.tsv", "7\t0\t1\t1")
+    monkeypatch.setenv("LEXBENCH_DATA", f"/nowhere:{tmp_path}")
+    source = find(tiny("tiny/dev/small", split="dev/small", document="text"))
+    assert list(source.documents()) == [Document("0", "zero"), Document("1", "one")]
+    assert list(source.queries()) == [Query("7", "what is one")]
+    assert list(source.judgements()) == [Judgement("7", "1", 1)]
+
+
+def test_titled_ms_marco_files(tmp_path):
+    """Three columns are id, title and passage, the title on its own line; a dash is no title."""
+    write(tmp_path / "collection.tsv", "0\tZero\tnothing", "1\t-\tone")
+    write(tmp_path / "queries.tsv", "7\tx")
+    write(tmp_path / "qrels.txt", "7 Q0 1 1")
+    source = Files.locate(tiny(document="title_line_text"), [tmp_path])
+    assert [one.text for one in source.documents()] == ["Zero\nnothing", "one"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("text", "body text"),
+        ("title_text", "T body text"),
+        ("title_line_text", "T\nbody text"),
+        ("url_title_body", "http://u\nT\nb"),
+    ],
+)
+def test_text_policies(policy, expected):
+    """Fields are joined as the policy's name says."""
+    assert POLICIES[policy]({"url": "http://u", "title": "T", "text": "body text", "body": "b"}) == expected
+
+
+def test_title_text_is_stripped():
+    """With no title there is no space before the text, and with no text none after the title: as in Pyserini's "flat"."""
+    assert POLICIES["title_text"]({"title": "", "text": "x"}) == "x"
+    assert POLICIES["title_text"]({"title": "T", "text": ""}) == "T"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "message"),
+    [
+        ("corpus.jsonl", '{"_id": 1, "text": ""}', "line 2: the _id 1 is not a string"),
+        ("corpus.jsonl", '{"text": ""}', "line 2: there is no '_id'"),
+        ("corpus.jsonl", "{", "line 2: "),
+        ("corpus.jsonl", '{"_id": "d3"}', "document 'd3' has no field 'text'"),
+        ("queries.jsonl", '{"_id": "q3"}', "query 'q3' has no text"),
+        ("qrels/test.tsv", "q1\td1", "line 2: not 'query document grade'"),
+        ("qrels/test.tsv", "q1\td1\t1.5", "line 2: not 'query document grade'"),
+    ],
+)
+def test_faulty_file_is_named_with_the_line(name, line, message, tmp_path):
+    """A line that does not read is an error with file and line; nothing is skipped."""
+    beir_folder(tmp_path)
+    path = tmp_path / name
+    path.write_text(path.read_text(encoding="utf-8").split("\n")[0] + "\n" + line + "\n", encoding="utf-8")
+    source = Files.locate(tiny(), [tmp_path])
+    with pytest.raises(InvalidFile) as error:
+        [*source.documents(), *source.queries(), *source.judgements()]
+    assert f"{path}" in str(error.value)
+    assert message in str(error.value)
+
+
+def test_two_files_for_one_thing(tmp_path):
+    """Two files that would both do are an error that names them: none is taken silently."""
+    beir_folder(tmp_path)
+    write(tmp_path / "collection.tsv", "d1\tone")
+    with pytest.raises(InvalidFile, match=r"corpus.jsonl and .*collection.tsv would both do"):
+        Files.locate(tiny(), [tmp_path])
+
+
+def test_identity_follows_the_content(tmp_path):
+    """What a corpus is kept under changes with the file's content and the text policy, not with its place."""
+    for place in ("one", "two"):
+        beir_folder(tmp_path / place)
+    one, two = (Files.locate(tiny(), [tmp_path / place]).identity() for place in ("one", "two"))
+    assert one == two
+    assert Files.locate(tiny(document="text"), [tmp_path / "one"]).identity() != one
+    write(tmp_path / "two/corpus.jsonl", '{"_id": "d1", "text": "changed"}')
+    assert Files.locate(tiny(), [tmp_path / "two"]).identity() != one
+
+
+def test_topics_are_the_judged_queries(tmp_path):
+    """Queries without a judgement are counted and left out; a judged document that the corpus lacks is found."""
+    beir_folder(tmp_path)
+    topics = read_topics(Files.locate(tiny(), [tmp_path]))
+    assert topics.queries == (Query("q1", "first"),)
+    assert topics.unjudged == 1
+    assert (topics.found.queries, topics.found.judgements, topics.found.grades) == (1, 3, {"0": 1, "1": 1, "2": 1})
+    assert absent(topics.judgements, np.array([b"d2", b"d1"])) == ("d9",)
+    assert Topics((Query("q", " "),), (), 0).textless == ("q",)
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "message"),
+    [
+        ("q1\ta", "q1 0 d1 1\nq1 0 d1 0", "two judgements are of"),
+        ("q1\ta\nq1\tb", "q1 0 d1 1", "two queries have the id 'q1'"),
+        ("q1\ta", "q1 0 d1 1\nq2 0 d1 1", "1 judged queries have no text, as 'q2'"),
+    ],
+)
+def test_inconsistent_topics(queries, qrels, message, tmp_path):
+    """An id or a judged pair twice, or a judged query that is nowhere, is an error."""
+    write(tmp_path / "collection.tsv", "d1\tx")
+    write(tmp_path / "queries.tsv", queries)
+    write(tmp_path / "qrels.txt", qrels)
+    with pytest.raises(InvalidFile, match=message):
+        read_topics(Files.locate(tiny(document="text"), [tmp_path]))
+
+
+def test_cranfield(shared, tmp_path):
+    """A BEIR folder without a contract is a dataset: 1,400 documents, two of them empty, and 225 queries."""
+    contract, source = folder(shared / "data" / "classic" / "cranfield")
+    topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
+    assert (contract.id, contract.stamp) == ("cranfield", "cranfield@0")
+    assert (len(corpus), corpus.empty) == (1400, 2)
+    assert (topics.found.queries, topics.found.judgements) == (225, 1837)
+    assert absent(topics.judgements, corpus.doc_ids) == ()
+
+
+def test_query_sets_of_one_corpus(shared):
+    """A folder of queries has its corpus one folder up; of several qrels one is named, and not naming it is an error."""
+    place = shared / "data" / "msmarco" / "passage-sample" / "dl19"
+    contract, source = folder(place / "qrels" / "in-sample.tsv")
+    assert (contract.id, contract.corpus) == ("passage-sample/dl19/in-sample", "passage-sample")
+    assert read_topics(source).found.queries == 43
+    with pytest.raises(InvalidFile, match=r"name one: .*full.tsv, .*in-sample.tsv"):
+        folder(place)
+
+
+def test_folder_that_is_no_dataset(tmp_path):
+    """A folder without a corpus is missed in one line."""
+    with pytest.raises(MissingData, match="is no dataset: neither it nor"):
+        folder(tmp_path)
+
+
+@pytest.mark.parametrize("dataset_id", ["beir/scifact/test", "beir/scifact/train", "beir/nfcorpus/test", "beir/nfcorpus/dev"])
+def test_real_data_is_what_the_contract_says(dataset_id, tmp_path):
+    """SciFact and NFCorpus, as ir_datasets reads the official archives, have every count and digest of their contracts."""
+    contract = suites.contract(dataset_id)
+    source = find(contract)
+    topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
+    lacking = len(absent(topics.judgements, corpus.doc_ids))
+    found = msgspec.structs.replace(topics.found, documents=len(corpus), corpus_sha256=corpus.fingerprint, absent=lacking)
+    assert msgspec.structs.replace(found, note=contract.expected.note) == contract.expected
+    check(contract, found)
+    assert status(contract).startswith("here: ")
+
+
+def test_folder_and_library_give_one_corpus(ir_datasets_home, tmp_path, monkeypatch):
+    """The unpacked archive and ir_datasets give the same documents, so the same fingerprint; the folder comes first."""
+    contract = suites.contract("beir/scifact/test")
+    with zipfile.ZipFile(ir_datasets_home / "beir" / "scifact" / "source.zip") as archive:
+        archive.extractall(tmp_path / "beir")
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
+    source = find(contract)
+    assert isinstance(source, Files)
+    corpus = write_corpus(source.documents(), tmp_path)
+    assert corpus.fingerprint == contract.expected.corpus_sha256
+    check(contract, read_topics(source).found)
+
+    path = tmp_path / "beir" / "scifact" / "corpus.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("the", "The", 1), encoding="utf-8")
+    doctored = write_corpus(find(contract).documents(), tmp_path)
+    with pytest.raises(ContractMismatch, match=rf"{corpus.fingerprint[:16]} expected, {doctored.fingerprint[:16]} found"):
+        check(contract, Expected(corpus_sha256=doctored.fingerprint))
+
+
+def test_archive_that_is_not_the_published_one(ir_datasets_home, tmp_path, monkeypatch):
+    """ir_datasets takes an archive that lies in its folder as it is; its MD5 is checked, and the error names both."""
+    place = tmp_path / "beir" / "scifact" / "source.zip"
+    place.parent.mkdir(parents=True)
+    place.write_bytes((ir_datasets_home / "beir" / "scifact" / "source.zip").read_bytes() + b"!")
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
+    with pytest.raises(ContractMismatch, match=r"5f7d1de60b170fc8027bb7898e2efca1 expected, [0-9a-f]{32} found"):
+        find(suites.contract("beir/scifact/test"))
+
+
+@pytest.mark.parametrize(
+    "dataset_id", [name for name in suites.contracts() if not name.startswith(("pydoc", "beir/scifact", "beir/nfc"))]
+)
+def test_missing_dataset_costs_one_line(dataset_id):
+    """A dataset that is not here is missed in one line with its name, the place looked at and the ways to provide it."""
+    contract = suites.contract(dataset_id)
+    with pytest.raises(MissingData) as error:
+        find(contract)
+    message = str(error.value)
+    assert "\n" not in message
+    assert message.startswith(f"{dataset_id} is not here: looked in ")
+    assert "LEXBENCH_DATA" in message
+    assert ("IR_DATASETS_HOME" in message) == (contract.source.loader == "ir_datasets")
+    assert status(contract) == "not here"
+
+
+def test_server_that_refuses(monkeypatch):
+    """Without LEXBENCH_OFFLINE, a server that cannot be reached is the reason, within a second; it is asked once."""
+    monkeypatch.delenv("LEXBENCH_OFFLINE")
+    contract = suites.contract("beir/fiqa/test")
+    source = msgspec.structs.replace(contract.source, url="http://127.0.0.1:9/fiqa.zip")
+    begin = time.perf_counter()
+    with pytest.raises(MissingData, match=r"127.0.0.1 cannot be reached"):
+        find(msgspec.structs.replace(contract, source=source))
+    assert time.perf_counter() - begin < 1
+    assert status(contract) == "to be fetched"
+
+
+def test_silence_is_given_up(monkeypatch):
+    """A server whose name never resolves is given up after the patience, not after the system's."""
+    monkeypatch.setattr(places, "_PATIENCE", 0.1)
+    monkeypatch.setattr(places, "_ask", lambda _server: time.sleep(30))
+    monkeypatch.setattr(places, "_GRACE", 0.1)
+    assert "did not answer" in places.why_unreachable("http://nowhere.invalid/x")
+
+
+FAILING = """
+import sys
+from lexbench import suites
+from lexbench.datasets.sources.ir_datasets import IrDatasets
+from lexbench.errors import MissingData
+for name in sys.argv[1:]:
+    try:
+        next(IrDatasets(suites.contract(name)).documents())
+    except MissingData as error:
+        print(error)
+"""
+
+
+def test_library_fails_in_one_way_and_says_nothing(tmp_path, monkeypatch):
+    """When ir_datasets cannot fetch, its logs, bars and tracebacks stay away, and nothing it leaves behind looks like data."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
+    for proxy in ("https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"):
+        monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody is there, whatever network the machine has
+    monkeypatch.delenv("no_proxy", raising=False)
+    datasets = ["beir/fiqa/test", "msmarco-passage/dev/small", "msmarco-document/dev"]
+    done = subprocess.run([sys.executable, "-c", FAILING, *datasets], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    assert [line.split(" ")[0] for line in done.stdout.splitlines()] == datasets
+    assert not any(IrDatasets(suites.contract(name)).present() for name in datasets)
+
+
+def test_pydoc_is_always_here(monkeypatch):
+    """The built-in corpus needs no folder, library or network."""
+    monkeypatch.setenv("IR_DATASETS_HOME", "/nowhere")
+    source = find(suites.contract("pydoc/test"))
+    assert status(suites.contract("pydoc/test")) == "built in"
+    documents = list(source.documents())
+    assert len(documents) > 4000
+    assert all(one.text.startswith(f"{one.doc_id} ") for one in documents)
+
+
+def test_every_loader_of_a_contract_is_a_plugin():
+    """The loader that a contract names is a source that the registry has."""
+    assert {one.source.loader for one in suites.contracts().values()} <= set(registry.names("sources"))
+
+
+def test_beir_text_is_what_the_archive_has(ir_datasets_home):
+    """The first document of SciFact is its title, a space, and its text."""
+    with (
+        zipfile.ZipFile(ir_datasets_home / "beir" / "scifact" / "source.zip") as archive,
+        archive.open("scifact/corpus.jsonl") as file,
+    ):
+        first = json.loads(file.readline())
+    document = next(find(suites.contract("beir/scifact/test")).documents())
+    assert document == Document(first["_id"], f"{first['title']} {first['text']}")

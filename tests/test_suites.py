@@ -1,0 +1,112 @@
+"""Suites read, name only what there is, and are as strict as contracts."""
+
+import ir_measures
+import pytest
+
+from lexbench import suites
+from lexbench.errors import InvalidFile, UnknownName
+
+SUITES = ["beir", "msmarco_doc", "msmarco_passage", "pydoc", "trec_dl"]
+
+MINIMAL = """
+schema = 1
+id = "mine"
+version = 1
+name = "mine"
+description = ""
+datasets = ["beir/scifact/test", "beir/nq"]
+measures = ["nDCG@10"]
+headline = "nDCG@10"
+retrievers = ["bm25"]
+"""
+
+
+def test_the_five_suites_are_there():
+    """There are the suites that the documents name."""
+    assert set(SUITES) <= set(suites.suite_names())
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_suite_is_whole(name):
+    """A suite is called what its file is, has its headline among its measures, names nothing twice, and goes to depth 1000."""
+    suite = suites.suite(name)
+    assert suite.id == name
+    assert suite.headline in suite.measures
+    assert len(set(suite.measures)) == len(suite.measures)
+    assert len(set(suite.datasets)) == len(suite.datasets)
+    assert suite.depth == 1000
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_measures_are_in_ir_measures_notation(name):
+    """Each measure is written as ir-measures writes it, RCap, which is ours, apart."""
+    for measure in suites.suite(name).measures:
+        assert measure.startswith("RCap@") or str(ir_measures.parse_measure(measure)) == measure
+
+
+def test_beir_12_is_the_twelve_of_the_paper():
+    """`beir-12@1` is the macro mean of nDCG@10 over the twelve sets, Touché in version 2, without Quora and CQADupStack."""
+    suite = suites.suite("beir")
+    aggregate = suite.aggregates[0]
+    assert (aggregate.id, aggregate.measure, aggregate.mean) == ("beir-12@1", "nDCG@10", "macro")
+    assert set(aggregate.members) == set(suite.datasets)
+    assert sorted(member.split("/")[1] for member in aggregate.members) == [
+        "arguana",
+        "climate-fever",
+        "dbpedia-entity",
+        "fever",
+        "fiqa",
+        "hotpotqa",
+        "nfcorpus",
+        "nq",
+        "scidocs",
+        "scifact",
+        "trec-covid",
+        "webis-touche2020",
+    ]
+    assert "beir/webis-touche2020/v2" in aggregate.members
+
+
+def test_no_suite_mixes_passages_with_and_without_titles():
+    """MS MARCO with titles and without are never in one table."""
+    for name in suites.suite_names():
+        corpora = {suites.contract(dataset).corpus for dataset in suites.suite(name).datasets}
+        assert not {"msmarco-passage", "msmarco-passage-titled"} <= corpora
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (("version = 1", "version = '1'"), "$.version"),
+        (("schema = 1", "schema = 2"), "$.schema"),
+        (('"beir/nq"]', '{ id = "beir/nq", exclude_self = true }]'), "$.datasets[1]"),
+        (('"beir/nq"]', '"beir/nqq"]'), "$.datasets[1]"),
+        (
+            ('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmeasure = "nDCG@10"\nmembers = ["beir/fiqa/test"]'),
+            "$.aggregates[0]",
+        ),
+        (('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmesure = "nDCG@10"\nmembers = []'), "$.aggregates[0]"),
+        (('"bm25"]', '"bm25"]\ndatasets = []'), "line"),
+    ],
+)
+def test_faulty_suite_is_an_error_that_names_the_place(change, place, tmp_path):
+    """A wrong type, an unknown key, dataset or member: the error names the file and the place."""
+    path = tmp_path / "mine.toml"
+    path.write_text(MINIMAL.replace(*change))
+    with pytest.raises(InvalidFile) as error:
+        suites.suite(str(path))
+    assert str(path) in str(error.value)
+    assert place in str(error.value)
+
+
+def test_suite_from_a_file(tmp_path):
+    """A suite can be a file of one's own."""
+    path = tmp_path / "mine.toml"
+    path.write_text(MINIMAL)
+    assert suites.suite(str(path)).datasets == ("beir/scifact/test", "beir/nq")
+
+
+def test_unknown_suite_says_what_there_is():
+    """A name that is almost right is answered with the right one."""
+    with pytest.raises(UnknownName, match="'beir'"):
+        suites.suite("bier")
