@@ -53,6 +53,7 @@ def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[O
 
 def _attempt(job: Job, bench: Workbench) -> Outcome:
     """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results."""
+    bench.made.clear()
     try:
         return Outcome(job, result=result_of(job, bench))
     except LexbenchError as error:
@@ -65,6 +66,9 @@ def _attempt(job: Job, bench: Workbench) -> Outcome:
         return Outcome(job, error=_unexpected(job, bench.kept))
     except Exception:  # noqa: BLE001 - told in one line, and whole in the log
         return Outcome(job, error=_unexpected(job, bench.kept))
+    finally:
+        if not job.system.reusable:
+            bench.forget()
 
 
 def _unexpected(job: Job, kept: Store) -> str:
@@ -123,7 +127,7 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
         results.save(result, draft / "result.json")
         watch.write(draft)
 
-    folder = bench.kept.produce("results", bench.kept.key(recipe, f"{job.contract.id}-{job.system.label}"), recipe, work)
+    folder = bench.produce("results", job.system.label, recipe, work)
     stored = results.load(folder / "result.json")
     return msgspec.structs.replace(stored, system=job.system.label, measured=measured(folder))
 

@@ -1,8 +1,9 @@
 """The stages of one dataset, each a folder of the store: made once, kept, shared by all systems that need it."""
 
 import json
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -88,6 +89,7 @@ class Workbench:
     dataset: Dataset
     kept: Store
     progress: Progress
+    made: list[Path] = field(default_factory=list)  # the folders of the system at hand, corpus apart
 
     @cached_property
     def corpus(self) -> StoredCorpus:
@@ -127,8 +129,7 @@ class Workbench:
             watch.write(draft)
             self.progress.end()
 
-        folder = self.kept.produce("encodings", self._key(name, recipe), recipe, work, resumable=True)
-        return encodings.Encodings(folder).shards()
+        return encodings.Encodings(self.produce("encodings", name, recipe, work, resumable=True)).shards()
 
     def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
         """Return the folder of an index of the corpus."""
@@ -146,7 +147,7 @@ class Workbench:
                     self.progress.end()
             watch.write(draft)
 
-        return self.kept.produce("indexes", self._key(label, recipe), recipe, work)
+        return self.produce("indexes", label, recipe, work)
 
     def run(self, system: System, depth: int) -> Path:
         """Return the folder of the system's run: searched to *depth*, self-matches dropped, in canonical order."""
@@ -171,7 +172,7 @@ class Workbench:
             watch.write(draft)
             self.progress.end()
 
-        return self.kept.produce("runs", self._key(system.label, recipe), recipe, work, resumable=True)
+        return self.produce("runs", system.label, recipe, work, resumable=True)
 
     def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch) -> Hits:
         """Search block by block; a block that an earlier process finished is taken from the draft."""
@@ -195,8 +196,16 @@ class Workbench:
         run = Run.from_hits((query.query_id for query in self.dataset.queries), hits, self.corpus.doc_ids)
         return without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0)
 
-    def _key(self, label: str, recipe: Recipe) -> str:
-        return self.kept.key(recipe, f"{self.dataset.contract.corpus}-{label}")
+    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
+        """Return the finished folder of a stage, as `Store.produce` does, and remember it."""
+        key = self.kept.key(recipe, f"{self.dataset.contract.corpus}-{label}")
+        self.made.append(self.kept.produce(stage, key, recipe, work, resumable=resumable))
+        return self.made[-1]
+
+    def forget(self) -> None:
+        """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
+        for folder in dict.fromkeys(self.made):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _stacked(blocks: list[dict[str, Any]]) -> Hits:

@@ -133,6 +133,10 @@ class Store:
         finally:
             lock.release()
 
+    def bytes_used(self) -> int:
+        """Return how much the store holds already, of whatever."""
+        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+
     def check_disk(self, needed: int) -> None:
         """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
         place = next(folder for folder in (self.root, *self.root.parents) if folder.exists())

@@ -14,6 +14,7 @@ from lexbench.store import Recipe
 from lexbench.types import Encoder, Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
+_SESSION = "only in this session"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class System:
     @property
     def reusable(self) -> bool:
         """Whether the recipe says all: an object from a notebook can change without anyone knowing."""
-        return "session" not in str(self.recipe)
+        return _SESSION not in str(self.recipe)
 
 
 def system(given: Any, label: str | None = None) -> System:
@@ -114,7 +115,7 @@ def describe(plugin: Any) -> Any:
     if is_dataclass(plugin) and fields(plugin):
         told["settings"] = {name: describe(value) for name, value in registry.settings(plugin).items()}
     elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
-        told["session"] = uuid4().hex
+        told[_SESSION] = uuid4().hex
     if hasattr(plugin, "identity"):
         told["identity"] = plugin.identity()
     return told

@@ -62,7 +62,7 @@ def complain(outcomes: Sequence[Outcome]) -> bool:
     failed = [outcome for outcome in outcomes if outcome.error]
     for error in dict.fromkeys(outcome.error for outcome in failed):  # a missing dataset fails all its systems alike
         job = next(outcome.job for outcome in failed if outcome.error == error)
-        click.echo(f"failed: {error} Again: {job.command}", err=True)
+        click.echo(f"failed: {error}; again: {job.command}", err=True)
     return bool(failed)
 
 

@@ -1,4 +1,4 @@
-"""A measure: is the first document relevant?"""
+"""A measure of how often the first document is relevant."""
 
 from dataclasses import dataclass
 
