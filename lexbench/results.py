@@ -69,7 +69,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def to_bytes(result: Any) -> bytes:
     """Write results as JSON, the same bytes for the same values."""
-    return msgspec.json.format(msgspec.json.encode(result, order="sorted"), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
 
 
 def save(result: Any, path: Path) -> None:

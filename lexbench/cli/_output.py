@@ -43,7 +43,9 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*header, box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    for number, name in enumerate(header):
+        table.add_column(name, no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     print_rich(table)

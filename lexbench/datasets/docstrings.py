@@ -81,7 +81,7 @@ def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
     (`bytearray.lower` beside `bytes.lower`).
     """
     # -I: no environment variables (-OO by one would strip the docstrings), no current folder. -S: no site-packages.
-    child = subprocess.run( - our own file, by the Python that runs it
+    child = subprocess.run(  # our own file, by the Python that runs it
         [python, "-I", "-S", __file__], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if child.returncode:

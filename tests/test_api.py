@@ -1,0 +1,90 @@
+"""The Python API."""
+
+import json
+
+import numpy as np
+import pytest
+
+import lexbench
+from lexbench.errors import UnknownName
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    """Make a suite of one small folder of files and of one dataset that is not here."""
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'schema = 1\nid = "mine"\nversion = 1\nname = "Mine"\ndescription = ""\n'
+        'datasets = ["beir/nq", "beir/fiqa/test"]\nmeasures = ["nDCG@10"]\nheadline = "nDCG@10"\nretrievers = ["bm25"]\n'
+    )
+    return str(path)
+
+
+class Length:
+    """An encoder object."""
+
+    def encode_document(self, texts):
+        """Return the length of each text."""
+        return np.array([[len(text)] for text in texts], np.float32)
+
+    encode_query = encode_document
+
+
+def test_failures_are_told_and_not_raised(suite):
+    """Datasets that are not here are failures of the results; nothing is raised."""
+    results = lexbench.run(suite, [Length()])
+
+    assert len(results) == 0
+    assert [line.partition(" on ")[2][:7] for line in results.failures] == ["beir/nq", "beir/fi"]
+
+
+def test_a_wrong_name_is_raised_before_work(suite):
+    """A name that does not exist is raised at once."""
+    with pytest.raises(UnknownName, match="bm25"):
+        lexbench.run(suite, ["bm2"])
+
+
+def test_results_become_a_table_and_a_data_frame(tmp_path):
+    """Results iterate, print as a table, and turn into one row a result."""
+    results = lexbench.run("pydoc", {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
+    frame = results.to_pandas()
+
+    assert [result.system for result in results] == ["lengths", "bm25"]
+    assert list(frame["system"]) == ["lengths", "bm25"]
+    assert frame["nDCG@10"][1] > frame["nDCG@10"][0]
+    assert "lengths" in str(results)
+
+
+def test_an_object_without_identity_is_not_resumed(tmp_path):
+    """An encoder object that cannot say what it is is encoded anew; one that can is not."""
+
+    class Counting(Length):
+        calls = 0
+
+        def encode_document(self, texts):
+            Counting.calls += 1
+            return super().encode_document(texts)
+
+    class Known(Counting):
+        def identity(self):
+            return json.loads('{"weights": 1}')
+
+    lexbench.run("pydoc", [Counting()], store=tmp_path)
+    once, Counting.calls = Counting.calls, 0
+    lexbench.run("pydoc", [Counting()], store=tmp_path)
+    assert Counting.calls == once > 0
+
+    lexbench.run("pydoc", [Known()], store=tmp_path)
+    Counting.calls = 0
+    lexbench.run("pydoc", [Known()], store=tmp_path)
+    assert Counting.calls == 0
+
+
+def test_what_cannot_be_told_again_is_not_kept(tmp_path):
+    """After a run of an object without identity the store holds the corpus and nothing else."""
+    lexbench.run("pydoc", [Length()], store=tmp_path)
+
+    assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora"}

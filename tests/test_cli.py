@@ -1,0 +1,249 @@
+"""The command line: answers on stdout, complaints on stderr, exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lexbench.cli import Commands, app, code
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a BEIR folder of three documents, and a store of its own."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "tiny"
+    (place / "qrels").mkdir(parents=True)
+    documents = [("d1", "the red fox"), ("d2", "a red red car"), ("d3", "blue sky")]
+    (place / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": i, "title": "", "text": text}) + "\n" for i, text in documents)
+    )
+    (place / "queries.jsonl").write_text('{"_id": "q1", "text": "red car"}\n{"_id": "q2", "text": "green"}\n')
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\nq2\td3\t1\n")
+    return place
+
+
+def run(capsys, *arguments):
+    """Run the command line; return its exit code, stdout and stderr."""
+    exit_code = code([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return exit_code, captured.out, captured.err
+
+
+def test_a_folder_runs_and_prints_a_table(folder, capsys):
+    """A BEIR folder of the user's needs no contract: one command scores it."""
+    exit_code, out, err = run(capsys, "run", "dataset", folder)
+
+    assert exit_code == 0, err
+    assert "nDCG@10" in out
+    assert "0.5000" in out  # q1 is perfect, q2 finds nothing
+    assert "1 of 2 queries returned nothing and score 0" in out
+
+
+def test_json_is_one_document(folder, capsys):
+    """With --json stdout holds one document, with the value of every query."""
+    exit_code, out, _ = run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
+    result = json.loads(out)["results"][0]
+
+    assert exit_code == 0
+    assert result["per_query"] == {"nDCG@10": [1.0, 0.0]}
+    assert result["query_ids"] == ["q1", "q2"]
+    assert result["counts"]["missing"] == 1
+
+
+def test_the_second_time_nothing_is_done(folder, capsys):
+    """The same command again finds every stage finished, and gives the same answer."""
+    first = run(capsys, "run", "dataset", folder, "--json")
+    again = run(capsys, "run", "dataset", folder, "--json")
+
+    assert first == again
+
+
+def test_a_dry_run_does_nothing(folder, capsys):
+    """--dry-run prints the jobs and leaves no store behind."""
+    exit_code, out, _ = run(capsys, "run", "dataset", folder, "--dry-run")
+
+    assert exit_code == 0
+    assert "nothing was run" in out
+    assert not (folder.parent / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (["frobnicate"], 2, "No such command 'frobnicate'"),
+        (["run", "suite", "bier"], 3, "did you mean 'beir'"),
+        (["run", "suite", "beir", "-r", "bm26"], 3, "did you mean 'bm25'"),
+        (["run", "suite", "beir", "-r", "bm25("], 2, "does not read"),
+        (["run", "suite", "beir", "-d", "beir/scifact"], 3, "beir/scifact/test"),
+        (["run", "suite", "beir", "--depth", "0"], 2, "depth"),
+        (["run", "dataset", "nowhere"], 3, "no dataset 'nowhere'"),
+        (["run", "dataset", "beir/scifact/test", "-m", "nDCG@ten"], 2, "does not read"),
+        (["run", "dataset", "beir/scifact/test", "-m", "nDGC@10"], 3, "nDCG"),
+        (["show", "suite"], 2, "needs a name"),
+        (["show", "dataset", "scifact"], 3, "beir/scifact/test"),
+        (["show", "result", "x"], 3, "no result 'x'"),
+        (["score", "no.run", "--dataset", "beir/scifact/test"], 2, "no.run"),
+        (["leaderboard", "nowhere"], 3, "no result files"),
+        (["export", "trec", "out"], 3, "no such result"),
+        (["export", "xml", "out"], 2, "xml"),
+    ],
+)
+def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, exit_code, said):
+    """What is wrong stands in one line on stderr; stdout stays empty."""
+    found, out, err = run(capsys, *arguments)
+
+    assert (found, out) == (exit_code, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
+    """A dataset that is not here costs one line and exit code 1; the other datasets of the suite still run."""
+    suite = folder.parent / "mine.toml"
+    suite.write_text(
+        'schema = 1\nid = "mine"\nversion = 1\nname = "Mine"\ndescription = ""\ndatasets = ["beir/nq", "beir/fiqa/test"]\n'
+        'measures = ["nDCG@10"]\nheadline = "nDCG@10"\nretrievers = ["bm25"]\n'
+    )
+    exit_code, out, err = run(capsys, "run", "suite", suite)
+
+    assert (exit_code, out) == (1, "")
+    assert err.count("beir/nq") >= 1
+    assert len([line for line in err.splitlines() if "is not here" in line]) == 2
+
+
+def test_a_wrong_suite_names_the_place(folder, capsys):
+    """An unknown key in a suite is an error that names the file and the place in it."""
+    suite = folder.parent / "wrong.toml"
+    suite.write_text('schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n')
+    exit_code, _, err = run(capsys, "run", "suite", suite)
+
+    assert exit_code == 2
+    assert "wrong.toml" in err
+    assert "$.aggregates[0]" in err
+
+
+def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
+    """An exception in one system is one line with where the traceback is; the next system still runs."""
+    from lexbench.pipeline import run as carry_out
+    from lexbench.plan import plan_dataset
+    from lexbench.store import Store
+
+    class Broken:
+        def encode_query(self, texts):
+            import numpy as np
+
+            return np.zeros((len(texts), 1), np.float32)
+
+        def encode_document(self, texts):
+            raise ZeroDivisionError("my bug")
+
+    store = Store(folder.parent / "store")
+    broken, fine = carry_out(plan_dataset(str(folder), {"broken": Broken(), "bm25": "bm25"}, ["nDCG@10"], 10), store)
+
+    assert "ZeroDivisionError: my bug" in broken.error
+    assert "\n" not in broken.error
+    log = next((store.root / "logs").iterdir())
+    assert str(log) in broken.error
+    assert "encode_document" in log.read_text()
+    assert fine.result.means["nDCG@10"] == 0.5
+
+
+def test_score_and_export_agree(folder, capsys):
+    """A run that was exported scores, from its file, what it scored when it was made."""
+    run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
+    exit_code, out, err = run(capsys, "export", "trec", "out")
+    assert exit_code == 0, err
+
+    exit_code, out, _ = run(capsys, "score", out.strip(), "--qrels", folder / "qrels" / "test.tsv", "-m", "nDCG@10", "--json")
+    assert exit_code == 0
+    assert json.loads(out)["means"] == {"nDCG@10": 0.5}
+
+
+def test_export_writes_every_format(folder, capsys):
+    """Values by query as CSV, whole results as JSON, ranks as MS MARCO wants them."""
+    run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
+    paths = {layout: run(capsys, "export", layout, "out")[1].strip() for layout in ("csv", "json", "msmarco")}
+
+    assert (folder.parent / paths["csv"]).read_text() == "query,nDCG@10\nq1,1.0\nq2,0.0\n"
+    assert json.loads((folder.parent / paths["json"]).read_text())["system"] == "bm25"
+    assert (folder.parent / paths["msmarco"]).read_text() == "q1\td2\t1\nq1\td1\t2\n"
+
+
+@pytest.mark.parametrize(
+    "what", ["suites", "datasets", "encoders", "engines", "measures", "retrievers", "sources", "transforms"]
+)
+def test_every_list_is_a_table_and_json(folder, capsys, what):
+    """Each list prints, for people and for programs."""
+    exit_code, table, err = run(capsys, "list", what)
+    assert exit_code == 0, err
+    rows = json.loads(run(capsys, "list", what, "--json")[1])
+
+    assert all(next(iter(row.values())) in table for row in rows[:3])
+
+
+def test_show_tells_all(folder, capsys):
+    """A suite, a contract, a result and the machine can be looked at."""
+    run(capsys, "run", "dataset", folder)
+
+    assert "beir-12@1" in run(capsys, "show", "suite", "beir")[1]
+    assert "self_match: drop" in run(capsys, "show", "dataset", "beir/arguana")[1]
+    assert "nDCG@10: 0.5" in run(capsys, "show", "result", "bm25:tiny")[1]
+    assert "python:" in run(capsys, "show", "machine")[1]
+
+
+def test_doctor_says_what_to_type(folder, capsys):
+    """The doctor lists the core and every extra, and what installs those that are not there."""
+    exit_code, out, _ = run(capsys, "doctor", "--json")
+    told = json.loads(out)
+
+    assert exit_code == 0
+    assert told["core"]["state"] == "complete"
+    for extra in ("lucene", "neural", "beir", "pandas"):
+        complete = told[extra]["state"] == "complete"
+        assert complete or told[extra]["advice"] == f"pip install 'lexbench[{extra}]'"
+
+
+def every_command():
+    """Yield the words of every command there is."""
+    from click import Context, Group
+
+    context = Context(app)
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        yield (name,)
+        if isinstance(command, Group):
+            yield from ((name, inner) for inner in command.commands)
+
+
+@pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
+def test_every_command_has_help(capsys, words):
+    """Each command says in its help what it does."""
+    exit_code, out, _ = run(capsys, *words, "--help")
+
+    assert exit_code == 0
+    assert out.startswith(f"Usage: lexbench {' '.join(words)}")
+    assert len(out.partition("\n\n")[2].splitlines()[0].strip()) > 20
+
+
+def test_ctrl_c_keeps_what_is_finished(folder):
+    """SIGINT ends with exit code 130 and one line; what was finished is still there."""
+    program = (
+        "import os, signal, sys; from lexbench import stages; from lexbench.cli import code\n"
+        "def interrupted(self, *a): self.corpus; os.kill(os.getpid(), signal.SIGINT)\n"
+        f"stages.Workbench.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; every finished stage is kept")
+    assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
+
+
+def test_commands_are_found_by_file_name():
+    """One file adds a command."""
+    assert isinstance(app, Commands)
+    assert {"run", "list", "show", "score", "leaderboard", "export", "doctor"} <= set(app.list_commands(None))

@@ -1,0 +1,61 @@
+"""What the README says can be typed is typed here."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = dict.fromkeys(("sh", "python"), "") | {
+    language: "\n".join(re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)) for language in ("sh", "python")
+}
+LINES = [line.partition("#")[0].strip() for line in BLOCKS["sh"].splitlines() if line.strip()]
+COMMANDS = [line for line in LINES if line.startswith("lexbench")]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, ir_datasets_home):
+    """Make the folder in which a reader types: with a dataset and a run of their own, and the real SciFact and NFCorpus."""
+    folder = tmp_path_factory.mktemp("reader")
+    mine = folder / "my-folder"
+    (mine / "qrels").mkdir(parents=True)
+    (mine / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "title": "A fox", "text": "is red"}) + "\n")
+    (mine / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "red fox"}) + "\n")
+    (mine / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
+    environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store"), "IR_DATASETS_HOME": str(ir_datasets_home)}
+    return folder, {**environment, "LEXBENCH_OFFLINE": "1"}
+
+
+def test_the_readme_has_the_commands():
+    """The two commands of a clone and the first one of a user are there."""
+    assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(LINES)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(place, command):
+    """Each command does what is said; the whole of BEIR is not here, which is said too, and costs exit code 1."""
+    folder, environment = place
+    words = [sys.executable, "-m", "lexbench", *shlex.split(command)[1:]]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == (1 if " beir " in command else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout
+
+
+def test_the_python_of_the_readme_works(place):
+    """The ten lines for a notebook run as they stand, and print a table with both systems."""
+    folder, environment = place
+    command = [sys.executable, "-c", BLOCKS["python"]]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "bm25" in done.stdout
+    assert "Letters" in done.stdout
