@@ -117,13 +117,15 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
         "qrels": dataset.qrels_sha256,
         "measures": list(job.measures),
         "depth": job.depth,
-        "scorer": 1,  # goes up when a kernel changes a score
+        "scorer": 1,  # goes up when a kernel or the form of a result changes
     }
 
     def work(draft: Path) -> None:
         watch = Stopwatch()
         with watch.time("score"):
             result = _fresh(job, dataset, read(), corpus)
+            if corpus is not None:
+                result = msgspec.structs.replace(result, notes=bench.remarks)
         results.save(result, draft / "result.json")
         watch.write(draft)
 

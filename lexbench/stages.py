@@ -26,6 +26,7 @@ from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe
 from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
 
+_FORMAT = 1  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
 
 
@@ -94,7 +95,7 @@ class Workbench:
     @cached_property
     def corpus(self) -> StoredCorpus:
         """The corpus, read from its source once and checked against the contract before it is kept."""
-        recipe = {"source": self.dataset.source.identity()}
+        recipe: Recipe = {"format": _FORMAT, "source": self.dataset.source.identity()}
         contract = self.dataset.contract
 
         def work(draft: Path) -> None:
@@ -103,6 +104,7 @@ class Workbench:
             with watch.time("read"):
                 write_corpus(self._counted(self.dataset.source.documents()), draft)
             self.dataset.check_corpus(open_corpus(draft))
+            atomic.write_text(draft / "remarks.json", json.dumps(self.dataset.source.remarks()) + "\n")
             watch.write(draft)
             self.progress.end()
 
@@ -111,6 +113,11 @@ class Workbench:
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of scores must know of this copy of the corpus."""
+        return list(json.loads((self.corpus.path / "remarks.json").read_bytes()))
+
     def _counted(self, documents: Iterator[Any]) -> Iterator[Any]:
         for document in documents:
             self.progress.advance()
@@ -118,7 +125,7 @@ class Workbench:
 
     def encodings(self, encoder: Encoder[Any]) -> Iterator[Any]:
         """Yield the vectors of the corpus, shard by shard in position order."""
-        recipe = {"encoder": describe(encoder), "corpus": self.corpus.fingerprint}
+        recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder), "corpus": self.corpus.fingerprint}
         name = type(encoder).__name__
 
         def work(draft: Path) -> None:
@@ -133,7 +140,7 @@ class Workbench:
 
     def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
         """Return the folder of an index of the corpus."""
-        recipe = {"retriever": describe(retriever), "corpus": self.corpus.fingerprint}
+        recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever), "corpus": self.corpus.fingerprint}
 
         def work(draft: Path) -> None:
             watch = Stopwatch()
@@ -154,6 +161,7 @@ class Workbench:
         index = self.index(system.retriever, system.label)
         drop = self.dataset.contract.protocol.self_match == "drop"
         recipe: Recipe = {
+            "format": _FORMAT,
             "index": index.name.rpartition("-")[2],
             "queries": self.dataset.queries_sha256,
             "depth": depth,

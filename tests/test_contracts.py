@@ -146,9 +146,10 @@ def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, qrels, s
 
 
 @pytest.mark.parametrize("dataset_id", CONTRACTS)
-def test_binary_measures_need_grade_two_on_trec_dl_passages_only(dataset_id):
-    """Grade 2 is the threshold of TREC DL passage, titled or not; elsewhere, DL documents included, it is 1."""
-    wanted = 2 if dataset_id.startswith("msmarco-passage") and "trec-dl" in dataset_id else 1
+def test_binary_measures_need_grade_two_where_grade_one_is_only_related(dataset_id):
+    """Grade 2 is the threshold of TREC DL passage, titled or not, and of pydoc; elsewhere, DL documents included, it is 1."""
+    passage = dataset_id.startswith("msmarco-passage") and "trec-dl" in dataset_id
+    wanted = 2 if passage or dataset_id.startswith("pydoc/") else 1
     assert {CONTRACTS[dataset_id].threshold(name) for name in ("RR", "R", "AP", "P", "Success", "RCap")} == {wanted}
 
 

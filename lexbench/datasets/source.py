@@ -29,6 +29,10 @@ class Source(Protocol):
         """Return what determines the documents, for a content key: digests of files, not where they are."""
         ...
 
+    def remarks(self) -> list[str]:
+        """Return what a reader of scores must know of this copy of the documents; every result says it."""
+        ...
+
 
 class Locator(Protocol):
     """A class of sources, as the registry has it."""

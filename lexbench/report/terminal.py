@@ -1,21 +1,58 @@
-"""Tables for terminals, by rich."""
+"""Tables for terminals, by rich. A table too wide for the terminal becomes several, one below the other: no figure is cut."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from lexbench.report.table import Table
 
-_NARROW = 16  # characters: a column up to this wide is not folded
+_GAP = 2  # characters between columns
+_NAMES = 0.45  # of the width, at most, for the first column; longer names are folded
 
 
-def render(table: Table) -> RenderableType:
-    """Return *table* with its notes as something rich prints; names are text, never markup."""
-    title = Text(table.title, style="bold")
-    shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), collapse_padding=True)
-    for number, name in enumerate(table.header):
-        shown.add_column(Text(name), justify="right" if number else "left", overflow="fold", no_wrap=len(name) <= _NARROW)
+@dataclass(frozen=True)
+class render:  # noqa: N801 - used as a function: `print(render(table))`
+    """Something that rich prints as *table* with its notes. Names are text, never markup."""
+
+    table: Table
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield as many tables as the width asks for, then the notes."""
+        yield Text(self.table.title, style="bold")
+        for columns in _fitting(self.table, options.max_width):
+            yield _rich(self.table, columns, int(options.max_width * _NAMES))
+        yield from (Text(f"· {note}", style="dim") for note in self.table.notes)
+
+
+def _widths(table: Table) -> list[int]:
+    return [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+
+
+def _fitting(table: Table, width: int) -> Iterator[list[int]]:
+    """Yield the columns of each part of *table*; the first column is in every part."""
+    widths = _widths(table)
+    first = min(widths[0], int(width * _NAMES))
+    part, used = [0], first
+    for column in range(1, len(widths)):
+        if used + _GAP + widths[column] > width and len(part) > 1:
+            yield part
+            part, used = [0], first
+        part.append(column)
+        used += _GAP + widths[column]
+    yield part
+
+
+def _rich(table: Table, columns: list[int], most: int) -> RichTable:
+    shown = RichTable(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), collapse_padding=False)
+    for column in columns:
+        if column:
+            shown.add_column(Text(table.header[column]), justify="right", no_wrap=True)
+        else:
+            shown.add_column(Text(table.header[column]), overflow="fold", max_width=most)
     for row in table.rows:
-        shown.add_row(*(Text(cell) for cell in row))
-    return Group(shown, *(Text(f"· {note}", style="dim") for note in table.notes))
+        shown.add_row(*(Text(row[column]) for column in columns))
+    return shown

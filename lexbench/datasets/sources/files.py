@@ -82,6 +82,10 @@ class Files:
             "text": self.contract.text.document,
         }
 
+    def remarks(self) -> list[str]:
+        """Return nothing: a copy that is not what the contract says is refused."""
+        return []
+
 
 def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
     """Return the file names that *patterns* mean; MS MARCO's own write the split dev/small as `queries.dev.small.tsv`."""

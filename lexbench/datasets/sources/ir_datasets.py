@@ -104,6 +104,10 @@ class IrDatasets:
             "text": self.contract.text.document,
         }
 
+    def remarks(self) -> list[str]:
+        """Return nothing: a copy that is not what the contract says is refused."""
+        return []
+
     def _read(self, what: str) -> Iterator[Any]:
         """Yield what the library gives; all the ways in which it fails to become one."""
         try:

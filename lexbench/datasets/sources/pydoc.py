@@ -1,5 +1,6 @@
 """The dataset that is on every machine: docstrings of the Python that runs, questions and judgements of ours."""
 
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,15 @@ class Pydoc:
     def _mine(self) -> frozenset[str]:
         found = lines.records(self.folder / "split.tsv")
         return frozenset(query_id for query_id, fields in found if fields["text"] == self.contract.source.split)
+
+    def remarks(self) -> list[str]:
+        """Return how many of the listed documents this Python lacks or has with another text, if there are any."""
+        kept, missing, different = self.report
+        if not missing and not different:
+            return []
+        listed = kept + len(missing) + len(different)
+        lack = f"{len(missing)} of {listed} documents are missing and {len(different)} have another text"
+        return [f"{lack} in Python {platform.python_version()}: compare its scores only with others of this Python"]
 
     def identity(self) -> dict[str, Any]:
         """Return the list and the exact build of Python, which decide together which documents there are."""

@@ -45,6 +45,10 @@ class Numerals:
         for number in range(0, 100, 10):
             yield Judgement(f"q{number:02d}", f"d{number:02d}", 1)
 
+    def remarks(self) -> list[str]:
+        """Return nothing: every copy is the same."""
+        return []
+
     def identity(self) -> dict[str, Any]:
         """Return what determines the documents."""
         return {"numerals": 1}

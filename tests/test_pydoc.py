@@ -1,0 +1,64 @@
+"""The embedded collection."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from lexbench import suites
+from lexbench.datasets import docstrings
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.sources.pydoc import Pydoc
+
+DEV, TEST = suites.contract("pydoc/dev"), suites.contract("pydoc/test")
+FOLDER = suites.folders()[0] / "pydoc"
+LISTED = docstrings.read_list((FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
+
+
+@pytest.fixture(scope="module", params=[DEV, TEST], ids=["dev", "test"])
+def dataset(request):
+    """Open one split; what it holds is what its contract says, or this raises."""
+    return open_dataset(request.param)
+
+
+def test_the_splits_are_as_large_as_promised():
+    """There are 50 questions to tune on and 115 to test with, and no question is in both."""
+    dev, test = ({query.text for query in open_dataset(contract).queries} for contract in (DEV, TEST))
+
+    assert (len(dev), len(test)) == (50, 115)
+    assert dev.isdisjoint(test)
+
+
+def test_every_judged_document_is_listed(dataset):
+    """A judgement is of a document that the corpus has."""
+    assert {row.doc_id for row in dataset.topics.judgements} <= LISTED.keys()
+
+
+def test_every_question_has_an_answer(dataset):
+    """Each question has a document of grade 3; most have three or more of grade 2 or better."""
+    grades = defaultdict(list)
+    for row in dataset.topics.judgements:
+        grades[row.query_id].append(row.grade)
+    useful = Counter(min(sum(grade >= 2 for grade in found), 3) for found in grades.values())
+
+    assert all(max(found) == 3 for found in grades.values())
+    assert useful[3] >= 0.75 * len(grades)
+
+
+def test_no_question_names_its_answer(dataset):
+    """A question holds no dotted name, and no full name of a document of grade 3 that is not an ordinary word."""
+    texts = {query.query_id: query.text for query in dataset.queries}
+    best = [(row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3]
+
+    assert not [doc_id for query_id, doc_id in best if "." in doc_id and doc_id in texts[query_id]]
+    assert not [doc_id for query_id, doc_id in best if "_" in doc_id and doc_id.rpartition(".")[2] in texts[query_id].split()]
+
+
+def test_what_this_python_lacks_is_said():
+    """Documents that are missing or different are counted apart, and said with the version of Python; a whole copy says nothing."""
+    documents = docstrings.ListedDocuments((), docstrings.CorpusReport(1, ("a",), ("b",)))
+    source = Pydoc(TEST)
+    source.__dict__["_documents"] = documents
+
+    assert source.remarks()[0].startswith("1 of 3 documents are missing and 1 have another text in Python ")
+    source.__dict__["_documents"] = docstrings.ListedDocuments((), docstrings.CorpusReport(3, (), ()))
+    assert source.remarks() == []
