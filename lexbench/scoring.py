@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
 from lexbench import measures, suites
-from lexbench.errors import LexbenchError
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CommandError
 from lexbench.interop.trec import read_qrels, read_run
-from lexbench.ranking import Qrels, Run
+from lexbench.ranking import Filtered, Qrels, Run, without_self_matches
 from lexbench.results import Counts, Result
 
 
@@ -28,20 +32,17 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
 
 def score_file(path: Path, named: Sequence[str], *, dataset: str | None = None, qrels: Path | None = None) -> Result:
     """Score the TREC run at *path* by the contract and judgements of *dataset*, or by the file *qrels* without a contract."""
-    run = read_run(path)
-    if qrels is not None:
-        judged, contract_id, stamp, wanted = read_qrels(qrels), qrels.name, "none", tuple(named)
-    elif dataset is not None:
-        from lexbench.datasets.dataset import open_dataset
-        from lexbench.ranking import without_self_matches
-
+    ranked = Filtered(read_run(path), 0)
+    if dataset is not None:
         contract = suites.contract(dataset)
-        opened = open_dataset(contract)
-        judged, contract_id, stamp = opened.qrels, contract.id, contract.stamp
-        wanted = tuple(measures.with_threshold(measure, contract) for measure in named)
+        judged, judged_by, stamp = open_dataset(contract).qrels, contract.id, contract.stamp
+        wanted = [measures.with_threshold(measure, contract) for measure in named]
         if contract.protocol.self_match == "drop":
-            run = without_self_matches(run).run
+            ranked = without_self_matches(ranked.run)
+    elif qrels is not None:
+        judged, judged_by, stamp, wanted = read_qrels(qrels), qrels.name, "none", list(named)
     else:
-        raise LexbenchError("a run is scored by a dataset or by a qrels file")
-    depth = int((run.offsets[1:] - run.offsets[:-1]).max(initial=0))
-    return score_run(run, judged, wanted, system=path.name, dataset=contract_id, contract=stamp, depth=depth)
+        raise CommandError("a run is scored by a dataset or by a qrels file")
+    depth = int(np.diff(ranked.run.offsets).max(initial=0))
+    found = score_run(ranked.run, judged, wanted, system=path.name, dataset=judged_by, contract=stamp, depth=depth)
+    return msgspec.structs.replace(found, counts=msgspec.structs.replace(found.counts, self_matches=ranked.dropped))

@@ -1,0 +1,31 @@
+"""AP: how much of the list down to each relevant document is relevant."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun, ratio
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class AP(Notation):
+    """Average precision: the sum of the precision at each relevant document, divided by all relevant documents; mean: MAP.
+
+    Relevant documents beyond the cutoff add nothing and still count in the divisor. Use it where judgements are complete and
+    every relevant document matters. trec_eval's `map` and `map_cut` (m_map.c, m_map_cut.c).
+    """
+
+    cutoff: int | None = None
+    rel: int | None = None  # None: the contract's, or 1
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return the average precision (queries,)."""
+        rel = self.rel or 1
+        relevant = judged.within(self.cutoff, rel)
+        query = judged.query[relevant]
+        so_far = np.arange(1, len(query) + 1) - np.searchsorted(query, query)  # relevant documents down to this one
+        precision = np.zeros(len(relevant))
+        precision[relevant] = so_far / judged.rank[relevant]
+        return ratio(judged.sum(relevant, precision), judged.relevant(rel))

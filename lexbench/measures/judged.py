@@ -1,0 +1,25 @@
+"""Judged: how much of what was returned anyone has looked at."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun, ratio
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class Judged(Notation):
+    """Documents with a judgement of any grade among the first *cutoff*, divided by how many of those were returned.
+
+    Use it beside every other measure: where it is low, the others mostly measure likeness to the systems whose results were
+    judged. ir-measures' `Judged`; 1 - BEIR's `hole@k`. MacAvaney, Macdonald and Ounis, ECIR 2022.
+    """
+
+    cutoff: int | None = None
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return the share of judged documents (queries,)."""
+        returned = judged.retrieved if self.cutoff is None else np.minimum(judged.retrieved, self.cutoff)
+        return ratio(judged.sum(judged.within(self.cutoff)), returned.astype(np.float64))

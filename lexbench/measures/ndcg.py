@@ -1,0 +1,32 @@
+"""nDCG: whether what is most relevant is ranked first."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun, ratio
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class nDCG(Notation):  # noqa: N801 - the field's name
+    """Discounted cumulative gain, sum of grade / log2(rank + 1), divided by that of an ideal ranking of all judged documents.
+
+    The gain is the grade itself (trec_eval's `ndcg` and `ndcg_cut`); unjudged documents and negative grades gain nothing. Use
+    it wherever grades differ, and as the headline for BEIR and TREC DL. Järvelin and Kekäläinen, TOIS 20(4), 2002.
+    """
+
+    cutoff: int | None = None
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return nDCG (queries,)."""
+        gain = np.maximum(judged.grade, 0) / np.log2(judged.rank + 1)
+        return ratio(judged.sum(judged.within(self.cutoff), gain), self._ideal(judged))
+
+    def _ideal(self, judged: JudgedRun) -> NDArray[np.float64]:
+        query = judged.judged_query
+        rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
+        gain = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
+        kept = slice(None) if self.cutoff is None else rank <= self.cutoff
+        return np.bincount(query[kept], gain[kept], minlength=len(judged.query_ids)).astype(np.float64)

@@ -1,0 +1,26 @@
+"""R: how many of the relevant documents are found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun, ratio
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class R(Notation):
+    """Recall: documents of grade *rel* or better in the first *cutoff*, divided by all of them that were judged.
+
+    Use it for the first stage, at the depth that the next stage reads. trec_eval's `recall.k`, official for TREC DL and BEIR.
+    Papers also call two other things recall: see `RCap` and `Success`. TREC's trec_eval (recall_k, m_recall.c).
+    """
+
+    cutoff: int
+    rel: int | None = None  # None: the contract's, or 1
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return the recall (queries,)."""
+        rel = self.rel or 1
+        return ratio(judged.sum(judged.within(self.cutoff, rel)), judged.relevant(rel))

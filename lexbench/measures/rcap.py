@@ -1,0 +1,27 @@
+"""RCap: how many of the relevant documents that fit are found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun, ratio
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class RCap(Notation):
+    """Capped recall: relevant documents in the first *cutoff*, divided by the smaller of *cutoff* and all of them.
+
+    Use it where a query has more relevant documents than the cutoff has places, as in TREC-COVID, and to repeat the LexMAE
+    paper's R@k. BEIR's `R_cap@k`: Thakur et al., NeurIPS Datasets and Benchmarks, 2021. A query without relevant documents
+    scores 0 here; BEIR's code divides by zero.
+    """
+
+    cutoff: int
+    rel: int | None = None  # None: the contract's, or 1
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return the capped recall (queries,)."""
+        rel = self.rel or 1
+        return ratio(judged.sum(judged.within(self.cutoff, rel)), np.minimum(judged.relevant(rel), self.cutoff))

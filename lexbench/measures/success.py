@@ -1,0 +1,25 @@
+"""Success: whether any relevant document is found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.measures._judged_run import JudgedRun
+from lexbench.measures._measure import Notation
+
+
+@dataclass(frozen=True)
+class Success(Notation):
+    """1 if the first *cutoff* documents have one of grade *rel* or better, else 0.
+
+    Use it to compare with papers on dense retrieval, whose "recall" and "top-k accuracy" this is; it saturates where queries
+    have many relevant documents. trec_eval's `success.k`. Karpukhin et al. (DPR), EMNLP 2020.
+    """
+
+    cutoff: int
+    rel: int | None = None  # None: the contract's, or 1
+
+    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return 0 or 1 (queries,)."""
+        return np.minimum(judged.sum(judged.within(self.cutoff, self.rel or 1)), 1.0)

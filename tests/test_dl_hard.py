@@ -1,0 +1,91 @@
+"""Twenty published runs with what trec_eval printed for them: every per-query value of every measure that we share."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lexbench.interop.trec import read_qrels, read_run
+from lexbench.measures import External, parse, score
+
+CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+# trec_eval's name -> ours. The files were made with `trec_eval -q -l 2 -m all_trec`.
+OURS = (
+    {"ndcg": "nDCG", "map": "AP(rel=2)", "recip_rank": "RR(rel=2)"}
+    | {f"ndcg_cut_{k}": f"nDCG@{k}" for k in CUTOFFS}
+    | {f"map_cut_{k}": f"AP(rel=2)@{k}" for k in CUTOFFS}
+    | {f"P_{k}": f"P(rel=2)@{k}" for k in CUTOFFS}
+    | {f"recall_{k}": f"R(rel=2)@{k}" for k in CUTOFFS}
+    | {f"success_{k}": f"Success(rel=2)@{k}" for k in (1, 5, 10)}
+)
+THROUGH_IR_MEASURES = {
+    "Rprec": "Rprec(rel=2)",
+    "bpref": "Bpref(rel=2)",
+    "infAP": "infAP(rel=2)",
+    "num_ret": "NumRet",
+    "num_rel_ret": "NumRet(rel=2)",
+    "set_P": "SetP(rel=2)",
+    "set_recall": "SetR(rel=2)",
+    "set_map": "SetAP(rel=2)",
+    "set_F": "SetF(rel=2)",
+} | {f"iprec_at_recall_{i / 10:.2f}": f"IPrec(rel=2)@{i / 10}" for i in range(11)}
+DOC = """bm25 bm25+bert-mp bm25+bert-mp(zs) bm25+electra-mp bm25+parade-bert bm25+parade-electra bm25+t5-mp(zs) bm25+rm3
+    bm25+rm3+bert-mp bm25+rm3+bert-mp(zs) bm25+rm3+electra-mp bm25+rm3+parade-bert bm25+rm3+parade-electra bm25+rm3+t5-mp(zs)"""
+PASSAGE = "bm25 bm25+bert(zs) bm25+t5(zs) bm25+rm3 bm25+rm3+bert(zs) bm25+rm3+t5(zs)"
+RUNS = [*(f"doc/{name}" for name in DOC.split()), *(f"passage/{name}" for name in PASSAGE.split())]
+
+
+@pytest.fixture(scope="module")
+def folder(shared: Path) -> Path:
+    """Return the folder of DL-HARD (Mackie, Dalton and Yates, SIGIR 2021)."""
+    return shared / "data" / "runs" / "dl-hard"
+
+
+def printed(path):
+    """Return {measure: {query: text}} of a file that trec_eval wrote."""
+    values = {}
+    for line in path.read_text().splitlines():
+        name, query, value = line.split(maxsplit=2)
+        values.setdefault(name, {})[query] = value
+    return values
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_value_is_the_one_that_trec_eval_printed(folder, name):
+    """All four decimals of every query and of the mean are the same."""
+    qrels = read_qrels(folder / f"dl_hard-{name.partition('/')[0]}.qrels")
+    run = read_run(folder / "baselines" / f"{name}.run.gz")
+    expected = printed(folder / "baselines" / f"{name}.run.eval")
+    scores = score(run, qrels, OURS.values())
+
+    differences = [
+        (theirs, query, value, expected[theirs][query])
+        for theirs, ours in OURS.items()
+        for query, value in [*zip(scores.query_ids, scores.values[ours], strict=True), ("all", scores.means[ours])]
+        if f"{value:.4f}" != expected[theirs][query]
+    ]
+    assert not differences
+    assert len(scores.query_ids) == 50
+    assert scores.missing == 0
+
+
+@pytest.mark.parametrize("name", RUNS[::5])
+def test_measures_that_ir_measures_computes_for_us_are_trec_evals_too(folder, name):
+    """On strictly decreasing scores its providers see the order that trec_eval saw."""
+    qrels = read_qrels(folder / f"dl_hard-{name.partition('/')[0]}.qrels")
+    run = read_run(folder / "baselines" / f"{name}.run.gz")
+    expected = printed(folder / "baselines" / f"{name}.run.eval")
+    scores = score(run, qrels, THROUGH_IR_MEASURES.values())
+
+    for theirs, ours in THROUGH_IR_MEASURES.items():
+        values = np.array([float(expected[theirs][query]) for query in scores.query_ids])
+        assert isinstance(parse(ours), External)
+        assert scores.values[str(parse(ours))] == pytest.approx(values, abs=0.5001e-4), theirs
+
+
+def test_the_runs_are_all_there(folder):
+    """Twenty runs, and no other in the folder."""
+    found = [f"{path.parent.name}/{path.name.removesuffix('.run.gz')}" for path in folder.glob("baselines/*/*.run.gz")]
+
+    assert sorted(found) == sorted(RUNS)
+    assert len(RUNS) == 20

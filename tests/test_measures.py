@@ -1,0 +1,426 @@
+"""Measures: values by hand, parity with pytrec_eval and ir_measures on random runs, notation, ties, and the provider."""
+
+import itertools
+import logging
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lexbench import measures, registry
+from lexbench.datasets.contract import Contract, Relevance, SourceFacts
+from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
+from lexbench.measures import parse, score, tie_report, with_threshold
+from lexbench.ranking import Qrels, Run, strictly_decreasing
+from lexbench.types import Judgement
+
+# ir_measures.parse_measure, which we do not use ourselves, needs what Python 3.12 begins to warn of.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:ast:DeprecationWarning", "ignore:Attribute [ns] is deprecated:DeprecationWarning"
+)
+
+PYTREC_EVAL = {
+    "ndcg": "nDCG",
+    "ndcg_cut_3": "nDCG@3",
+    "map": "AP",
+    "map_cut_3": "AP@3",
+    "recip_rank": "RR",
+    "P_3": "P@3",
+    "recall_3": "R@3",
+    "success_3": "Success@3",
+}
+OTHERS = ["RR@3", "Judged@3", "Judged"]  # pytrec_eval has none of these; other providers of ir_measures do
+EVERY = [*PYTREC_EVAL.values(), *OTHERS, "RCap@3"]
+
+
+def qrels_of(grades):
+    """Make qrels of {query: {document: grade}}."""
+    return Qrels.from_judgements(Judgement(q, d, grade) for q, docs in grades.items() for d, grade in docs.items())
+
+
+def run_of(ranked):
+    """Make a run of {query: {document: score}}."""
+    rows = [(q, d, s) for q, docs in ranked.items() for d, s in docs.items()]
+    return Run.from_entries([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+
+
+def ranking(*documents):
+    """Make a run of one query that returns *documents* in this order."""
+    return run_of({"q": {document: -float(rank) for rank, document in enumerate(documents)}})
+
+
+def strict(run):
+    """Return the run as {query: {document: score}}, with scores that do not tie."""
+    ids, scores = run.table[run.docs].tolist(), strictly_decreasing(run).tolist()
+    bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
+    return {q: {ids[i].decode(): scores[i] for i in range(start, stop)} for q, start, stop in bounds}
+
+
+DOCUMENTS = [f"d{i}" for i in range(8)]
+GRADES = st.dictionaries(
+    st.sampled_from("abcd"), st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-2, 3), min_size=1), min_size=1
+)
+SCORES = st.sampled_from([0.0, -0.0, 1.0, 2.0, 16777216.0, 16777217.0]) | st.floats(-1e6, 1e6)
+RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_from([*DOCUMENTS, "u1", "u2", "u3"]), SCORES))
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [  # the list is x a u b; a has grade 1, b 3, c 2 (not found), x 0, u is unjudged
+        ("nDCG@10", (1 / math.log2(3) + 3 / math.log2(5)) / (3 + 2 / math.log2(3) + 1 / 2)),
+        ("nDCG@2", (1 / math.log2(3)) / (3 + 2 / math.log2(3))),
+        ("RR", 1 / 2),
+        ("RR(rel=2)", 1 / 4),
+        ("RR(rel=2)@3", 0),
+        ("R@2", 1 / 3),
+        ("R(rel=2)@10", 1 / 2),
+        ("RCap@2", 1 / 2),
+        ("RCap@10", 2 / 3),
+        ("Success@1", 0),
+        ("Success@2", 1),
+        ("P@2", 1 / 2),
+        ("P@10", 2 / 10),
+        ("AP", (1 / 2 + 2 / 4) / 3),
+        ("AP@2", (1 / 2) / 3),
+        ("AP(rel=2)", (1 / 4) / 2),
+        ("Judged@2", 1),
+        ("Judged@10", 3 / 4),
+        ("Judged", 3 / 4),
+    ],
+)
+def test_values_by_hand(measure, expected):
+    """Each measure is what its docstring says."""
+    qrels = qrels_of({"q": {"a": 1, "b": 3, "c": 2, "x": 0}})
+
+    assert score(ranking("x", "a", "u", "b"), qrels, [measure]).means[measure] == pytest.approx(expected, abs=1e-15)
+
+
+def test_the_mean_is_over_the_judged_queries():
+    """A query that the run misses scores 0 and is counted; one that nobody judged is left out and counted."""
+    scores = score(
+        run_of({"a": {"x": 1.0}, "z": {"x": 1.0}}), qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}}), ["RR", "NumRet"]
+    )
+
+    assert scores.query_ids == ("a", "b", "c")
+    assert scores.values["RR"].tolist() == [1, 0, 0]
+    assert scores.means["RR"] == pytest.approx(1 / 3)
+    assert (scores.missing, scores.unjudged, scores.judged) == (2, 1, 1)
+
+
+def test_a_list_that_is_empty_counts_as_missing():
+    """A retriever that returns nothing for a query gains nothing by naming it."""
+    run = Run(("a", "b"), np.array([0, 0, 1]), np.array([0], np.int32), np.array([1], np.float32), np.array([b"x"]))
+
+    assert score(run, qrels_of({"a": {"x": 1}, "b": {"x": 1}}), ["nDCG@10"]).missing == 1
+
+
+@pytest.mark.parametrize("measure", EVERY)
+def test_a_run_without_anything_scores_nothing(measure):
+    """An empty run is scored like any other: 0 everywhere."""
+    assert score(run_of({}), qrels_of({"a": {"x": 1}}), [measure]).means == {measure: 0.0}
+
+
+def test_without_judgements_there_is_nothing_to_score():
+    """A mean over no query is an error, not NaN."""
+    with pytest.raises(LexbenchError, match="no judgements"):
+        score(ranking("a"), qrels_of({}), ["RR"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(GRADES, RANKED)
+def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
+    """With ties, missing and unknown queries, negative grades: equal to 1e-12, at either threshold."""
+    run, qrels = run_of(ranked), qrels_of(grades)
+    survivable = {q: docs if max(docs.values()) >= 0 else dict.fromkeys(docs, 0) for q, docs in grades.items()}
+    for rel in (1, 2):
+        theirs = pytrec_eval.RelevanceEvaluator(survivable, set(PYTREC_EVAL), relevance_level=rel).evaluate(ranked)
+        for name, measure in PYTREC_EVAL.items():
+            text = (
+                measure
+                if "nDCG" in measure
+                else measure.partition("@")[0] + f"(rel={rel})" + "".join(measure.partition("@")[1:])
+            )
+            values = score(run, qrels, [text]).values[text]
+            assert values.tolist() == pytest.approx([theirs.get(q, {}).get(name, 0.0) for q in qrels.query_ids], abs=1e-12), (
+                text
+            )
+
+
+def test_grades_that_crash_pytrec_eval_do_not_crash_us():
+    """It hangs or dies where no grade of a query is 0 or better; we never show it such a query as it is."""
+    qrels = qrels_of({"p": {"a": -2}, "q": {"a": 3, "b": 3}})
+
+    assert score(run_of({"p": {"a": 1.0}, "q": {"a": 1.0}}), qrels, ["Rprec"]).values["Rprec"].tolist() == [0, 0.5]
+
+
+@settings(max_examples=100, deadline=None)
+@given(GRADES, RANKED)
+def test_random_runs_score_as_in_ir_measures(grades, ranked):
+    """Its providers agree with ours once the scores do not tie."""
+    import ir_measures
+
+    run, qrels = run_of(ranked), qrels_of(grades)
+    scores = score(run, qrels, OTHERS)
+    for metric in ir_measures.iter_calc([ir_measures.parse_measure(one) for one in OTHERS], grades, strict(run)):
+        ours = scores.values[repr(metric.measure)][qrels.query_ids.index(metric.query_id)]
+        assert ours == pytest.approx(metric.value, abs=1e-12), metric
+
+
+@given(GRADES, RANKED)
+def test_capped_recall_is_recall_where_the_cap_is_no_limit(grades, ranked):
+    """RCap@k >= R@k, equal where no query has more than k relevant documents, and at most 1."""
+    scores = score(run_of(ranked), qrels_of(grades), ["R@1", "RCap@1", "R@8", "RCap@8", "Success@1"]).values
+
+    assert np.all(scores["RCap@1"] >= scores["R@1"])
+    assert np.array_equal(scores["RCap@8"], scores["R@8"])
+    assert np.array_equal(scores["RCap@1"], scores["Success@1"])
+
+
+@given(GRADES, RANKED, st.randoms(use_true_random=False))
+def test_the_order_of_lines_changes_nothing(grades, ranked, rng):
+    """Shuffled queries, documents and judgements score the same."""
+
+    def shuffled(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {q: dict(rng.sample(list(table[q].items()), len(table[q]))) for q in rng.sample(list(table), len(table))}
+
+    before = score(run_of(ranked), qrels_of(grades), EVERY).values
+    after = score(run_of(shuffled(ranked)), qrels_of(shuffled(grades)), EVERY).values
+    assert all(np.array_equal(before[name], after[name]) for name in EVERY)
+
+
+@pytest.mark.parametrize("name", registry.names("measures"))
+def test_every_measure_has_its_own_file_and_explains_itself(name):
+    """The class says what it is, when to use it and where it comes from."""
+    plugin = registry.load("measures", name)
+
+    assert str(plugin(cutoff=10)).endswith("@10")
+    assert "Use it" in " ".join(plugin.__doc__.split())
+    assert len(plugin.__doc__.split("\n\n")) == 2
+
+
+def test_the_measures_are_all_there():
+    """Eight of ours, and helper modules are not taken for measures."""
+    assert registry.names("measures") == ["ap", "judged", "ndcg", "p", "r", "rcap", "rr", "success"]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("ndcg @ 10", "nDCG@10"),
+        ("NDCG@10", "nDCG@10"),
+        ("MRR@10", "RR@10"),
+        ("Recall(rel=2)@1000", "R(rel=2)@1000"),
+        ("RR(rel=2, cutoff=10)", "RR(rel=2)@10"),
+        ("RR(rel=1)@10", "RR(rel=1)@10"),
+        ("AP", "AP"),
+        ("RCap@1000", "RCap@1000"),
+        ("Rprec", "Rprec"),
+        ("RPrec(rel=2)", "Rprec(rel=2)"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
+        ("RR(judged_only=True,rel=2)", "RR(judged_only=True,rel=2)"),
+        ("IPrec@0.1", "IPrec@0.1"),
+        ("SetF(beta=2.0)", "SetF(beta=2.0)"),
+    ],
+)
+def test_reading_and_writing_are_inverse(text, written):
+    """What is written reads back to an equal value, and ir_measures reads it too."""
+    from lexbench.measures._provider import ir_measures
+
+    assert str(parse(text)) == written
+    assert parse(written) == parse(text)
+    assert hash(parse(written)) == hash(parse(text))
+    assert ir_measures.parse_measure(written) == ir_measures.parse_measure(written.replace("rel=1", "").replace("()", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nDCG@",
+        "nDCG@ten",
+        "@10",
+        "nDCG(10)",
+        "nDCG@10 RR",
+        "RR(**x)",
+        "RR@None",
+        "RR@-1",
+        "RR@0",
+        "RR(rel=0)",
+        "R",
+        "P@1.5",
+    ],
+)
+def test_what_does_not_read_is_refused(text):
+    """One line, with an example of what does."""
+    with pytest.raises(NotationError):
+        parse(text)
+
+
+def test_an_unknown_measure_is_refused_with_the_names_there_are():
+    """Ours and ir-measures', the nearest first."""
+    with pytest.raises(UnknownName, match="no measure 'nDGC'; did you mean 'nDCG'"):
+        parse("nDGC@10")
+
+
+def test_unknown_settings_are_refused():
+    """A misspelt setting is no measure."""
+    with pytest.raises(NotationError, match="unsupported params"):
+        parse("RR(rell=2)@10")
+
+
+def test_settings_that_are_needed_are_asked_for():
+    """The message names what is missing."""
+    with pytest.raises(NotationError, match="measure 'BPM@10' needs max_rel"):
+        parse("BPM@10")
+
+
+def test_a_measure_that_needs_another_package_says_which(monkeypatch):
+    """Before any work starts."""
+    from lexbench.measures._provider import ir_measures
+
+    monkeypatch.setattr(ir_measures.cwl_eval, "_is_available", False)
+    with pytest.raises(CannotStart, match=r"nothing that is installed computes BPM.*pip install"):
+        parse("BPM(max_rel=3)@10")
+
+
+def contract_with(default=1, **thresholds):
+    """Make a contract with these relevance thresholds."""
+    return Contract(
+        schema=1,
+        id="d",
+        version=1,
+        name="d",
+        description="",
+        corpus="d",
+        source=SourceFacts(),
+        relevance=Relevance(default=default, measures=thresholds),
+    )
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("RR@10", "RR(rel=2)@10"),
+        ("MRR@10", "RR(rel=2)@10"),
+        ("R@1000", "R(rel=2)@1000"),
+        ("RCap@1000", "RCap(rel=2)@1000"),
+        ("RR(rel=1)@10", "RR(rel=1)@10"),
+        ("RR(rel=3)@10", "RR(rel=3)@10"),
+        ("nDCG@10", "nDCG@10"),
+        ("Judged@10", "Judged@10"),
+        ("Rprec", "Rprec(rel=2)"),
+        ("Rprec(rel=1)", "Rprec(rel=1)"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
+        ("ERR@10", "ERR@10"),
+    ],
+)
+def test_the_contract_sets_the_threshold_where_the_measure_does_not(measure, expected):
+    """Only of binary measures, and never against what was typed (trap 11)."""
+    assert with_threshold(measure, contract_with(default=2)) == expected
+
+
+def test_thresholds_are_set_by_measure():
+    """A contract may set one measure's threshold and leave the others."""
+    assert with_threshold("RR@10", contract_with(RR=2)) == "RR(rel=2)@10"
+    assert with_threshold("AP", contract_with(RR=2)) == "AP"
+
+
+def orders(ranked):
+    """Yield every order of the documents in which scores do not rise."""
+    groups = [list(group) for _, group in itertools.groupby(sorted(ranked, key=ranked.get, reverse=True), ranked.get)]
+    for choice in itertools.product(*(itertools.permutations(group) for group in groups)):
+        yield list(itertools.chain(*choice))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-2, 3), min_size=1),
+    st.dictionaries(st.sampled_from([*DOCUMENTS[:3], "u1", "u2"]), st.sampled_from([1.0, 2.0])),
+)
+def test_the_tie_interval_is_that_of_all_orders(grades, ranked):
+    """Its bounds are the smallest and largest value over every order of tied documents, for every measure."""
+    qrels = qrels_of({"q": grades})
+    found = [score(ranking(*order), qrels, EVERY).means for order in orders(ranked)]
+    for measure, tie in tie_report(run_of({"q": ranked} if ranked else {}), qrels, EVERY).items():
+        assert tie.lowest == pytest.approx(min(means[measure] for means in found), abs=1e-12), measure
+        assert tie.highest == pytest.approx(max(means[measure] for means in found), abs=1e-12), measure
+
+
+def test_the_share_of_queries_with_a_tie_across_the_cutoff():
+    """Counted over the judged queries, at the measure's own cutoff; without a cutoff nothing is across it."""
+    ranked = {
+        "a": {"x": 3.0, "y": 2.0, "z": 2.0},
+        "b": {"x": 3.0, "y": 2.0},
+        "c": {"x": 1.0, "y": 1.0, "z": 1.0},
+        "un": {"x": 1.0, "y": 1.0},
+    }
+    report = tie_report(run_of(ranked), qrels_of({q: {"x": 1} for q in "abcd"}), ["P@1", "P@2", "P@3", "AP", "Rprec"])
+
+    assert {name: tie.queries for name, tie in report.items()} == {"P@1": 1 / 4, "P@2": 2 / 4, "P@3": 0, "AP": 0}
+
+
+def test_our_kernels_are_a_provider_of_ir_measures():
+    """Its users get trec_eval's order of ties for every measure, and RCap."""
+    from lexbench.measures._provider import ir_measures
+
+    qrels, run = {"q": {"b": 1, "c": 1}}, {"q": {"a": 1.0, "b": 1.0}}
+    wanted = [ir_measures.parse_measure(text) for text in ("RR", "RR@10", "RCap@1")]
+    found = ir_measures.providers.registry["lexbench"].calc(wanted, qrels, run)
+
+    assert found.aggregated == dict.fromkeys(wanted, 1.0)
+    assert ir_measures.calc_aggregate(wanted[2:], qrels, run) == {wanted[2]: 1.0}
+
+
+def test_the_default_pipeline_of_ir_measures_is_as_it_was():
+    """We come last: only what nobody else computes comes to us, so importing lexbench changes no number."""
+    from lexbench.measures._provider import ir_measures
+
+    assert ir_measures.DefaultPipeline.providers[-1].NAME == "lexbench"
+    assert not any(one.NAME == "lexbench" for one in ir_measures.DefaultPipeline.providers[:-1])
+
+
+def test_importing_is_light_and_silent():
+    """`lexbench.measures` needs no ir_measures, and ir_measures' log handler is not installed by us."""
+    code = """
+import sys, lexbench.measures as m
+m.parse("nDCG@10")
+assert not {"ir_measures", "pytrec_eval", "pandas", "numba", "scipy"} & set(sys.modules)
+m.parse("Rprec")
+import logging
+assert "ir_measures" in sys.modules and not logging.getLogger("ir_measures").handlers
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_log_handler_that_was_there_stays():
+    """What the application has set up is not ours to take away."""
+    from lexbench.measures._provider import _import_quietly
+
+    handler = logging.NullHandler()
+    logging.getLogger("ir_measures").addHandler(handler)
+    _import_quietly()
+    assert handler in logging.getLogger("ir_measures").handlers
+    logging.getLogger("ir_measures").removeHandler(handler)
+
+
+def test_all_that_is_exported_is_there():
+    """`__all__` is what can be imported."""
+    assert all(hasattr(measures, name) for name in measures.__all__)
+
+
+def test_scores_that_were_lowered_to_break_a_tie_still_tie():
+    """Neighbouring float32 scores count as tied, so a retriever's own way of breaking ties does not hide them."""
+    lowered = np.nextafter(np.float32(7), np.float32(0))
+    exact = run_of({"q": {"a": 7.0, "b": 7.0, "c": 1.0}})
+    broken = run_of({"q": {"a": 7.0, "b": float(lowered), "c": 1.0}})
+    judged = qrels_of({"q": {"b": 1}})
+
+    assert tie_report(broken, judged, ["RR@1"]) == tie_report(exact, judged, ["RR@1"])
+    assert tie_report(broken, judged, ["RR@1"])["RR@1"].highest == 1

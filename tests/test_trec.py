@@ -1,0 +1,212 @@
+"""Run and qrels files: what is read, what is refused with its line, and that what is written reads back."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.interop.trec import read_qrels, read_run, write_beir_qrels, write_msmarco_run, write_qrels, write_run
+from lexbench.ranking import Qrels, Run, strictly_decreasing
+from lexbench.types import Judgement
+
+RUN = "q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1 tag\nq2\tQ0\td1\t7\t-1e3\ttag\n"
+
+
+def file(folder, text, name="file.txt"):
+    """Write *text* into a file of *folder*."""
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def entries(run):
+    """Return the run as (query, document, score), in its order."""
+    queries = np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets))
+    ids = run.table[run.docs].tolist()
+    return [(run.query_ids[q], d.decode(), s) for q, d, s in zip(queries, ids, run.scores.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
+@pytest.mark.parametrize(
+    "text",
+    [RUN, RUN.rstrip("\n"), RUN.replace("\n", "\r\n"), RUN.replace(" ", "  \t"), f"# by us\n\n{RUN}\n \n# end", " " + RUN],
+)
+def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, text, name):
+    """Spaces or tabs, either line end, comment lines, no newline at the end: one run."""
+    assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
+
+
+def test_blocks_do_not_show(tmp_path, monkeypatch):
+    """A file that is read in blocks of a few bytes gives the same run."""
+    whole = entries(read_run(file(tmp_path, RUN)))
+    monkeypatch.setattr("lexbench.interop._columns._BLOCK", 7)
+
+    assert whole == entries(read_run(file(tmp_path, RUN)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q Q0 d 1 1 t\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
+        ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:1: 7 columns, not 6"),
+        ("# c\nq Q0 d 1 1 t\n\nq Q0 d2 2 high t\n", r"run:4: 'high' is not a number"),
+        ("q Q0 d 1 nan t\n", r"run: document 'd' of query 'q' has a score that is not a finite"),
+        ("q Q0 d 1 2 t\nq Q0 d 2 1 t\n", r"run: document 'd' of query 'q' is there more than once"),
+        ("q d\n", r"run:1: 2 columns, not 6"),
+        ("q\td\t1\nq\te\t3\n", r"run: the third column is not the rank .* say 'scored'"),
+        ("q\td\t1.5\n", r"run: the third column is not the rank"),
+        ("q Q0 " + "d" * 2000 + " 1 1 t\n", r"run: in or after line 1: a field of 2000 bytes"),
+    ],
+)
+def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message):
+    """One line says which file, which line and what is wrong with it."""
+    with pytest.raises(InvalidFile, match=message):
+        read_run(file(tmp_path, text, "run"))
+
+
+def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
+    """The number in the message is that of the file, not of the block."""
+    monkeypatch.setattr("lexbench.interop._columns._BLOCK", 64)
+    good = "".join(f"q Q0 d{i} 1 {i} t\n" for i in range(100))
+
+    with pytest.raises(InvalidFile, match="run:101: 3 columns"):
+        read_run(file(tmp_path, good + "a b c\n", "run"))
+
+
+def test_a_file_that_is_not_there_or_broken_is_refused(tmp_path):
+    """Neither a missing file nor a truncated archive ends in a traceback."""
+    with pytest.raises(InvalidFile, match="No such file"):
+        read_run(tmp_path / "none")
+    whole = gzip.compress(RUN.encode() * 1000)
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InvalidFile, match=r"cut\.gz: .*ended before"):
+        read_run(tmp_path / "cut.gz")
+    with pytest.raises(InvalidFile, match=r"no\.gz: Not a gzipped file"):
+        read_run(file(tmp_path, RUN).rename(tmp_path / "no.gz"))
+
+
+def test_an_empty_run_file_is_an_empty_run(tmp_path):
+    """A system that found nothing at all is scored: with zeros."""
+    assert len(read_run(file(tmp_path, ""))) == 0
+    assert len(read_run(file(tmp_path, "# nothing\n"))) == 0
+
+
+def test_in_an_ms_marco_run_the_rank_decides(tmp_path):
+    """Lists come in rank order, whatever the document ids are and however the lines are ordered."""
+    run = read_run(file(tmp_path, "7\td1\t2\n7\td9\t1\n7\td5\t3\n3\td1\t1\n"))
+
+    assert [entry[:2] for entry in entries(run)] == [("7", "d9"), ("7", "d1"), ("7", "d5"), ("3", "d1")]
+
+
+def test_three_columns_with_scores_are_read_when_asked_for(tmp_path):
+    """Tevatron writes query, document and score."""
+    run = read_run(file(tmp_path, "7\td1\t0.5\n7\td9\t0.75\n"), "scored")
+
+    assert entries(run) == [("7", "d9", 0.75), ("7", "d1", 0.5)]
+
+
+@pytest.mark.parametrize(
+    "text", ["q1 0 d1 2\nq1 0 d2 -1\n", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\n", "q1\t0\td2\t-1\nq1\t0\td1\t2\n"]
+)
+def test_qrels_read_in_three_layouts_and_keep_negative_grades(tmp_path, text):
+    """TREC's, BEIR's and MS MARCO's."""
+    assert list(read_qrels(file(tmp_path, text)).judgements()) == [("q1", "d1", 2), ("q1", "d2", -1)]
+
+
+def test_a_beir_file_without_its_header_is_refused(tmp_path):
+    """Its first judgement would be lost if three columns were enough."""
+    with pytest.raises(InvalidFile, match=r"file\.txt:1: 3 columns, not 4"):
+        read_qrels(file(tmp_path, "q1\td1\t2\n"))
+
+
+def test_a_beir_file_with_nothing_but_a_header_has_no_judgements(tmp_path):
+    """No queries, rather than a crash."""
+    assert read_qrels(file(tmp_path, "query-id\tcorpus-id\tscore\n")).query_ids == ()
+
+
+def test_grades_are_whole_numbers(tmp_path):
+    """A grade of 0.5 would have to be rounded, and we do not guess."""
+    with pytest.raises(InvalidFile, match=r"file.txt:1: '0.5' is not a number \(int\)"):
+        read_qrels(file(tmp_path, "q 0 d 0.5\n"))
+
+
+@pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 50)),
+        st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100)
+        | st.sampled_from([0.0, 1.0, 300000.0]),
+    )
+)
+def test_a_run_that_is_written_reads_back(tmp_path, name, scored):
+    """Order and exported scores survive writing and reading, to the last bit."""
+    run = Run.from_entries([q for q, _ in scored], [f"d{d}" for _, d in scored], list(scored.values()))
+    write_run(run, tmp_path / name)
+    again = read_run(tmp_path / name)
+
+    assert [entry[:2] for entry in entries(run)] == [entry[:2] for entry in entries(again)]
+    assert np.array_equal(strictly_decreasing(run), again.scores)
+
+
+def test_written_files_are_repeatable_and_plain(tmp_path):
+    """Six columns, ranks from 1, no comment; the same bytes each time, compressed or not."""
+    run = Run.from_entries(["q", "q"], ["a", "b"], [1, 1])
+    for name in ("1.gz", "2.gz"):
+        write_run(run, tmp_path / name, "me")
+
+    assert (tmp_path / "1.gz").read_bytes() == (tmp_path / "2.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "1.gz").read_bytes()).decode() == "q Q0 b 1 1 me\nq Q0 a 2 0.99999994 me\n"
+
+
+def test_an_ms_marco_run_that_is_written_reads_back(tmp_path):
+    """Query, document, rank."""
+    run = Run.from_entries(["q", "q"], ["a", "b"], [1, 1])
+    write_msmarco_run(run, tmp_path / "run")
+
+    assert (tmp_path / "run").read_text() == "q\tb\t1\nq\ta\t2\n"
+    assert [entry[1] for entry in entries(read_run(tmp_path / "run"))] == ["b", "a"]
+
+
+@pytest.mark.parametrize("write", [write_qrels, write_beir_qrels])
+def test_qrels_that_are_written_read_back(tmp_path, write):
+    """In either layout, grades below zero included."""
+    qrels = Qrels.from_judgements([Judgement("2", "x", 1), Judgement("1", "y", -2)])
+    write(qrels, tmp_path / "qrels")
+
+    assert list(read_qrels(tmp_path / "qrels").judgements()) == list(qrels.judgements())
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "tag"), [("a b", "d", "t"), ("q", "d\t", "t"), ("#q", "d", "t"), ("q", "d", "my tag"), ("q", "d", "")]
+)
+def test_ids_that_would_not_read_back_are_not_written(tmp_path, query, document, tag):
+    """White space splits an id, and a leading # makes its line a comment; then no file is left behind."""
+    with pytest.raises(LexbenchError, match="cannot be written"):
+        write_run(Run.from_entries([query], [document], [1]), tmp_path / "run", tag)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "grades"),
+    [  # lexmae-and-baselines.md, E1
+        ("dl19-passage", 43, {0: 5158, 1: 1601, 2: 1804, 3: 697}),
+        ("dl20-passage", 54, {0: 7780, 1: 1940, 2: 1020, 3: 646}),
+        ("msmarco-passage.dev-subset", 6980, {1: 7437}),
+        ("dl19-doc", 43, 16258),
+        ("dl20-doc", 45, 9098),
+        ("msmarco-doc.dev", 5193, 5193),
+    ],
+)
+def test_ms_marco_qrels_have_their_published_counts(shared: Path, name, queries, grades):
+    """Queries and judgements, by grade where those are known, are as ir_datasets documents them."""
+    qrels = read_qrels(shared / "data" / "msmarco" / f"qrels.{name}.txt.gz")
+    counts = dict(zip(*(column.tolist() for column in np.unique(qrels.grades, return_counts=True)), strict=True))
+
+    assert queries == len(qrels.query_ids)
+    assert grades == (counts if isinstance(grades, dict) else len(qrels))
