@@ -29,6 +29,7 @@ class Outcome:
     job: Job
     result: Result | None = None
     error: str | None = None
+    again: str | None = None  # the command that repeats just this job; None where that would fail in the same way
 
 
 def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[Outcome]:
@@ -36,19 +37,15 @@ def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[O
     progress = progress or Silent()
     kept.check_disk(plan.bytes_needed - kept.bytes_used())
     bench: Workbench | None = None
-    failure = ""
-    current = ""
+    current, lacking = "", ""
     for job in plan.jobs:
         if job.contract.id != current:  # jobs come dataset by dataset; each is opened once
-            current, bench, failure = job.contract.id, None, ""
+            current, bench = job.contract.id, None
             try:
                 bench = Workbench(open_dataset(job.contract, job.source), kept, progress)
             except LexbenchError as error:
-                failure = str(error)
-        if bench is None:
-            yield Outcome(job, error=failure)
-            continue
-        yield _attempt(job, bench)
+                lacking = str(error)
+        yield _attempt(job, bench) if bench else Outcome(job, error=lacking)
 
 
 def _attempt(job: Job, bench: Workbench) -> Outcome:
@@ -57,15 +54,15 @@ def _attempt(job: Job, bench: Workbench) -> Outcome:
     try:
         return Outcome(job, result=result_of(job, bench))
     except LexbenchError as error:
-        return Outcome(job, error=str(error))
+        return Outcome(job, error=str(error), again=job.command)
     except OSError as error:
         if error.errno == ENOSPC:
             return Outcome(
                 job, error=f"the disk of {bench.kept.root} is full; free some, and the same command goes on from here"
             )
-        return Outcome(job, error=_unexpected(job, bench.kept))
+        return Outcome(job, error=_unexpected(job, bench.kept), again=job.command)
     except Exception:  # noqa: BLE001 - told in one line, and whole in the log
-        return Outcome(job, error=_unexpected(job, bench.kept))
+        return Outcome(job, error=_unexpected(job, bench.kept), again=job.command)
     finally:
         if not job.system.reusable:
             bench.forget()

@@ -6,7 +6,7 @@ group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `meas
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -29,6 +29,11 @@ PACKAGES: Mapping[str, str] = {
 def runtime(default: Any) -> Any:
     """Return the default of a setting that cannot change the answer (threads, batch size, device): it is in no key."""
     return field(default=default, metadata={"runtime": True})
+
+
+def at_search(default: Any) -> Any:
+    """Return the default of a setting that searching uses and building does not: systems that differ in it share an index."""
+    return field(default=default, metadata={"search": True})
 
 
 @cache
@@ -100,13 +105,10 @@ def _fitted(value: Value, wanted: Any, place: str) -> Any:
     return value
 
 
-def settings(plugin: Any) -> dict[str, Any]:
-    """Return the settings of a plug-in object that can change its answer, defaults filled in."""
-    return {item.name: getattr(plugin, item.name) for item in fields(plugin) if _decides(item)}
-
-
-def _decides(item: Field[Any]) -> bool:
-    return item.init and not item.metadata.get("runtime")
+def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
+    """Return the settings of a plug-in object that can change its answer, defaults filled in; with *index*, its index."""
+    unasked = {"runtime", "search"} if index else {"runtime"}
+    return {item.name: getattr(plugin, item.name) for item in fields(plugin) if item.init and unasked.isdisjoint(item.metadata)}
 
 
 def summary(group: str, name: str) -> str:

@@ -140,7 +140,7 @@ class Workbench:
 
     def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
         """Return the folder of an index of the corpus."""
-        recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever), "corpus": self.corpus.fingerprint}
+        recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
 
         def work(draft: Path) -> None:
             watch = Stopwatch()
@@ -163,6 +163,7 @@ class Workbench:
         recipe: Recipe = {
             "format": _FORMAT,
             "index": index.name.rpartition("-")[2],
+            "retriever": system.recipe,
             "queries": self.dataset.queries_sha256,
             "depth": depth,
             "self_match": "drop" if drop else "keep",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from lexbench import registry
 from lexbench.encodings import kind_of
@@ -15,6 +16,7 @@ from lexbench.types import Encoder, Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
 _SESSION = "only in this session"
+_sessions: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -99,23 +101,30 @@ def _name(given: Any) -> str:
     return str(getattr(given, "name", type(given).__name__))
 
 
-def describe(plugin: Any) -> Any:
+def describe(plugin: Any, *, index: bool = False) -> Any:
     """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
 
-    An object that is no frozen dataclass and has no `identity()` gets a new description in every session, so that its
-    results are never taken for those of another object of the same name.
+    With *index*, what decides its index. An object that is no frozen dataclass and has no `identity()` gets a new description
+    in every session, so that its results are never taken for those of another object of the same name.
     """
     if isinstance(plugin, tuple | list):
-        return [describe(item) for item in plugin]
+        return [describe(item, index=index) for item in plugin]
     if isinstance(plugin, Mapping):
-        return {str(name): describe(value) for name, value in plugin.items()}
+        return {str(name): describe(value, index=index) for name, value in plugin.items()}
     if plugin is None or isinstance(plugin, bool | int | float | str):
         return plugin
     told = {"plugin": f"{type(plugin).__module__}:{type(plugin).__qualname__}", "version": getattr(plugin, "version", 1)}
     if is_dataclass(plugin) and fields(plugin):
-        told["settings"] = {name: describe(value) for name, value in registry.settings(plugin).items()}
+        told["settings"] = describe(registry.settings(plugin, index=index), index=index)
     elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
-        told[_SESSION] = uuid4().hex
+        told[_SESSION] = _session(plugin)
     if hasattr(plugin, "identity"):
         told["identity"] = plugin.identity()
     return told
+
+
+def _session(plugin: object) -> str:
+    """Return the same new text for the same object, as long as it lives."""
+    if plugin not in _sessions:
+        _sessions[plugin] = uuid4().hex
+    return _sessions[plugin]

@@ -54,7 +54,7 @@ def test_no_question_names_its_answer(dataset):
 
 
 def test_what_this_python_lacks_is_said():
-    """Documents that are missing or different are counted apart, and said with the version of Python; a whole copy says nothing."""
+    """Missing and different documents are counted apart and said with the version of Python; a whole copy says nothing."""
     documents = docstrings.ListedDocuments((), docstrings.CorpusReport(1, ("a",), ("b",)))
     source = Pydoc(TEST)
     source.__dict__["_documents"] = documents

@@ -40,8 +40,7 @@ def document(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "suite": plan.suite.id if plan.suite else None,
         "results": [msgspec.to_builtins(result) for result in done],
         "failures": [
-            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "repeat": o.job.command}
-            for o in failed
+            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "again": o.again} for o in failed
         ],
         "aggregates": [
             {"id": each.id, "system": system, "present": mean.present, "of": len(each.members), "mean": mean.value}
@@ -60,9 +59,13 @@ def renderables(plan: Plan, outcomes: Sequence[Outcome]) -> list[Any]:
 def complain(outcomes: Sequence[Outcome]) -> bool:
     """Print the failures on stderr, each once with the command that repeats it; return whether there were any."""
     failed = [outcome for outcome in outcomes if outcome.error]
-    for error in dict.fromkeys(outcome.error for outcome in failed):  # a missing dataset fails all its systems alike
-        job = next(outcome.job for outcome in failed if outcome.error == error)
-        click.echo(f"failed: {error}; again: {job.command}", err=True)
+    for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
+        click.echo(line, err=True)  # a missing dataset fails all its systems alike, and is said once
+    if failed:
+        click.echo(
+            f"{len(failed)} of {len(outcomes)} jobs failed; the others are kept, and the same command goes on from there",
+            err=True,
+        )
     return bool(failed)
 
 

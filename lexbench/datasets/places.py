@@ -65,4 +65,4 @@ def _ask(server: str) -> str:
         return ""  # it answers, if not to this
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return f"{urlsplit(server).hostname} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
+        return f"{urlsplit(server).hostname}: {getattr(reason, 'strerror', None) or reason}"

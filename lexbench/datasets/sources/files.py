@@ -50,8 +50,7 @@ class Files:
     @classmethod
     def ways(cls, contract: Contract) -> str:
         """Say which files would do."""
-        beir = ", ".join(_names((_CORPUS[0], _QUERIES[0], _QRELS[0]), contract))
-        return f"put {beir} into $LEXBENCH_DATA/{contract.corpus}/"
+        return f"put corpus.jsonl, queries.jsonl and qrels/{contract.source.split}.tsv into $LEXBENCH_DATA/{contract.corpus}"
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the file."""

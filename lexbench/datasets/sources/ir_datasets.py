@@ -51,8 +51,8 @@ class IrDatasets:
     @classmethod
     def ways(cls, contract: Contract) -> str:
         """Say which archive goes where."""
-        archive, url = contract.source.archive, contract.source.url
-        return f"put {url} at $IR_DATASETS_HOME/{contract.corpus}/{archive}" if archive else ""
+        archive, url = contract.source.archive, contract.source.url or ""
+        return f"put {url.rpartition('/')[2]} at $IR_DATASETS_HOME/{contract.corpus}/{archive}" if archive else ""
 
     def present(self) -> bool:
         """Whether the corpus is in the library's folder: fetched, or built from what was.
