@@ -19,7 +19,7 @@ from lexbench.results import Result
 from lexbench.retrievers.run_file import RunFile
 from lexbench.scoring import score_run
 from lexbench.stages import Stopwatch, Workbench, measured, read_run
-from lexbench.store import Recipe, Store, recipe_of, size
+from lexbench.store import Recipe, Store, digest, readable, recipe_of, size
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _attempt(job: Job, bench: Workbench) -> Outcome:
 def _unexpected(job: Job, kept: Store) -> str:
     """Keep the traceback of the exception in hand; return one line with where it is."""
     text = traceback.format_exc()
-    log = kept.root / "logs" / f"{kept.key({'traceback': text}, job.name)}.txt"
+    log = kept.root / "logs" / f"{readable(job.name)}-{digest(text)}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(log, text)
     return f"{job.name}: {text.strip().splitlines()[-1]} (all of it: {log})"

@@ -108,7 +108,7 @@ class Workbench:
             watch.write(draft)
             self.progress.end()
 
-        folder = self.kept.produce("corpora", self.kept.key(recipe, contract.corpus), recipe, work)
+        folder = self.kept.produce("corpora", contract.corpus, recipe, work)
         corpus = open_corpus(folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
@@ -207,8 +207,8 @@ class Workbench:
 
     def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
         """Return the finished folder of a stage, as `Store.produce` does, and remember it."""
-        key = self.kept.key(recipe, f"{self.dataset.contract.corpus}-{label}")
-        self.made.append(self.kept.produce(stage, key, recipe, work, resumable=resumable))
+        name = f"{self.dataset.contract.corpus}-{label}"
+        self.made.append(self.kept.produce(stage, name, recipe, work, resumable=resumable))
         return self.made[-1]
 
     def forget(self) -> None:

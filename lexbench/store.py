@@ -44,6 +44,11 @@ def digest(recipe: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def readable(label: str) -> str:
+    """Return *label* as part of a file name, for people."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")[:60]
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
@@ -59,14 +64,10 @@ class Store:
     on_damage: Callable[[str], None] = lambda _line: None
     _sound: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
 
-    def key(self, recipe: Recipe, label: str) -> str:
-        """Return the folder name of *recipe*: a readable part, which decides nothing, and the digest, which does."""
-        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', label).strip('-')[:40]}-{digest(recipe)}"
-
-    def finished(self, stage: str, key: str) -> Path | None:
-        """Return the finished folder, or None. A folder whose files differ from its manifest is removed and said."""
-        folder = self.root / stage / key
-        if not folder.is_dir():
+    def finished(self, stage: str, recipe: Recipe) -> Path | None:
+        """Return the finished folder of *recipe*, or None. One whose files differ from its manifest is removed and said."""
+        folder = next((self.root / stage).glob(f"*-{digest(recipe)}"), None)
+        if folder is None:
             return None
         if folder not in self._sound:
             damaged = next(self.damage(folder), None)
@@ -93,18 +94,19 @@ class Store:
             elif file_digest(path) != fact["sha256"]:
                 yield f"{name} has changed since it was written"
 
-    def produce(self, stage: str, key: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
+    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
         """Return the finished folder for *recipe*, calling *work* with a draft folder only if it is not there yet.
 
-        With *resumable* the files of a draft that was cut off are still in it (those that `lexbench.atomic` finished).
+        The folder's name begins with *label*, for people; it decides nothing. With *resumable* the files of a draft that was
+        cut off are still in it (those that `lexbench.atomic` finished).
         """
-        if found := self.finished(stage, key):
+        if found := self.finished(stage, recipe):
             return found
-        with self._locked(stage, key):
-            if found := self.finished(stage, key):  # another process made it while this one waited
+        with self._locked(stage, digest(recipe)):
+            if found := self.finished(stage, recipe):  # another process made it while this one waited
                 return found
-            target = self.root / stage / key
-            draft = target.with_name(key + _DRAFT)
+            target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
+            draft = self.root / stage / f"{digest(recipe)}{_DRAFT}"
             if not resumable:
                 shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True, exist_ok=True)

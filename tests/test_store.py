@@ -28,13 +28,21 @@ def test_work_is_done_once(tmp_path):
     """The same recipe again finds the folder and does no work."""
     store, work = Store(tmp_path), write("x")
     recipe = {"a": 1}
-    first = store.produce("indexes", store.key(recipe, "n"), recipe, work)
-    again = Store(tmp_path).produce("indexes", store.key(recipe, "n"), recipe, work)
+    first = store.produce("indexes", "n", recipe, work)
+    again = Store(tmp_path).produce("indexes", "n", recipe, work)
 
     assert first == again
     assert work.calls == 1
     assert recipe_of(first) == recipe
     assert size(first) == 1
+
+
+def test_a_label_decides_nothing(tmp_path):
+    """Another label finds the same folder."""
+    store = Store(tmp_path)
+    first = store.produce("indexes", "one", {"a": 1}, write("x"))
+
+    assert store.produce("indexes", "other", {"a": 1}, write("y")) == first
 
 
 def test_a_key_is_the_recipe_and_not_its_order():
@@ -47,24 +55,22 @@ def test_a_key_is_the_recipe_and_not_its_order():
 def test_unfinished_work_is_not_there(tmp_path):
     """Work that fails leaves nothing under the final name, and the next attempt starts in an empty folder."""
     store, recipe = Store(tmp_path), {"a": 1}
-    key = store.key(recipe, "n")
 
     def fail(draft):
         (draft / "half").write_text("half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.produce("indexes", key, recipe, fail)
-    assert store.finished("indexes", key) is None
+        store.produce("indexes", "n", recipe, fail)
+    assert store.finished("indexes", recipe) is None
 
-    folder = store.produce("indexes", key, recipe, write("whole"))
+    folder = store.produce("indexes", "n", recipe, write("whole"))
     assert sorted(path.name for path in folder.iterdir()) == ["data.txt", MANIFEST]
 
 
 def test_resumable_work_finds_what_was_finished(tmp_path):
     """A resumable draft keeps the files that were finished, and loses those that were being written."""
     store, recipe = Store(tmp_path), {"a": 1}
-    key = store.key(recipe, "n")
 
     def fail(draft):
         atomic.write_text(draft / "shard-0", "done")
@@ -76,8 +82,8 @@ def test_resumable_work_finds_what_was_finished(tmp_path):
         atomic.write_text(draft / "shard-1", "done too")
 
     with pytest.raises(KeyboardInterrupt):
-        store.produce("encodings", key, recipe, fail, resumable=True)
-    folder = store.produce("encodings", key, recipe, go_on, resumable=True)
+        store.produce("encodings", "n", recipe, fail, resumable=True)
+    folder = store.produce("encodings", "n", recipe, go_on, resumable=True)
 
     assert sorted(json.loads((folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
 
@@ -86,8 +92,7 @@ def test_resumable_work_finds_what_was_finished(tmp_path):
 def test_damage_is_found_named_and_mended(tmp_path, harm):
     """A file that was changed, cut or removed is named in one line, and only its folder is made again."""
     recipe = {"a": 1}
-    key = Store(tmp_path).key(recipe, "n")
-    folder = Store(tmp_path).produce("indexes", key, recipe, write("content"))
+    folder = Store(tmp_path).produce("indexes", "n", recipe, write("content"))
     target = folder / (MANIFEST if harm == "manifest" else "data.txt")
     if harm == "remove":
         target.unlink()
@@ -96,12 +101,12 @@ def test_damage_is_found_named_and_mended(tmp_path, harm):
         target.write_bytes(content[:-3] if harm != "flip" else bytes([content[0] ^ 1]) + content[1:])
 
     lines, work = [], write("content")
-    Store(tmp_path, on_damage=lines.append).produce("indexes", key, recipe, work)
+    Store(tmp_path, on_damage=lines.append).produce("indexes", "n", recipe, work)
 
     assert work.calls == 1
     assert len(lines) == 1
     assert target.name in lines[0]
-    assert Store(tmp_path).finished("indexes", key)
+    assert Store(tmp_path).finished("indexes", recipe)
 
 
 def _slow(root, started):
@@ -110,7 +115,7 @@ def _slow(root, started):
         (draft / "data.txt").write_text("slow")
         time.sleep(1.0)
 
-    Store(root).produce("indexes", "k-1", {}, work)
+    Store(root).produce("indexes", "n", {}, work)
 
 
 def test_two_processes_make_one_thing_once(tmp_path):
@@ -121,7 +126,7 @@ def test_two_processes_make_one_thing_once(tmp_path):
     other.start()
     assert started.wait(30)
     lines, work = [], write("mine")
-    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "k-1", {}, work)
+    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "n", {}, work)
     other.join()
 
     assert (folder / "data.txt").read_text() == "slow"
@@ -139,7 +144,7 @@ def test_a_killed_process_frees_its_lock(tmp_path):
     os.kill(other.pid, signal.SIGKILL)
     other.join()
     lines = []
-    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "k-1", {}, write("mine"))
+    folder = Store(tmp_path, on_wait=lines.append).produce("indexes", "n", {}, write("mine"))
 
     assert (folder / "data.txt").read_text() == "mine"
     assert lines == []

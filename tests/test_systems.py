@@ -38,6 +38,16 @@ def test_defaults_are_filled_in():
     assert system("bm25").recipe != system("bm25(k1=1.2)").recipe
 
 
+def test_settings_of_the_search_share_an_index():
+    """Systems that differ only in what searching uses are two systems with one index; others have two."""
+    tuned, plain = system("bm25(k1=1.2)").retriever, system("bm25").retriever
+    assert describe(tuned, index=True) == describe(plain, index=True)
+    assert describe(tuned) != describe(plain)
+
+    ascending, descending = system("bm25@lucene").retriever, system("bm25(ties='trec_eval')@lucene").retriever
+    assert describe(ascending, index=True) != describe(descending, index=True)
+
+
 def test_runtime_settings_are_in_no_recipe():
     """A setting that cannot change an answer is not in the recipe."""
     assert system("bm25").recipe == system("bm25(threads=2)").recipe

@@ -23,7 +23,7 @@ def result(python: str, folder: Path) -> dict[str, Any]:
     subprocess.run([python, "-m", "venv", folder], check=True)
     pip: list[str | Path] = [folder / "bin" / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", ROOT]
     subprocess.run(pip, check=True)
-    command = [folder / "bin" / "lexbench", "run", "suite", "pydoc", "-r", "bm25", "--json"]
+    command: list[str | Path] = [folder / "bin" / "lexbench", "run", "suite", "pydoc", "-r", "bm25", "--json"]
     environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store")}
     done = subprocess.run(command, env=environment, cwd=folder, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)["results"][0]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lexbench.report.table import Table
 
-_GAP = 2  # characters between columns
+_GAP = 2  # characters between columns: a divider, which is blank, and the padding
 _NAMES = 0.45  # of the width, at most, for the first column; longer names are folded
 
 
@@ -47,7 +47,7 @@ def _fitting(table: Table, width: int) -> Iterator[list[int]]:
 
 
 def _rich(table: Table, columns: list[int], most: int) -> RichTable:
-    shown = RichTable(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), collapse_padding=False)
+    shown = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for column in columns:
         if column:
             shown.add_column(Text(table.header[column]), justify="right", no_wrap=True)

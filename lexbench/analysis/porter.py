@@ -1,0 +1,107 @@
+"""The Porter stemmer, as Lucene's PorterStemFilter applies it.
+
+M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the two changes of his own later programs
+(-bli becomes -ble, -logi becomes -log). The `porter` of Snowball and PyStemmer is the algorithm without them.
+"""
+
+import re
+from collections.abc import Container
+
+_STEP_2 = {
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
+    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
+    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
+}  # fmt: skip
+_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_STEP_4 = frozenset({
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous",
+    "ive", "ize",
+})  # fmt: skip
+_SHORTEST_WORD = 3
+_LONGEST_SUFFIX = 7
+
+_ASTRAL = re.compile("[^\0-\uffff]")
+
+
+def stem(word: str) -> str:
+    """Return the stem of a lower-case *word*; words of one or two UTF-16 units are their own stems."""
+    if _ASTRAL.search(word):  # Java sees two characters, both consonants
+        return _stem(_ASTRAL.sub("\\g<0>\0", word)).replace("\0", "")
+    return _stem(word)
+
+
+def _stem(word: str) -> str:
+    if len(word) < _SHORTEST_WORD:
+        return word
+    word = _past_and_gerund(_plural(word))
+    if word[-1] == "y" and "v" in _shape(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replace(_replace(word, _STEP_2), _STEP_3)
+    suffix = _suffix(word, _STEP_4)
+    kept = word[: len(word) - len(suffix)]
+    if suffix and (suffix != "ion" or kept.endswith(("s", "t"))) and _measure(kept) > 1:
+        word = kept
+    return _final_e_and_l(word)
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    return word[:-1] if word[-1] == "s" and word[-2] != "s" else word
+
+
+def _past_and_gerund(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) else word
+    kept = word[:-2] if word.endswith("ed") else word[:-3] if word.endswith("ing") else ""
+    shape = _shape(kept)
+    if "v" not in shape:
+        return word
+    if kept.endswith(("at", "bl", "iz")):
+        return kept + "e"
+    if _doubled(kept):
+        return kept if kept[-1] in "lsz" else kept[:-1]
+    return kept + "e" if shape.count("vc") == 1 and _short(kept) else kept
+
+
+def _replace(word: str, suffixes: dict[str, str]) -> str:
+    suffix = _suffix(word, suffixes)
+    kept = word[: len(word) - len(suffix)]
+    return kept + suffixes[suffix] if suffix and _measure(kept) else word
+
+
+def _final_e_and_l(word: str) -> str:
+    measure = _measure(word)
+    if word[-1] == "e" and (measure > 1 or (measure == 1 and not _short(word[:-1]))):
+        word = word[:-1]
+    return word[:-1] if word[-1] == "l" and _doubled(word) and measure > 1 else word
+
+
+def _suffix(word: str, suffixes: Container[str]) -> str:
+    """Return the longest of *suffixes* that *word* ends in, or nothing."""
+    lengths = range(min(len(word), _LONGEST_SUFFIX), 1, -1)
+    return next((word[-length:] for length in lengths if word[-length:] in suffixes), "")
+
+
+def _shape(word: str) -> str:
+    """Return *word* with v for each vowel and c for each consonant; y is a vowel after a consonant."""
+    shape = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
+        shape += "v" if vowel else "c"
+    return shape
+
+
+def _measure(word: str) -> int:
+    """Return Porter's m: how often a vowel is followed by a consonant."""
+    return _shape(word).count("vc")
+
+
+def _doubled(word: str) -> bool:
+    """Tell whether *word* ends in a double consonant."""
+    return len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c"
+
+
+def _short(word: str) -> bool:
+    """Tell whether *word* ends consonant, vowel, consonant, the last not w, x or y: then an e was dropped or stays."""
+    return _shape(word).endswith("cvc") and word[-1] not in "wxy"

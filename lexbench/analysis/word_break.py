@@ -1,0 +1,102 @@
+"""Words as Lucene's StandardTokenizer finds them: Unicode's word breaks (UAX #29), with emoji and Thai runs kept whole.
+
+The rules are those of `StandardTokenizerImpl.jflex` in Lucene 9. They are written over classes of characters: a text is
+first spelled in class letters, one a character (`U.S.A.` is `A.A.A.`), so that each rule is a short pattern over ASCII, and
+no answer depends on the Unicode version of the Python that runs. The classes are in `word_break.txt`.
+"""
+
+import re
+import string
+from bisect import bisect_right
+from functools import cache
+from importlib.resources import files
+
+LONGEST = 255  # UTF-16 units; a longer word is cut into pieces of this length
+
+_ANY = "[xzcsMgGtp]*+"  # what attaches to the character before it: marks, formats, joiners, skin tones, tags, selectors
+_MARKS = "[xzcsMgG]*+"  # the same without the two selectors of text or emoji presentation
+
+
+def _word() -> str:
+    """Return the pattern of letters, digits and Katakana with what may stand between them."""
+    letter, digit, kana, joiner = f"[AaH]{_ANY}", f"[DN]{_ANY}", f"K{_ANY}", f"_{_ANY}"
+    hebrew = f"""H{_ANY}(?:'{_ANY}|"{_ANY}H{_ANY})"""  # a letter with its geresh, or two around a gershayim
+    letters = f"{letter}(?:[:.']{_ANY}{letter}|(?!{hebrew}){letter})*"
+    digits = f"{digit}(?:[,.']{_ANY}{digit}|{digit})*"
+    core = f"(?:(?:{kana})+|(?:{hebrew}|{digits}|{letters})+)"
+    return f"(?:{joiner})*{core}(?:(?:{joiner})+{core})*(?:{joiner})*"
+
+
+def _emoji() -> str:
+    """Return the pattern of a pictograph with its marks and whatever is joined to it, of a flag, and of a keycap."""
+    joined = "(?:z+(?=[Pa])|z(?=M))"
+    first = f"(?:[Pa]{_MARKS}(?:p(?:{joined}|g+G)?+)?|M{_MARKS})"
+    later = f"(?:[Pa]{_MARKS}(?:p(?:{joined})?+)?|M{_MARKS})"
+    keycap = f"k{_MARKS}pc{_MARKS}|k[xzsMgG]*c{_MARKS}"  # of # and *; a digit's is a word already
+    return f"(?:z+(?=[Pa]))?{first}(?:(?<=z){later})*|F{_ANY}F{_ANY}|{keycap}"
+
+
+_WORD, _SINGLE, _EMOJI = re.compile(_word()), re.compile(f"[IR]{_ANY}"), re.compile(_emoji())
+_SOUTH_EAST_ASIAN = re.compile(f"(?:[Ss]{_ANY})+")
+_EDGES = string.punctuation.replace("_", "")  # what no word of ASCII begins or ends with
+_RULES = {  # by the class of the first character; of two, the longer match counts
+    **dict.fromkeys("AHDNK_", (_WORD,)),
+    **dict.fromkeys("PMFkz", (_EMOJI,)),
+    **dict.fromkeys("IR", (_SINGLE,)),  # an ideograph, a Hiragana character
+    **dict.fromkeys("Ss", (_SOUTH_EAST_ASIAN,)),
+    "a": (_WORD, _EMOJI),  # a letter that is also a pictograph
+}
+
+
+class _Classes(dict[int, str]):
+    """The class letter of each code point, `-` for none, looked up in the table when it is first met."""
+
+    def __init__(self) -> None:
+        ranges = [(0, 0, "-")]
+        for line in files(__package__).joinpath("word_break.txt").read_text("ascii").splitlines():
+            letter, *spans = line.split()
+            if letter != "#":
+                bounds = ([int(bound, 16) for bound in span.split("-")] for span in spans)
+                ranges += [(bound[0], bound[-1], letter) for bound in bounds]
+        self._ranges = sorted(ranges)
+        self._firsts = [first for first, _, _ in self._ranges]
+
+    def __missing__(self, code_point: int) -> str:
+        _, last, letter = self._ranges[bisect_right(self._firsts, code_point) - 1]
+        self[code_point] = found = letter if code_point <= last else "-"
+        return found
+
+
+_classes = cache(_Classes)  # read at the first word, not at import
+
+
+def words(text: str) -> list[str]:
+    """Return the words of *text* in order, in the case they have; what is between them is dropped."""
+    if not text.isascii() or len(text) > LONGEST:
+        return _words(text)
+    inner = text.strip(_EDGES)
+    if inner.isalnum():
+        return [inner]
+    return [text[slice(*match.span())] for match in _WORD.finditer(text.translate(_classes()))]
+
+
+def _words(text: str) -> list[str]:
+    classes = text.translate(_classes())
+    found = []
+    position = 0
+    while position < len(text):
+        limit = _limit(text, position)
+        matches = (rule.match(classes, position, limit) for rule in _RULES.get(classes[position], ()))
+        end = max((match.end() for match in matches if match), default=position)
+        if end > position:
+            found.append(text[position:end])
+        position = max(end, position + 1)
+    return found
+
+
+def _limit(text: str, position: int) -> int:
+    """Return where a word that starts at *position* ends at the latest."""
+    if len(text) - position <= LONGEST // 2:  # even if each character is two units
+        return len(text)
+    units = text[position : position + LONGEST].encode("utf-16-le")
+    return position + len(units[: 2 * LONGEST].decode("utf-16-le", "ignore"))  # half a character at the end is left out

@@ -1,0 +1,135 @@
+"""BM25 without Java, with Lucene's scores: same terms, same lossy document lengths, same float32 arithmetic.
+
+S. E. Robertson et al., "Okapi at TREC-3", 1994, in the variant of Lucene (C. Kamphuis et al., "Which BM25 do you mean?", ECIR
+2020). The defaults are those of Anserini. A query term counts as often as it is repeated.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.analysis import chunks, term_of
+from lexbench.analysis.word_break import words
+from lexbench.registry import at_search, runtime
+from lexbench.retrievers import _bm25_formula as formula
+from lexbench.retrievers._bm25_build import Inverter
+from lexbench.retrievers._bm25_settings import ANSERINI, Settings
+from lexbench.types import Corpus, Hits
+
+_MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
+_LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
+_POSITION = np.uint64(0xFFFFFFFF)  # where a key of the kernel has the position
+_MAPPED = ("offsets", "docs", "pairs")  # arrays that stay on disk until they are read
+
+
+class QueryTerms(NamedTuple):
+    """Queries as numbered terms, each term once a query; terms that are in no document are left out."""
+
+    starts: NDArray[np.int64]  # (queries + 1,) the terms of query q are terms[starts[q]:starts[q + 1]]
+    terms: NDArray[np.int32]  # (query terms,)
+    weights: NDArray[np.float32]  # (query terms,) idf times how often the query has the term
+
+
+class _TermNumbers(dict[str, tuple[int, ...]]):
+    """The term numbers of each chunk of text between white space. Text repeats itself: most chunks are looked up."""
+
+    def __init__(self, number: Callable[[str], int | None]) -> None:
+        self._number = number
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        terms = (term for word in words(chunk) if (term := term_of(word)) is not None)
+        numbers = tuple(number for term in terms if (number := self._number(term)) is not None)
+        if len(chunk) <= _LONGEST_CHUNK:
+            if len(self) >= _MOST_CHUNKS:
+                self.clear()
+            self[chunk] = numbers
+        return numbers
+
+    def of(self, text: str) -> "chain[int]":
+        """Return the term numbers of *text*, repetitions kept, in order."""
+        return chain.from_iterable(map(self.__getitem__, chunks(text)))
+
+
+@dataclass(frozen=True)
+class BM25(Settings):
+    """BM25 over an inverted index on disk, searched by a compiled loop; *threads* search different queries."""
+
+    ties: str = at_search(ANSERINI)
+    threads: int = runtime(1)
+
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True  # two builds of one corpus give the same bytes
+
+    def build(self, corpus: Corpus, path: Path) -> None:
+        """Write the index of *corpus* into *path*, in memory that grows only with the vocabulary."""
+        vocabulary: defaultdict[str, int] = defaultdict()
+        vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+        numbers = _TermNumbers(vocabulary.__getitem__)
+        inverter = Inverter(path)
+        for document in corpus.documents():
+            inverter.add(numbers.of(document.text))
+        inverter.finish()
+        (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
+
+    def open(self, path: Path) -> "BM25Searcher":
+        """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
+        return BM25Searcher(self, path)
+
+
+class BM25Searcher:
+    """An opened index."""
+
+    def __init__(self, settings: BM25, path: Path) -> None:
+        self._settings = settings
+        self._flip = _POSITION if settings.lower_position_first else np.uint64(0)
+        facts = json.loads((path / "facts.json").read_bytes())
+        self._documents = int(facts["documents"])
+        self._offsets, self._docs, self._pairs = (np.load(path / f"{name}.npy", mmap_mode="r") for name in _MAPPED)
+        frequencies, classes = (np.load(path / f"pair_{name}.npy") for name in ("frequencies", "classes"))
+        average = facts["occurrences"] / facts["nonempty"] if facts["nonempty"] else 1.0
+        self._ratios = formula.ratios(frequencies, classes, average, settings.k1, settings.b)
+        self._idf = formula.idf(np.diff(self._offsets), facts["nonempty"])
+        terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]
+        self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get)
+        self.search(self.encode([""]), 1)
+
+    def encode(self, queries: Sequence[str]) -> QueryTerms:
+        """Return the terms of *queries*."""
+        counted = [Counter(self._numbers.of(query)) for query in queries]
+        starts = np.cumsum([0, *map(len, counted)])
+        terms = np.fromiter(chain.from_iterable(counted), np.int32)
+        counts = np.fromiter(chain.from_iterable(count.values() for count in counted), np.float32)
+        return QueryTerms(starts, terms, counts * self._idf[terms])
+
+    def search(self, encoded: QueryTerms, k: int) -> Hits:
+        """Return the best *k* documents of each query, of those that have a term of it."""
+        best = np.zeros((len(encoded.starts) - 1, k), np.uint64)
+        bounds = np.linspace(0, len(best), self._settings.threads + 1).astype(int).tolist()
+        if self._settings.threads == 1:
+            self._search(encoded, best, *bounds)
+        else:
+            with ThreadPoolExecutor(self._settings.threads) as pool:
+                list(pool.map(lambda *part: self._search(encoded, best, *part), bounds[:-1], bounds[1:]))
+        best[:, ::-1].sort(axis=1)
+        scores = (best >> np.uint64(32)).astype(np.uint32).view(np.float32)
+        docs = ((best & _POSITION) ^ self._flip).astype(np.int64)
+        none = best == 0
+        return self._settings.settled(
+            Hits(np.where(none, -1, docs).astype(np.int32), np.where(none, -np.float32(np.inf), scores))
+        )
+
+    def _search(self, encoded: QueryTerms, best: NDArray[np.uint64], start: int, stop: int) -> None:
+        """Fill rows *start* to *stop* of *best*."""
+        from lexbench.retrievers import _bm25_kernel
+
+        postings = self._offsets, self._docs, self._pairs, self._ratios
+        queries = encoded.starts[start : stop + 1], encoded.terms, encoded.weights
+        _bm25_kernel.search(*postings, *queries, self._documents, self._flip, best[start:stop])

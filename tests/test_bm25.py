@@ -1,0 +1,286 @@
+"""BM25, embedded and by Lucene."""
+
+import json
+import zipfile
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from lexbench.datasets.corpus import write_corpus
+from lexbench.errors import CommandError
+from lexbench.retrievers._bm25_build import Inverter
+from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
+from lexbench.retrievers.bm25 import BM25
+from lexbench.retrievers.bm25_lucene import BM25Lucene
+from lexbench.types import Document
+
+needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
+both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
+
+THREE = {"a": "apple banana", "b": "apple, apple; cherry", "c": "apple" + " plum" * 40}
+
+
+@pytest.fixture
+def searcher(tmp_path):
+    """Return a function that indexes texts by id and opens the index."""
+
+    def make(kind, texts, **settings):
+        corpus = write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "corpus"))
+        retriever = kind(**settings)
+        retriever.build(corpus, folder(tmp_path / "index"))
+        return Ids(retriever.open(tmp_path / "index"), corpus)
+
+    return make
+
+
+def folder(path):
+    """Return *path*, made."""
+    path.mkdir()
+    return path
+
+
+class Ids:
+    """A searcher that gives ids for positions."""
+
+    def __init__(self, opened, corpus):
+        self.opened = opened
+        self.ids = [one.decode() for one in corpus.doc_ids]
+
+    def hits(self, query, k=10):
+        """Return (id, score) of the documents that are found, best first."""
+        found = self.opened.search(self.opened.encode([query]), k)
+        return [(self.ids[doc], float(score)) for doc, score in zip(found.docs[0], found.scores[0], strict=True) if doc >= 0]
+
+
+@both
+def test_scores_by_hand(kind, searcher):
+    """Scores are idf * tf / (tf + k1 * (1 - b + b * dl / avgdl)), summed, with a length of 41 counted as 40."""
+    # N = 3, avgdl = (2 + 3 + 41) / 3 = 15.3333
+    # idf(apple) = ln(1 + .5 / 3.5) = .133531, idf(banana) = ln(1 + 2.5 / 1.5) = .980829
+    # a: .133531 * 1 / (1 + .9 * (.6 + .4 * 2 / 15.3333)) + .980829 * 1 / (the same, 1.586957) = .702200
+    # b: .133531 * 2 / (2 + .9 * (.6 + .4 * 3 / 15.3333)) = .267063 / 2.610435 = .102306
+    # c: .133531 * 1 / (1 + .9 * (.6 + .4 * 40 / 15.3333)) = .133531 / 2.479130 = .053862 (with 41: .053359)
+    found = searcher(kind, THREE).hits("apple banana")
+
+    assert [doc for doc, _ in found] == ["a", "b", "c"]
+    assert [score for _, score in found] == pytest.approx([0.702200, 0.102306, 0.053862], abs=1.5e-6)
+
+
+@both
+def test_repeated_query_terms(kind, searcher):
+    """A query term that is repeated counts as often."""
+    found = searcher(kind, THREE)
+
+    assert dict(found.hits("banana banana"))["a"] == pytest.approx(2 * dict(found.hits("banana"))["a"])
+
+
+@both
+def test_empty_documents(kind, searcher):
+    """A document without terms is counted neither in N nor in the average length."""
+    found = searcher(kind, {**THREE, "d": "the of", "e": ""})
+
+    assert [score for _, score in found.hits("apple banana")] == pytest.approx([0.702200, 0.102306, 0.053862], abs=1.5e-6)
+
+
+@both
+@pytest.mark.parametrize("query", ["", "the of", "durian", "!?"])
+def test_nothing_to_find(kind, searcher, query):
+    """A query without terms that the corpus has finds nothing."""
+    assert searcher(kind, THREE).hits(query) == []
+
+
+@both
+def test_unmatched_documents(kind, searcher):
+    """Only documents with a term of the query are found, however large k is; the rest of the row is -1 and -inf."""
+    found = searcher(kind, THREE)
+    hits = found.opened.search(found.opened.encode(["cherry", ""]), 5)
+
+    assert hits.docs.tolist() == [[1, -1, -1, -1, -1], [-1] * 5]
+    assert np.isneginf(hits.scores).tolist() == [[False, True, True, True, True], [True] * 5]
+    assert (hits.docs.dtype, hits.scores.dtype) == (np.int32, np.float32)
+
+
+@both
+def test_ties_as_anserini(kind, searcher):
+    """Of equal scores the smaller id comes first, at the cut too, and each next score is lower by as little as can be."""
+    found = searcher(kind, dict.fromkeys("bdac", "same text"))
+    scores = [score for _, score in found.hits("text")]
+
+    assert [doc for doc, _ in found.hits("text")] == ["a", "b", "c", "d"]
+    assert [doc for doc, _ in found.hits("text", k=2)] == ["a", "b"]
+    assert scores[1:] == [float(np.nextafter(np.float32(score), np.float32(0))) for score in scores[:-1]]
+
+
+@both
+def test_ties_as_trec_eval(kind, searcher):
+    """With ties="trec_eval" scores stay equal, and the larger id comes first, at the cut too."""
+    found = searcher(kind, dict.fromkeys("bdac", "same text"), ties="trec_eval")
+
+    assert [doc for doc, _ in found.hits("text")] == ["d", "c", "b", "a"]
+    assert [doc for doc, _ in found.hits("text", k=2)] == ["d", "c"]
+    assert len({score for _, score in found.hits("text")}) == 1
+
+
+@both
+def test_k1_of_nothing(kind, searcher):
+    """With k1 = 0 a term counts its idf wherever it occurs."""
+    found = searcher(kind, THREE, k1=0.0)
+
+    assert [score for _, score in found.hits("apple")] == pytest.approx([0.133531] * 3, abs=1e-6)
+
+
+@both
+@pytest.mark.parametrize("settings", [{"k1": -1.0}, {"k1": float("inf")}, {"b": 1.5}, {"b": float("nan")}, {"ties": "random"}])
+def test_impossible_settings(kind, settings):
+    """Values that have no meaning are refused by name."""
+    with pytest.raises(CommandError, match=next(iter(settings))):
+        kind(**settings)
+
+
+@both
+def test_no_terms_at_all(kind, searcher):
+    """A corpus without any term can be indexed and searched."""
+    assert searcher(kind, {"a": "the"}).hits("apple") == []
+
+
+def test_lengths():
+    """Lengths up to 40 are exact; then a class stands for all lengths from its shortest on."""
+    assert LENGTHS[:41].tolist() == list(range(41))
+    assert LENGTHS[41:45].tolist() == [42, 44, 46, 48]
+    assert int(LENGTHS[255]) == 2013265944
+    assert LENGTHS[length_classes(np.array([0, 40, 41, 43, 1000, 2**31 - 1]))].tolist() == [0, 40, 40, 42, 984, 2013265944]
+
+
+@needs_lucene
+def test_lengths_are_lucenes():
+    """Every length class is the one of Lucene's SmallFloat."""
+    from lexbench.engines._jvm import java_class
+
+    lucene = java_class("org.apache.lucene.util.SmallFloat")
+    lengths = np.r_[0:3000, 2 ** np.arange(12, 31), 2 ** np.arange(12, 32) - 1]
+
+    assert [lucene.byte4ToInt(code - 256 if code > 127 else code) for code in range(256)] == LENGTHS.tolist()
+    assert [lucene.intToByte4(int(length)) % 256 for length in lengths] == length_classes(lengths).tolist()
+
+
+def test_same_bytes(searcher, tmp_path):
+    """Two builds of one corpus are the same to the byte, and nothing is left beside the index."""
+    searcher(BM25, THREE)
+    BM25().build(
+        write_corpus((Document(*item) for item in reversed(THREE.items())), folder(tmp_path / "b")), folder(tmp_path / "c")
+    )
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("index", "c"))
+
+    assert first == second
+    assert len(first) == 7
+
+
+def test_memory_is_bounded(tmp_path):
+    """Documents that are sorted in many runs and merged a few terms at a time give the same files as those sorted at once."""
+    rng = np.random.default_rng(0)
+    documents = [rng.zipf(1.5, rng.integers(0, 40)).clip(max=50) - 1 for _ in range(300)]
+    for name, at_once in [("one", 1 << 20), ("many", 100)]:
+        inverter = Inverter(folder(tmp_path / name), at_once)
+        for document in documents:
+            inverter.add(document.tolist())
+        inverter.finish()
+    one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
+
+    assert one == many
+
+
+@pytest.mark.parametrize("k", [1, 10, 1000, 200_000])
+@pytest.mark.parametrize("flip", [0, 2**32 - 1])
+def test_kernel(k, flip):
+    """The compiled loop finds what sorting all sums finds, in windows with many postings and in those with few."""
+    from lexbench.retrievers import _bm25_kernel as kernel
+
+    rng = np.random.default_rng(k)
+    documents = 2 * kernel.WINDOW + 1000
+    lists = [np.sort(rng.choice(documents, size, replace=False)) for size in (1, 50, 3000, 90_000, documents)]
+    offsets = np.cumsum([0, *map(len, lists)])
+    docs = np.concatenate(lists).astype(np.int32)
+    pairs = rng.integers(0, 5, len(docs)).astype(np.uint16)  # few, so that there are ties
+    ratios = np.linspace(1.5, 3, 5, dtype=np.float32)
+    terms, starts = np.array([0, 1, 1, 2, 0, 1, 2, 3, 4, 4], np.int32), np.array([0, 0, 2, 4, 9, 10])
+    weights = rng.random(len(terms), np.float32)
+    best = np.zeros((5, k), np.uint64)
+    for _ in range(2):  # what one search leaves behind must not show in the next
+        best[:] = 0
+        kernel.search(offsets, docs, pairs, ratios, starts, terms, weights, documents, np.uint64(flip), best)
+
+    for query in range(5):
+        sums = np.zeros(documents)
+        for term, weight in zip(
+            terms[starts[query] : starts[query + 1]], weights[starts[query] : starts[query + 1]], strict=True
+        ):
+            own = slice(offsets[term], offsets[term + 1])
+            sums[docs[own]] += weight - weight / ratios[pairs[own]]
+        places = np.arange(documents) if flip else -np.arange(documents)
+        expected = np.lexsort((places, -sums.astype(np.float32)))[: min(k, np.count_nonzero(sums))]
+        found = np.sort(best[query][best[query] > 0])[::-1]
+        assert ((found & np.uint64(2**32 - 1)) ^ np.uint64(flip)).tolist() == expected.tolist()
+
+
+def test_threads(searcher, tmp_path):
+    """Three threads find what one does."""
+    one = searcher(BM25, THREE)
+    three = BM25(threads=3).open(tmp_path / "index")
+    queries = ["apple", "cherry", "", "banana plum"]
+
+    assert (
+        one.opened.search(one.opened.encode(queries), 3).docs.tolist() == three.search(three.encode(queries), 3).docs.tolist()
+    )
+
+
+@needs_lucene
+def test_lucene_is_silent(searcher, capfd):
+    """Java writes nothing to the terminal."""
+    searcher(BM25Lucene, THREE).hits("apple")
+
+    assert tuple(capfd.readouterr()) == ("", "")
+
+
+PUBLISHED = {  # BM25 "flat" of Anserini's reproductions: nDCG@10, R@100, R@1000
+    "scifact": [0.6789, 0.9253, 0.9767],
+    "nfcorpus": [0.3218, 0.2457, 0.3704],
+}
+
+
+def beir(shared, name, path):
+    """Return the corpus, the test queries by id, and the judgements of a BEIR collection."""
+    archive = zipfile.ZipFile(shared / "data" / "ir_datasets_home" / "beir" / name / "source.zip")
+    read = {part: map(json.loads, archive.read(f"{name}/{part}.jsonl").splitlines()) for part in ("corpus", "queries")}
+    qrels = {}
+    for line in archive.read(f"{name}/qrels/test.tsv").decode().splitlines()[1:]:
+        query, doc, grade = line.split("\t")
+        qrels.setdefault(query, {})[doc] = int(grade)
+    documents = (Document(one["_id"], f"{one['title']} {one['text']}".strip()) for one in read["corpus"])
+    return (
+        write_corpus(documents, folder(path)),
+        {one["_id"]: one["text"] for one in read["queries"] if one["_id"] in qrels},
+        qrels,
+    )
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_published_scores(shared, tmp_path, name):
+    """Anserini's published figures come out to four digits, and Lucene's hits are ours, float for float."""
+    corpus, queries, qrels = beir(shared, name, tmp_path / "corpus")
+    found = {}
+    for kind in [BM25, BM25Lucene] if find_spec("pyserini") else [BM25]:
+        kind().build(corpus, folder(tmp_path / kind.__name__))
+        opened = kind().open(tmp_path / kind.__name__)
+        found[kind] = opened.search(opened.encode(list(queries.values())), 1000)
+    run = {
+        query: {corpus.doc_ids[doc].decode(): float(score) for doc, score in zip(docs, scores, strict=True) if doc >= 0}
+        for query, docs, scores in zip(queries, found[BM25].docs, found[BM25].scores, strict=True)
+    }
+    measures = ["ndcg_cut_10", "recall_100", "recall_1000"]
+    values = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recall.100,1000"}).evaluate(run)
+
+    assert [round(float(np.mean([values[query][one] for query in qrels])), 4) for one in measures] == PUBLISHED[name]
+    assert all(np.array_equal(hits.docs, found[BM25].docs) for hits in found.values())
+    assert all(np.array_equal(hits.scores, found[BM25].scores) for hits in found.values())
