@@ -136,7 +136,16 @@ def _made_with(entries: Sequence[Entry]) -> str:
     software = sorted(
         {f"lexbench {result.measured.versions.get('lexbench', '?')}" for entry in entries for result in entry.results}
     )
-    return f"Contracts: {', '.join(f'`{stamp}`' for stamp in stamps)}. Made with {', '.join(software)}.\n"
+    machines = sorted({_machine(result) for entry in entries for result in entry.results})
+    made = f"Made with {', '.join(software)} on {'; '.join(machines)}."
+    return f"Contracts: {', '.join(f'`{stamp}`' for stamp in stamps)}. {made}\n"
+
+
+def _machine(result: Result) -> str:
+    facts = result.measured.machine
+    return ", ".join(escape(facts[name]) for name in ("processor", "system") if name in facts) + (
+        f", {facts['cores']} cores, Python {facts['python']}" if "cores" in facts else ""
+    )
 
 
 def write(folder: Path) -> Path:
