@@ -10,8 +10,8 @@ help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 demo: .venv/.core  ## run the embedded suite, print the table, write a leaderboard
-	$(BIN)/lexbench run suite pydoc --save $(DEMO)
-	@echo "The leaderboard:" && $(BIN)/lexbench leaderboard $(DEMO)
+	@$(BIN)/lexbench run suite pydoc --save $(DEMO)
+	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard $(DEMO))"
 
 install: .venv/.dev  ## make .venv with all that the tests need
 
@@ -35,13 +35,15 @@ clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
 
 .venv/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lexbench needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lexbench needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@$(PYTHON) -m venv .venv
 
 .venv/.core: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable .
-	touch $@
+	@echo 'Installing lexbench into .venv ...'
+	@$(PIP) --editable .
+	@touch $@
 
 .venv/.dev: .venv/.core
-	$(PIP) --editable '.[beir,lucene,pandas]' --group dev
-	touch $@
+	@echo 'Installing what the tests need (a few minutes the first time) ...'
+	@$(PIP) --editable '.[dev]'
+	@touch $@

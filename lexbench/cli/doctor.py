@@ -10,6 +10,9 @@ import click
 from lexbench.cli._output import json_option, print_json, print_rows
 
 
+_OURS = ("dev", "lint", "test")  # extras for working on lexbench
+
+
 @click.command()
 @json_option
 def command(*, as_json: bool) -> None:
@@ -40,7 +43,7 @@ def _extras() -> dict[str, list[str]]:
     for requirement in importlib.metadata.requires("lexbench") or []:
         package = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
-        if package and package.group() != "lexbench":
+        if package and package.group() != "lexbench" and not (extra and extra.group(1) in _OURS):
             found.setdefault(extra.group(1) if extra else "", []).append(package.group())
     return found
 

@@ -35,12 +35,12 @@ def java_class(name: str) -> Any:
     jnius = import_module("jnius")
     try:
         return jnius.autoclass(name)
-    except jnius.JavaException as error:
+    except jnius.JavaException:
         if config.get_classpath().count(str(anserini_jar())):
             raise
         raise CannotStart(
             "a Java virtual machine without Lucene runs in this process already, and a process can have only one; "
-            f"start lexbench's first, or use another process ({error})"
+            "start lexbench's first, or use another process"
         ) from None
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 WINDOW = 1 << 16  # positions; with 8 bytes each, half of a common second-level cache
 _BLOCK = 64  # sums that are compared together; divides WINDOW
+_SPARE = 4  # keys beyond twice k, after which the bar is raised; few, so that it soon is
 _SPARSE = 32  # where fewer than one in so many positions of a window can have a sum, its postings are read again instead
 
 _Ints: TypeAlias = NDArray[np.int64]
@@ -43,12 +44,11 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
     """Find the best k of *documents* documents for each query."""
     k = best.shape[1]
     sums = np.zeros(WINDOW)
-    keys = np.empty(2 * k + _BLOCK, np.uint64)
+    keys = np.empty(2 * k + _SPARE, np.uint64)
     for query in range(len(best)):
         first_term, size = starts[query], starts[query + 1] - starts[query]
-        scores = _score(weights[first_term : first_term + size], ratios)
-        at = np.empty(size + 1, np.int64)
-        before = np.empty(size + 1, np.int64)
+        scores = np.empty((size, len(ratios)), np.float32)
+        at, before = np.empty(size, np.int64), np.empty(size, np.int64)
         for i in range(size):
             at[i] = offsets[terms[first_term + i]]
         count, bar = 0, np.uint64(0)
@@ -56,9 +56,17 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
             length = min(WINDOW, documents - first)
             touched = 0
             for i in range(size):
+                start, stop = offsets[terms[first_term + i]], offsets[terms[first_term + i] + 1]
                 before[i] = at[i]
-                at[i] = _add(docs, pairs, at[i], offsets[terms[first_term + i] + 1], scores[i], first, sums)
-                touched += at[i] - before[i]
+                at[i] = _first_at(docs, at[i], stop, first + length)
+                own_docs, own_pairs = docs[before[i] : at[i]], pairs[before[i] : at[i]]
+                if stop - start < len(ratios):
+                    _add_rare(own_docs, own_pairs, weights[first_term + i], ratios, first, sums)
+                else:
+                    if first == 0:
+                        _score(weights[first_term + i], ratios, scores[i])
+                    _add(own_docs, own_pairs, scores[i], first, sums)
+                touched += len(own_docs)
             if touched * _SPARSE > length:
                 blocks = (length + _BLOCK - 1) // _BLOCK
                 count, bar = _scan(sums[: blocks * _BLOCK], first, flip, keys, count, bar, k)
@@ -71,30 +79,36 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
 
 
 @njit(nogil=True, cache=True)
-def _score(weights: _Floats, ratios: _Floats) -> _Floats:
-    """Return Lucene's w - w / ratio for each weight and pair (query terms, pairs), rounded to float32 at each step."""
-    scores = np.empty((len(weights), len(ratios)), np.float32)
-    for i in range(len(weights)):
-        for pair in range(len(ratios)):
-            scores[i, pair] = weights[i] - weights[i] / ratios[pair]
-    return scores
+def _first_at(docs, low, high, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the first of the postings *low* to *high* at or after *position*; *high* if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if docs[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @njit(nogil=True, cache=True)
-def _add(docs, pairs, at, end, scores, first, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the scores of a term's postings, from *at* on, that lie in the window at *first*; return where they end."""
-    after = end
-    low = at
-    while low < after:
-        middle = (low + after) >> 1
-        if docs[middle] < first + len(sums):
-            low = middle + 1
-        else:
-            after = middle
-    docs, pairs = docs[at:after], pairs[at:after]
+def _score(weight, ratios, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill *scores* with Lucene's w - w / ratio, rounded to float32 at each step."""
+    for i in range(len(ratios)):
+        scores[i] = weight - weight / ratios[i]
+
+
+@njit(nogil=True, cache=True)
+def _add(docs, pairs, scores, first, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the scores of postings to the sums of the window at *first*."""
     for i in range(len(docs)):
         sums[np.uint64(docs[i] - first)] += scores[pairs[i]]
-    return after
+
+
+@njit(nogil=True, cache=True)
+def _add_rare(docs, pairs, weight, ratios, first, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Do the same for a term that has fewer postings than there are pairs."""
+    for i in range(len(docs)):
+        sums[np.uint64(docs[i] - first)] += weight - weight / ratios[pairs[i]]
 
 
 @njit(nogil=True, cache=True)
