@@ -72,4 +72,6 @@ def complain(outcomes: Sequence[Outcome]) -> bool:
 def save(plan: Plan, outcomes: Sequence[Outcome], folder: Path) -> None:
     """Write the results into a leaderboard folder."""
     written = write_results(present(outcomes), plan.suite.id if plan.suite else "datasets", folder)
-    click.echo(f"written for the leaderboard: {', '.join(map(str, written))}; its page: lexbench leaderboard {folder}", err=True)
+    click.echo(
+        f"written for the leaderboard: {', '.join(map(str, written))}; its page: lexbench leaderboard {folder}", err=True
+    )

@@ -9,7 +9,6 @@ import click
 
 from lexbench.cli._output import json_option, print_json, print_rows
 
-
 _OURS = ("dev", "lint", "test")  # extras for working on lexbench
 
 
