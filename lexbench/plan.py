@@ -67,8 +67,8 @@ def plan_suite(
 
 
 def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
-    """Plan the *given* systems on the dataset of that id, or on the BEIR folder at that path."""
-    contract, source = folder(Path(name)) if Path(name).is_dir() else (suites.contract(name), None)
+    """Plan the *given* systems on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
+    contract, source = folder(Path(name)) if Path(name).exists() else (suites.contract(name), None)
     command = f"lexbench run dataset {name}"
     return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
 
