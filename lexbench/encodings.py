@@ -30,14 +30,22 @@ def kind_of(vectors: Any) -> Kind:
     raise LexbenchError(f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix or a 2-d numpy array")
 
 
+def missing(corpus: Corpus, path: Path) -> list[range]:
+    """Return the positions of each shard that is not in the folder *path* yet."""
+    every = (range(start, min(start + SHARD, len(corpus))) for start in range(0, len(corpus), SHARD))
+    return [shard for shard in every if not _file(path, shard).exists()]
+
+
 def encode(encoder: Encoder[Any], corpus: Corpus, path: Path) -> None:
     """Encode *corpus* into the folder *path*, going on after the shards that are there."""
-    for number, start in enumerate(range(0, len(corpus), SHARD)):
-        target = path / f"shard-{number:05d}.safetensors"
-        if not target.exists():
-            texts = [document.text for document in corpus.documents(start, min(start + SHARD, len(corpus)))]
-            blocks = [encoder.encode_document(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-            _write(target, blocks)
+    for shard in missing(corpus, path):
+        texts = [document.text for document in corpus.documents(shard.start, shard.stop)]
+        blocks = [encoder.encode_document(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
+        _write(_file(path, shard), blocks)
+
+
+def _file(path: Path, shard: range) -> Path:
+    return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
 def _write(target: Path, blocks: list[Any]) -> None:

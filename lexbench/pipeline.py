@@ -17,8 +17,10 @@ from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
 from lexbench.results import Result
 from lexbench.retrievers.run_file import RunFile
+from lexbench.run_folder import read_run
 from lexbench.scoring import score_run
-from lexbench.stages import Stopwatch, Workbench, measured, read_run
+from lexbench.stages import Workbench
+from lexbench.stopwatch import Stopwatch, measured
 from lexbench.store import Recipe, Store, digest, readable, recipe_of, size
 
 
@@ -85,11 +87,12 @@ def result_of(job: Job, bench: Workbench) -> Result:
     index = bench.index(job.system.retriever, job.system.label)
     inputs: Recipe = {"run": folder.name.rpartition("-")[2]}
     made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
-    seconds = {**measured(index).seconds, **measured(folder).seconds, **made.measured.seconds}
+    stages = [measured(index), measured(folder), made.measured]
+    seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
     return msgspec.structs.replace(
         made,
         sizes={"index": size(index), "corpus": size(bench.corpus.path)},
-        measured=msgspec.structs.replace(measured(folder), seconds=seconds),
+        measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
     )
 
 

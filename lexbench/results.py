@@ -36,6 +36,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from machine to machine and from run to run."""
 
     seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
+    resumed: bool = False  # a stage was cut off and went on later: its seconds are of the last process alone
     machine: dict[str, str] = {}
     versions: dict[str, str] = {}
     started: str = ""  # UTC, ISO 8601

@@ -2,52 +2,28 @@
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 
-from lexbench import atomic, encodings, machine, results, store
+from lexbench import atomic, encodings
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
-from lexbench.results import Measured
+from lexbench.run_folder import read_hits, write_hits, write_run
+from lexbench.stopwatch import Stopwatch
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe
 from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
 
 _FORMAT = 1  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
-
-
-@dataclass
-class Stopwatch:
-    """Wall time by stage, written beside a stage's files."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-
-    @contextmanager
-    def time(self, stage: str) -> Iterator[None]:
-        """Add the time that the block takes to *stage*."""
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
-
-    def write(self, draft: Path) -> None:
-        """Write the times, with the machine, into the draft of a stage."""
-        measured = Measured(seconds=self.seconds, machine=machine.facts(), versions=machine.versions(), started=self.started)
-        atomic.write_bytes(draft / store.MEASURED, results.to_bytes(measured))
 
 
 @dataclass(frozen=True)
@@ -76,11 +52,6 @@ class Watched:
         for document in self.corpus.documents(start, stop):
             self.progress.advance()
             yield document
-
-
-def measured(folder: Path) -> Measured:
-    """Return what was measured when a finished folder was made."""
-    return msgspec.json.decode((folder / store.MEASURED).read_bytes(), type=Measured)
 
 
 @dataclass
@@ -129,8 +100,9 @@ class Workbench:
         name = type(encoder).__name__
 
         def work(draft: Path) -> None:
-            self.progress.start(f"{name} on {self.dataset.contract.corpus}", "encode", len(self.corpus), "documents")
-            watch = Stopwatch()
+            left = sum(map(len, encodings.missing(self.corpus, draft)))
+            watch = Stopwatch(resumed=left < len(self.corpus))
+            self.progress.start(f"{name} on {self.dataset.contract.corpus}", "encode", left, "documents")
             with watch.time("encode"):
                 encodings.encode(encoder, Watched(self.corpus, self.progress), draft)
             watch.write(draft)
@@ -173,33 +145,31 @@ class Workbench:
             watch = Stopwatch()
             with watch.time("open"):
                 searcher = system.retriever.open(index)
-            self.progress.start(f"{system.label} on {self.dataset.contract.id}", "search", len(self.dataset.queries), "queries")
-            hits = self._searched(searcher, depth + drop, draft, watch)
+            hits = self._searched(searcher, depth + drop, draft, watch, f"{system.label} on {self.dataset.contract.id}")
             write_run(self._ranked(hits, depth, drop=drop), draft, self.corpus)
             for part in draft.glob("part-*"):
                 part.unlink()
             watch.write(draft)
-            self.progress.end()
 
         return self.produce("runs", system.label, recipe, work, resumable=True)
 
-    def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch) -> Hits:
+    def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch, what: str) -> Hits:
         """Search block by block; a block that an earlier process finished is taken from the draft."""
-        parts = []
         texts = [query.text for query in self.dataset.queries]
-        for start in range(0, len(texts), _QUERIES):
+        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(texts), _QUERIES)}
+        left = [start for start, part in blocks.items() if not part.exists()]
+        watch.resumed = len(left) < len(blocks)
+        self.progress.start(what, "search", sum(len(texts[start : start + _QUERIES]) for start in left), "queries")
+        for start in left:
             block = texts[start : start + _QUERIES]
-            part = draft / f"part-{start:07d}.safetensors"
-            if not part.exists():
-                with watch.time("encode_queries"):
-                    encoded = searcher.encode(block)
-                with watch.time("search"):
-                    hits = searcher.search(encoded, k)
-                with atomic.atomic_path(part) as unfinished:
-                    save_file({"docs": hits.docs, "scores": hits.scores}, unfinished)
-            parts.append(part)
+            with watch.time("encode_queries"):
+                encoded = searcher.encode(block)
+            with watch.time("search"):
+                hits = searcher.search(encoded, k)
+            write_hits(hits, blocks[start])
             self.progress.advance(len(block))
-        return _stacked([load_file(part) for part in parts])
+        self.progress.end()
+        return read_hits(list(blocks.values()))
 
     def _ranked(self, hits: Hits, depth: int, *, drop: bool) -> Filtered:
         run = Run.from_hits((query.query_id for query in self.dataset.queries), hits, self.corpus.doc_ids)
@@ -215,28 +185,3 @@ class Workbench:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
         for folder in dict.fromkeys(self.made):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _stacked(blocks: list[dict[str, Any]]) -> Hits:
-    """Join blocks (queries, k) of hits; a retriever may return fewer columns than it was asked for."""
-    width = max((block["docs"].shape[1] for block in blocks), default=0)
-    docs = [np.pad(b["docs"], ((0, 0), (0, width - b["docs"].shape[1])), constant_values=-1) for b in blocks]
-    scores = [np.pad(b["scores"], ((0, 0), (0, width - b["scores"].shape[1]))) for b in blocks]
-    return Hits(np.concatenate(docs).astype(np.int32), np.concatenate(scores).astype(np.float32))
-
-
-def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:
-    """Write a run: its arrays, its query ids, and the name of the corpus, which has the document ids."""
-    run = ranked.run
-    save_file({"offsets": run.offsets, "docs": run.docs, "scores": run.scores}, folder / "run.safetensors")
-    facts = {"corpus": corpus.path.name, "self_matches": ranked.dropped, "queries": run.query_ids}
-    atomic.write_text(folder / "run.json", json.dumps(facts, ensure_ascii=False) + "\n")
-
-
-def read_run(folder: Path) -> Filtered:
-    """Read what *write_run* wrote into a folder of the store, beside its corpus."""
-    arrays = load_file(folder / "run.safetensors")
-    facts = json.loads((folder / "run.json").read_bytes())
-    table = open_corpus(folder.parent.parent / "corpora" / facts["corpus"]).doc_ids
-    run = Run(tuple(facts["queries"]), arrays["offsets"], arrays["docs"], arrays["scores"], table)
-    return Filtered(run, facts["self_matches"])

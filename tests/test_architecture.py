@@ -16,7 +16,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
     {"lexbench.pipeline", "lexbench.scoring"},
     {"lexbench.stages", "lexbench.plan"},
     {"lexbench.systems", "lexbench.aggregates"},
-    {"lexbench.retrievers"},
+    {"lexbench.retrievers", "lexbench.run_folder"},
     {
         "lexbench.datasets",
         "lexbench.encoders",
@@ -26,7 +26,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
         "lexbench.suites",
     },
     {"lexbench.analysis", "lexbench.encodings", "lexbench.interop", "lexbench.progress"},
-    {"lexbench.ranking", "lexbench.results", "lexbench.store", "lexbench.registry", "lexbench.machine"},
+    {"lexbench.ranking", "lexbench.results", "lexbench.store", "lexbench.stopwatch", "lexbench.registry", "lexbench.machine"},
     {"lexbench.notation", "lexbench.ids", "lexbench.order"},
     {"lexbench.types", "lexbench.errors", "lexbench.atomic"},
 ]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from lexbench.progress import Progress
 
 _EVERY = 30.0  # seconds between plain lines of one stage
+_REDRAWN = 0.1  # seconds between what rich draws
 _SHOWN = 0.5  # a stage shorter than this has no line of its own in a log
 
 
@@ -71,7 +72,8 @@ class Live:
         )
         self._task = self.bar.add_task("", visible=False, rate="")
         self._what = self._unit = ""
-        self._start = self._pending = 0.0
+        self._start = self._drawn = 0.0
+        self._pending = 0
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
@@ -82,12 +84,12 @@ class Live:
         """Move the bar; rich redraws ten times a second whatever is asked, so counts are gathered."""
         self._pending += count
         now = time.monotonic()
-        if now - getattr(self, "_drawn", 0.0) >= 0.1:  # noqa: PLR2004 - rich's refresh rate
+        if now - self._drawn >= _REDRAWN:
             self._flush(now)
 
     def _flush(self, now: float) -> None:
         self.bar.advance(self._task, self._pending)
-        self._pending, self._drawn = 0.0, now
+        self._pending, self._drawn = 0, now
         done = self.bar.tasks[0].completed
         self.bar.update(self._task, rate=f"{done / max(now - self._start, 1e-9):,.0f} {self._unit}/s")
 
@@ -107,13 +109,9 @@ class Live:
 
 
 @contextmanager
-def shown(*, quiet: bool = False) -> Iterator[Progress]:
+def shown() -> Iterator[Progress]:
     """Yield the progress that suits stderr."""
-    if quiet:
-        from lexbench.progress import Silent
-
-        yield Silent()
-    elif sys.stderr.isatty():
+    if sys.stderr.isatty():
         live = Live()
         with live.bar:
             yield live

@@ -12,7 +12,7 @@ from lexbench.interop import trec
 from lexbench.pipeline import Kept, kept_results
 from lexbench.ranking import Run
 from lexbench.report.leaderboard import file_name
-from lexbench.stages import read_run
+from lexbench.run_folder import read_run
 from lexbench.store import Store
 
 
