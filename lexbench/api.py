@@ -66,6 +66,7 @@ def run(
     systems: Sequence[Any] | Mapping[str, Any] = (),
     *,
     datasets: Sequence[str] = (),
+    measures: Sequence[str] = (),
     depth: int | None = None,
     store: str | Path | None = None,
     progress: Progress | None = None,
@@ -78,4 +79,4 @@ def run(
     """
     found = suite(suite_name)
     kept = Store(Path(store)) if store else Store()
-    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, depth), kept, progress)))
+    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, measures, depth), kept, progress)))

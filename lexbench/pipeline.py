@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from lexbench import atomic, results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.errors import LexbenchError
+from lexbench.errors import ContractMismatch, LexbenchError, MissingData
 from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
@@ -36,18 +37,21 @@ class Outcome:
 
 def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[Outcome]:
     """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest."""
-    progress = progress or Silent()
+    kept.prepare()
     kept.check_disk(plan.bytes_needed - kept.bytes_used())
     bench: Workbench | None = None
-    current, lacking = "", ""
+    current, failure = "", Failure("", None)
     for job in plan.jobs:
         if job.contract.id != current:  # jobs come dataset by dataset; each is opened once
             current, bench = job.contract.id, None
             try:
-                bench = Workbench(open_dataset(job.contract, job.source), kept, progress)
-            except LexbenchError as error:
-                lacking = str(error)
-        yield _attempt(job, bench) if bench else Outcome(job, error=lacking)
+                bench = Workbench(open_dataset(job.contract, job.source), kept, progress or Silent())
+            except Exception as error:  # noqa: BLE001 - see _failure
+                failure = _failure(error, job, kept)
+        if bench is None:
+            yield Outcome(job, error=failure.line, again=failure.again)
+        else:
+            yield _attempt(job, bench)
 
 
 def _attempt(job: Job, bench: Workbench) -> Outcome:
@@ -55,19 +59,30 @@ def _attempt(job: Job, bench: Workbench) -> Outcome:
     bench.made.clear()
     try:
         return Outcome(job, result=result_of(job, bench))
-    except LexbenchError as error:
-        return Outcome(job, error=str(error), again=job.command)
-    except OSError as error:
-        if error.errno == ENOSPC:
-            return Outcome(
-                job, error=f"the disk of {bench.kept.root} is full; free some, and the same command goes on from here"
-            )
-        return Outcome(job, error=_unexpected(job, bench.kept), again=job.command)
-    except Exception:  # noqa: BLE001 - told in one line, and whole in the log
-        return Outcome(job, error=_unexpected(job, bench.kept), again=job.command)
+    except Exception as error:  # noqa: BLE001 - see _failure
+        failure = _failure(error, job, bench.kept)
+        return Outcome(job, error=failure.line, again=failure.again)
     finally:
         if not job.system.reusable:
             bench.forget()
+
+
+class Failure(NamedTuple):
+    """Why a job has no result, and the command that repeats just this job; None where that would fail in the same way."""
+
+    line: str
+    again: str | None
+
+
+def _failure(error: Exception, job: Job, kept: Store) -> Failure:
+    """Return one line for *error*: what we raise says it all; of anything else the line says where the traceback is."""
+    if isinstance(error, MissingData | ContractMismatch):
+        return Failure(str(error), None)
+    if isinstance(error, LexbenchError):
+        return Failure(str(error), job.command)
+    if isinstance(error, OSError) and error.errno == ENOSPC:
+        return Failure(f"the disk of {kept.root} is full; free some, and the same command goes on from here", job.command)
+    return Failure(_unexpected(job, kept), job.command)
 
 
 def _unexpected(job: Job, kept: Store) -> str:

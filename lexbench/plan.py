@@ -50,19 +50,24 @@ class Plan:
 
 
 def plan_suite(
-    suite: Suite, given: Sequence[Any] | Mapping[str, Any] = (), datasets: Sequence[str] = (), depth: int | None = None
+    suite: Suite,
+    given: Sequence[Any] | Mapping[str, Any] = (),
+    datasets: Sequence[str] = (),
+    wanted: Sequence[str] = (),
+    depth: int | None = None,
 ) -> Plan:
-    """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named."""
+    """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named.
+
+    The measures *wanted* and the *depth* are the suite's where they are not given.
+    """
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     found = systems_of(given or suite.retrievers)
     contracts = [suites.contract(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
-    jobs = [
-        _job(contract, system, suite.measures, depth or suite.depth, f"lexbench run suite {suite.id} -d {contract.id}")
-        for contract in contracts
-        for system in found
-    ]
+    wanted, depth = wanted or suite.measures, depth or suite.depth
+    command = f"lexbench run suite {suite.id} -d"
+    jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
     return Plan(tuple(jobs), suite)
 
 
@@ -92,4 +97,10 @@ def _job(
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
+    for measure in named:
+        cutoff = getattr(measures.parse(measure), "cutoff", None)
+        if cutoff is not None and cutoff > depth:
+            raise CommandError(
+                f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"
+            )
     return Job(contract, system, named, depth, f"{command} -r '{system.label}'", source)

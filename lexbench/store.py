@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from lexbench import atomic
-from lexbench.errors import LexbenchError, NotEnoughDisk
+from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
 
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 MANIFEST = "manifest.json"
@@ -134,6 +134,15 @@ class Store:
             yield
         finally:
             lock.release()
+
+    def prepare(self) -> None:
+        """Make the folder of the store; CannotStart where that, or writing into it, is not possible."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            atomic.write_text(self.root / "README", "Finished work of lexbench. It may be deleted when nothing is running.\n")
+        except OSError as error:
+            reason = f"cannot write to the store {self.root} ({error.strerror})"
+            raise CannotStart(f"{reason}; set LEXBENCH_STORE to another folder") from None
 
     def bytes_used(self) -> int:
         """Return how much the store holds already, of whatever."""

@@ -80,6 +80,7 @@ def test_a_dry_run_does_nothing(folder, capsys):
         (["run", "suite", "beir", "-r", "bm25("], 2, "does not read"),
         (["run", "suite", "beir", "-d", "beir/scifact"], 3, "beir/scifact/test"),
         (["run", "suite", "beir", "--depth", "0"], 2, "depth"),
+        (["run", "suite", "beir", "--depth", "10"], 2, "R@100 looks at 100 documents"),
         (["run", "dataset", "nowhere"], 3, "no dataset 'nowhere'"),
         (["run", "dataset", "beir/scifact/test", "-m", "nDCG@ten"], 2, "does not read"),
         (["run", "dataset", "beir/scifact/test", "-m", "nDGC@10"], 3, "nDCG"),
@@ -124,6 +125,16 @@ def test_a_wrong_suite_names_the_place(folder, capsys):
     assert exit_code == 2
     assert "wrong.toml" in err
     assert "$.aggregates[0]" in err
+
+
+def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
+    """A store in a place where no folder can be made costs one line, before anything is read."""
+    monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")
+    exit_code, out, err = run(capsys, "run", "dataset", folder)
+
+    assert (exit_code, out) == (3, "")
+    assert err.startswith("lexbench: cannot write to the store /dev/null/store (Not a directory); set LEXBENCH_STORE")
+    assert err.count("\n") == 1
 
 
 def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):

@@ -27,17 +27,19 @@ def command() -> None:
 @click.argument("name")
 @_SYSTEM
 @click.option("-d", "--dataset", "datasets", multiple=True, help="Only this dataset of the suite; repeatable.")
+@click.option("-m", "--measure", "measures", multiple=True, help="This measure instead of the suite's; repeatable.")
 @_DEPTH
 @_DRY
 @click.option(
     "--save", type=click.Path(path_type=Path, file_okay=False), help="Also write result files for this leaderboard folder."
 )
 @json_option
-def suite(name: str, retrievers: tuple[str, ...], datasets: tuple[str, ...], save: Path | None, **options: Any) -> None:
+def suite(name: str, save: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import plan, suites
 
-    _carry_out(plan.plan_suite(suites.suite(name), retrievers, datasets, options.pop("depth")), save=save, **options)
+    chosen = [options.pop(option) for option in ("retrievers", "datasets", "measures", "depth")]
+    _carry_out(plan.plan_suite(suites.suite(name), *chosen), save=save, **options)
 
 
 @command.command()
