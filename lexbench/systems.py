@@ -50,12 +50,20 @@ def resolve(part: Part) -> Any:
         raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
     call = part.head if part.engine is None else _on_engine(part.head, part.engine)
     if call.name not in registry.names("retrievers"):
-        raise UnknownName("retriever or encoder", call.name, _retrievers() + registry.names("encoders"))
+        raise UnknownName("retriever or encoder", call.name, [*retrievers(), *registry.names("encoders")])
     return registry.create("retrievers", call)
 
 
 def _retrievers() -> list[str]:
+    """Return the plug-ins that can be named; an `encoded` is what `encoder@engine` makes."""
     return [name for name in registry.names("retrievers") if name != "encoded"]
+
+
+def retrievers() -> dict[str, str]:
+    """Return the plug-ins by what a user types for them: `bm25@lucene` for `bm25_lucene`, which is `bm25` on another engine."""
+    names = _retrievers()
+    bases = {name: next((base for base in names if name.startswith(f"{base}_")), None) for name in names}
+    return {f"{base}@{name.removeprefix(f'{base}_')}" if base else name: name for name, base in bases.items()}
 
 
 def _on_engine(head: Call, engine: Call) -> Call:

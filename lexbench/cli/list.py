@@ -17,7 +17,7 @@ def command(what: str, *, as_json: bool) -> None:
 
 
 def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from lexbench import registry, suites
+    from lexbench import registry, suites, systems
 
     if what == "suites":
         found = [suites.suite(name) for name in suites.suite_names()]
@@ -38,8 +38,9 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for kept in pipeline.kept_results(store.Store())
             for measure, mean in kept.result.means.items()
         ]
+    named = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
     rows: list[tuple[str, ...]] = [
-        (name, registry.origin(what, name), registry.summary(what, name)) for name in registry.names(what)
+        (typed, registry.origin(what, name), registry.summary(what, name)) for typed, name in named.items()
     ]
     return ("name", "from", "what"), rows
 
