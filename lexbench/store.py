@@ -138,11 +138,12 @@ class Store:
     def prepare(self) -> None:
         """Make the folder of the store; CannotStart where that, or writing into it, is not possible."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            atomic.write_text(self.root / "README", "Finished work of lexbench. It may be deleted when nothing is running.\n")
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+            reason = "" if os.access(self.root, os.W_OK) else "no permission"
         except OSError as error:
-            reason = f"cannot write to the store {self.root} ({error.strerror})"
-            raise CannotStart(f"{reason}; set LEXBENCH_STORE to another folder") from None
+            reason = str(error.strerror)
+        if reason:
+            raise CannotStart(f"cannot write to the store {self.root} ({reason}); set LEXBENCH_STORE to another folder")
 
     def bytes_used(self) -> int:
         """Return how much the store holds already, of whatever."""
