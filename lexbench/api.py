@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lexbench.errors import require
 from lexbench.pipeline import Outcome
 from lexbench.pipeline import run as run_plan
 from lexbench.plan import plan_suite
@@ -42,6 +43,7 @@ class Results:
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return one row a result: system, dataset, and a column a measure. Needs pandas (`lexbench[pandas]`)."""
+        require("to_pandas()", ["pandas"], "pandas")
         import pandas as pd
 
         return pd.DataFrame([{"system": r.system, "dataset": r.dataset, **r.means} for r in self])

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from lexbench import measures, suites
+from lexbench.datasets.checks import check, found
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
 from lexbench.interop.trec import read_qrels, read_run
@@ -31,18 +32,29 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
 
 
 def score_file(path: Path, named: Sequence[str], *, dataset: str | None = None, qrels: Path | None = None) -> Result:
-    """Score the TREC run at *path* by the contract and judgements of *dataset*, or by the file *qrels* without a contract."""
+    """Score the run at *path* by the contract of *dataset*, by the judgements in the file *qrels*, or by both.
+
+    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. CommandError for
+    neither, ContractMismatch for judgements of another dataset.
+    """
     ranked = Filtered(read_run(path), 0)
-    if dataset is not None:
-        contract = suites.contract(dataset)
-        judged, judged_by, stamp = open_dataset(contract).qrels, contract.id, contract.stamp
-        wanted = [measures.with_threshold(measure, contract) for measure in named]
-        if contract.protocol.self_match == "drop":
-            ranked = without_self_matches(ranked.run)
-    elif qrels is not None:
-        judged, judged_by, stamp, wanted = read_qrels(qrels), qrels.name, "none", list(named)
+    if dataset is None:
+        if qrels is None:
+            raise CommandError("a run is scored by a dataset or by a qrels file")
+        return _result(ranked, read_qrels(qrels), named, system=path.name, dataset=qrels.name, contract="none")
+    contract = suites.contract(dataset)
+    if qrels is None:
+        judged = open_dataset(contract).qrels
     else:
-        raise CommandError("a run is scored by a dataset or by a qrels file")
+        judged = read_qrels(qrels)
+        check(contract, found(tuple(judged.judgements())))
+    if contract.protocol.self_match == "drop":
+        ranked = without_self_matches(ranked.run)
+    wanted = [measures.with_threshold(measure, contract) for measure in named]
+    return _result(ranked, judged, wanted, system=path.name, dataset=contract.id, contract=contract.stamp)
+
+
+def _result(ranked: Filtered, qrels: Qrels, named: Sequence[str], **stamps: str) -> Result:
     depth = int(np.diff(ranked.run.offsets).max(initial=0))
-    found = score_run(ranked.run, judged, wanted, system=path.name, dataset=judged_by, contract=stamp, depth=depth)
-    return msgspec.structs.replace(found, counts=msgspec.structs.replace(found.counts, self_matches=ranked.dropped))
+    result = score_run(ranked.run, qrels, named, **stamps, depth=depth)
+    return msgspec.structs.replace(result, counts=msgspec.structs.replace(result.counts, self_matches=ranked.dropped))

@@ -258,3 +258,23 @@ def test_commands_are_found_by_file_name():
     """One file adds a command."""
     assert isinstance(app, Commands)
     assert {"run", "list", "show", "score", "leaderboard", "export", "doctor"} <= set(app.list_commands(None))
+
+
+def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, shared):
+    """With both, the rules are the contract's and nothing is fetched; judgements of another dataset are refused."""
+    run_file = folder.parent / "a.run"
+    run_file.write_text("19335 Q0 1720389 1 9.0 x\n19335 Q0 1722 2 8.0 x\n")
+    files = shared / "data" / "msmarco"
+    dataset = "msmarco-passage/trec-dl-2019/judged"
+    words = ["score", run_file, "--dataset", dataset, "-m", "RR@10", "--json"]
+    exit_code, out, err = run(capsys, *words, "--qrels", files / "qrels.dl19-passage.txt.gz")
+    assert exit_code == 0, err
+    result = json.loads(out)
+
+    assert list(result["means"]) == ["RR(rel=2)@10"]
+    assert result["contract"] == f"{dataset}@1"
+    assert (result["counts"]["queries"], result["counts"]["missing"]) == (43, 42)
+
+    exit_code, _, err = run(capsys, *words, "--qrels", files / "qrels.dl20-passage.txt.gz")
+    assert exit_code == 3
+    assert "judged queries: 43 expected, 54 found" in err

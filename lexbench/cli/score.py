@@ -11,7 +11,9 @@ from lexbench.cli._output import json_option, print_json, print_rich, print_rows
 @click.argument("run", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--dataset", help="Whose judgements and rules: see `lexbench list datasets`.")
 @click.option(
-    "--qrels", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A qrels file instead, without rules."
+    "--qrels",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A qrels file: alone, without rules, or with --dataset for its rules.",
 )
 @click.option(
     "-m", "--measure", "measures", multiple=True, default=["nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000"], show_default=True
@@ -26,8 +28,8 @@ def command(
     from lexbench.report.table import tables
     from lexbench.report.terminal import render
 
-    if (dataset is None) == (qrels is None):
-        raise click.UsageError("give --dataset ID or --qrels FILE")
+    if dataset is None and qrels is None:
+        raise click.UsageError("give --dataset ID, --qrels FILE, or both")
     result = scoring.score_file(run, measures, dataset=dataset, qrels=qrels)
     if as_json:
         import msgspec

@@ -38,19 +38,23 @@ class Topics:
     @cached_property
     def found(self) -> Expected:
         """What there is, in the words of a contract."""
-        grades = Counter(row.grade for row in self.judgements)
-        return Expected(
-            queries=len(self.queries),
-            judgements=len(self.judgements),
-            grades={str(grade): count for grade, count in sorted(grades.items())},
-            queries_sha256=digests.queries_sha256(self.queries),
-            qrels_sha256=digests.qrels_sha256(self.judgements),
-        )
+        return msgspec.structs.replace(found(self.judgements), queries_sha256=digests.queries_sha256(self.queries))
 
     @property
     def textless(self) -> tuple[str, ...]:
         """The ids of judged queries whose text is empty: they find nothing."""
         return tuple(query.query_id for query in self.queries if not query.text.strip())
+
+
+def found(judgements: Sequence[Judgement]) -> Expected:
+    """Return what *judgements* alone tell, in the words of a contract."""
+    grades = Counter(row.grade for row in judgements)
+    return Expected(
+        queries=len({row.query_id for row in judgements}),
+        judgements=len(judgements),
+        grades={str(grade): count for grade, count in sorted(grades.items())},
+        qrels_sha256=digests.qrels_sha256(judgements),
+    )
 
 
 def read_topics(source: Source) -> Topics:
