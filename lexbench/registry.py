@@ -60,8 +60,11 @@ def origin(group: str, name: str) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "lexbench"
 
 
-def load(group: str, name: str) -> type[Any]:
-    """Return the class of a plug-in; UnknownName, or MissingExtra where its extra is not installed."""
+def load(group: str, name: str, typed: str = "") -> type[Any]:
+    """Return the class of a plug-in; UnknownName, or MissingExtra where its extra is not installed.
+
+    *typed* is what errors call it, if that is not its name.
+    """
     if name not in _found(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
     entry = _found(group)[name]
@@ -71,13 +74,13 @@ def load(group: str, name: str) -> type[Any]:
         module = import_module(entry.value)
         wanted = name.replace("_", "").lower()
         plugin = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
-    require(f"{group.removesuffix('s')} {name!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
+    require(f"{group.removesuffix('s')} {(typed or name)!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
     return plugin
 
 
-def create(group: str, call: Call) -> Any:
-    """Make the plug-in that *call* names, its settings checked against the class's fields."""
-    plugin = load(group, call.name)
+def create(group: str, call: Call, typed: str = "") -> Any:
+    """Make the plug-in that *call* names, its settings checked against the class's fields; *typed* as in `load`."""
+    plugin = load(group, call.name, typed)
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
         raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")

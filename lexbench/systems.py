@@ -51,7 +51,7 @@ def resolve(part: Part) -> Any:
     call = part.head if part.engine is None else _on_engine(part.head, part.engine)
     if call.name not in registry.names("retrievers"):
         raise UnknownName("retriever or encoder", call.name, [*retrievers(), *registry.names("encoders")])
-    return registry.create("retrievers", call)
+    return registry.create("retrievers", call, typed=f"{part.head.name}@{part.engine.name}" if part.engine else "")
 
 
 def _retrievers() -> list[str]:
