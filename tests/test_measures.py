@@ -21,10 +21,6 @@ from lexbench.ranking import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
 
 # ir_measures.parse_measure, which we do not use ourselves, needs what Python 3.12 begins to warn of.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:ast:DeprecationWarning", "ignore:Attribute [ns] is deprecated:DeprecationWarning"
-)
-
 PYTREC_EVAL = {
     "ndcg": "nDCG",
     "ndcg_cut_3": "nDCG@3",

@@ -44,6 +44,10 @@ def test_settings_of_the_search_share_an_index():
     assert describe(tuned, index=True) == describe(plain, index=True)
     assert describe(tuned) != describe(plain)
 
+
+def test_a_setting_of_the_search_on_one_engine_can_be_one_of_the_index_on_another():
+    """How ties are broken decides in which order Lucene is given the documents, so it is in the key of its index."""
+    pytest.importorskip("pyserini", reason="bm25@lucene is in the extra lucene")
     ascending, descending = system("bm25@lucene").retriever, system("bm25(ties='trec_eval')@lucene").retriever
     assert describe(ascending, index=True) != describe(descending, index=True)
 
