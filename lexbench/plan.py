@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from lexbench import measures, suites, systems
@@ -25,7 +26,7 @@ class Job:
     system: System
     measures: tuple[str, ...]  # with the contract's thresholds
     depth: int
-    command: str  # that repeats just this job
+    command: str | None  # that repeats just this job; None for an object of the user's, which no command line can name
     source: Source | None = None  # None: wherever the contract's dataset is found
 
     @property
@@ -103,4 +104,5 @@ def _job(
             raise CommandError(
                 f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"
             )
-    return Job(contract, system, named, depth, f"{command} -r '{system.label}'", source)
+    repeat = f"{command} -r {quote(system.text)}" if system.text else None
+    return Job(contract, system, named, depth, repeat, source)

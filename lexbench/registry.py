@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from typing import Any, get_type_hints
 
-from lexbench.errors import CommandError, UnknownName, require
+from lexbench.errors import CannotStart, CommandError, UnknownName, require
 from lexbench.notation import Call, Value
 
 PACKAGES: Mapping[str, str] = {
@@ -67,15 +67,22 @@ def load(group: str, name: str, typed: str = "") -> type[Any]:
     """
     if name not in _found(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
-    entry = _found(group)[name]
-    if ":" in entry.value:
-        plugin: type[Any] = entry.load()
-    else:
-        module = import_module(entry.value)
-        wanted = name.replace("_", "").lower()
-        plugin = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
+    plugin = _loaded(_found(group)[name], name)
     require(f"{group.removesuffix('s')} {(typed or name)!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
     return plugin
+
+
+def _loaded(entry: EntryPoint, name: str) -> type[Any]:
+    try:
+        if ":" in entry.value:
+            plugin: type[Any] = entry.load()
+            return plugin
+        module = import_module(entry.value)
+    except Exception as error:  # another package's mistake is no reason for a traceback of ours
+        place = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
+        raise CannotStart(f"plug-in {name!r} ({place}) does not load: {type(error).__name__}: {error}") from error
+    wanted = name.replace("_", "").lower()
+    return next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
 
 
 def create(group: str, call: Call, typed: str = "") -> Any:

@@ -1,14 +1,14 @@
 """Suites and contracts as data: finding, reading and checking the TOML files of `suites/`."""
 
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
 
 from lexbench.datasets.contract import Contract, Strict
-from lexbench.errors import InvalidFile, UnknownName
+from lexbench.errors import CannotStart, InvalidFile, UnknownName
 
 
 class Aggregate(Strict, frozen=True):
@@ -53,8 +53,14 @@ def folders() -> tuple[Path, ...]:
     """Return the folders that hold suites: our own, then those of plug-ins (entry-point group `lexbench.suites`)."""
     packaged = Path(__file__).parent / "_suites"  # in a wheel
     own = packaged if packaged.is_dir() else Path(__file__).parent.parent / "suites"  # in a checkout
-    others = (Path(str(entry.load().__file__)).parent for entry in entry_points(group="lexbench.suites"))
-    return own, *others
+    return own, *(_folder(entry) for entry in entry_points(group="lexbench.suites"))
+
+
+def _folder(entry: EntryPoint) -> Path:
+    try:
+        return Path(str(entry.load().__file__)).parent
+    except Exception as error:  # another package's mistake is no reason for a traceback of ours
+        raise CannotStart(f"suites of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
 
 
 def _toml_files(*parts: str) -> dict[str, Path]:

@@ -26,6 +26,7 @@ class System:
     label: str  # how tables call it: as it was named
     retriever: Any  # Retriever, Composite or RunFile
     recipe: Recipe  # everything about it that can change its answers
+    text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
 
     @property
     def reusable(self) -> bool:
@@ -38,8 +39,12 @@ def system(given: Any, label: str | None = None) -> System:
 
     Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
     """
-    retriever = resolve(parse(given)) if isinstance(given, str) else _of_object(given)
-    return System(label or (str(parse(given)) if isinstance(given, str) else _name(given)), retriever, describe(retriever))
+    if not isinstance(given, str):
+        retriever = _of_object(given)
+        return System(label or _name(given), retriever, describe(retriever))
+    part = parse(given)
+    retriever = resolve(part)
+    return System(label or str(part), retriever, describe(retriever), str(part))
 
 
 def resolve(part: Part) -> Any:

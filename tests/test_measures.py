@@ -20,7 +20,6 @@ from lexbench.measures import parse, score, tie_report, with_threshold
 from lexbench.ranking import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
 
-# ir_measures.parse_measure, which we do not use ourselves, needs what Python 3.12 begins to warn of.
 PYTREC_EVAL = {
     "ndcg": "nDCG",
     "ndcg_cut_3": "nDCG@3",

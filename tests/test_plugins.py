@@ -60,3 +60,19 @@ def test_a_setting_of_a_plugin_is_checked(plugin_environment):
     assert code == 3
     assert "did you mean 'case'" in err
     assert err.count("\n") == 1
+
+
+def test_a_plugin_that_does_not_load_is_named(plugin_environment, tmp_path):
+    """A package whose module raises when it is imported costs one line that names it, and only when it is used."""
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[lexbench.retrievers]\nbroken = broken_module:Broken\n")
+    (tmp_path / "broken_module.py").write_text("1 / 0\n")
+    environment = {**plugin_environment, "PYTHONPATH": str(tmp_path)}
+
+    assert lexbench(environment, "list", "retrievers")[0] == 0
+    code, _, err = lexbench(environment, "run", "suite", "pydoc", "-r", "broken")
+    assert code == 3
+    assert "plug-in 'broken' (broken_module:Broken of broken) does not load: ZeroDivisionError" in err
+    assert err.count("\n") == 1

@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -82,7 +83,8 @@ def _section(suite: Suite, entries: Sequence[Entry]) -> str:
     for measure in measures if len(suite.datasets) > 1 else [None]:
         table = _datasets_across(suite, entries, measure) if measure else _measures_across(suite, entries)
         lines.append(render(table))
-    lines.append(f"Again: `lexbench run suite {suite.id} " + " ".join(f"-r '{entry.system}'" for entry in entries) + "`\n")
+    systems = " ".join(f"-r {quote(' '.join(entry.system.split()))}" for entry in entries)
+    lines.append(f"Again:\n\n```sh\nlexbench run suite {suite.id} {systems}\n```\n")
     lines.append(_made_with(entries))
     return "\n".join(lines)
 
