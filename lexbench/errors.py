@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
 
+_LISTED = 12  # names in one message
+
 
 class LexbenchError(Exception):
     """It ran, and the answer is no."""
@@ -50,9 +52,14 @@ class UnknownName(CannotStart):
 
     def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
         known = sorted(known)
-        near = get_close_matches(name, known, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"there is: {', '.join(known) or 'none'}"
-        super().__init__(f"no {what} {name!r}; {hint}" + (f" See: {see}" if see else ""))
+        near = get_close_matches(name, known, n=3, cutoff=0.6) or [one for one in known if name and name in one][:3]
+        if near:
+            hint = f"did you mean {' or '.join(map(repr, near))}?"
+        elif len(known) <= _LISTED or not see:
+            hint = f"there is: {', '.join(known) or 'none'}"
+        else:
+            hint = f"there are {len(known)}"
+        super().__init__(f"no {what} {name!r}; {hint}" + (f"; see: {see}" if see else ""))
 
 
 class MissingExtra(CannotStart):

@@ -74,8 +74,11 @@ def plan_suite(
 
 def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
     """Plan the *given* systems on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
-    contract, source = folder(Path(name)) if Path(name).exists() else (suites.contract(name), None)
-    command = f"lexbench run dataset {name}"
+    place = Path(name)
+    if not place.exists() and name not in suites.contracts():
+        raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
+    contract, source = folder(place) if place.exists() else (suites.contract(name), None)
+    command = f"lexbench run dataset {quote(name)}"
     return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
 
 

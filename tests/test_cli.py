@@ -81,7 +81,7 @@ def test_a_dry_run_does_nothing(folder, capsys):
         (["run", "suite", "beir", "-d", "beir/scifact"], 3, "beir/scifact/test"),
         (["run", "suite", "beir", "--depth", "0"], 2, "depth"),
         (["run", "suite", "beir", "--depth", "10"], 2, "R@100 looks at 100 documents"),
-        (["run", "dataset", "nowhere"], 3, "no dataset 'nowhere'"),
+        (["run", "dataset", "nowhere"], 3, "no dataset or folder 'nowhere'"),
         (["run", "dataset", "beir/scifact/test", "-m", "nDCG@ten"], 2, "does not read"),
         (["run", "dataset", "beir/scifact/test", "-m", "nDGC@10"], 3, "nDCG"),
         (["show", "suite"], 2, "needs a name"),

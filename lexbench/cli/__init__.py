@@ -64,6 +64,9 @@ def code(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; a mistake of the user's costs one line on stderr."""
     try:
         return app.main(arguments, prog_name="lexbench", standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:  # `lexbench` or `lexbench run` alone
+        print(error.format_message(), file=sys.stderr)
+        return error.exit_code
     except click.UsageError as error:
         hint = f" See: {error.ctx.command_path} --help" if error.ctx else ""
         return _complain(f"{error.format_message()}{hint}", error.exit_code)
@@ -72,7 +75,10 @@ def code(arguments: Sequence[str] | None = None) -> int:
     except LexbenchError as error:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return _complain("interrupted; every finished stage is kept, the same command goes on from there", _INTERRUPTED)
+        from lexbench.store import default_root
+
+        kept = f"every finished stage is kept in {default_root()}"
+        return _complain(f"interrupted; {kept}, and the same command goes on from there", _INTERRUPTED)
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `lexbench list datasets | head`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0
