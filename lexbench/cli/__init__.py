@@ -64,26 +64,27 @@ def code(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; a mistake of the user's costs one line on stderr."""
     try:
         return app.main(arguments, prog_name="lexbench", standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:  # `lexbench` or `lexbench run` alone
-        print(error.format_message(), file=sys.stderr)
-        return error.exit_code
-    except click.UsageError as error:
-        hint = f" See: {error.ctx.command_path} --help" if error.ctx else ""
-        return _complain(f"{error.format_message()}{hint}", error.exit_code)
-    except click.ClickException as error:
-        return _complain(error.format_message(), error.exit_code)
-    except LexbenchError as error:
-        return _complain(str(error), error.exit_code)
+    except (click.ClickException, LexbenchError) as error:
+        return _complain(_told(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         from lexbench.store import default_root
 
         kept = f"every finished stage is kept in {default_root()}"
-        return _complain(f"interrupted; {kept}, and the same command goes on from there", _INTERRUPTED)
+        return _complain(f"lexbench: interrupted; {kept}, and the same command goes on from there", _INTERRUPTED)
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `lexbench list datasets | head`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0
 
 
-def _complain(line: str, exit_code: int) -> int:
-    print(f"lexbench: {line}", file=sys.stderr)
+def _told(error: click.ClickException | LexbenchError) -> str:
+    if isinstance(error, LexbenchError):
+        return f"lexbench: {error}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # `lexbench` or `lexbench run` alone
+        return error.format_message()
+    context = getattr(error, "ctx", None)
+    return f"lexbench: {error.format_message()}" + (f" See: {context.command_path} --help" if context else "")
+
+
+def _complain(text: str, exit_code: int) -> int:
+    print(text, file=sys.stderr)
     return exit_code
