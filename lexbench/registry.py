@@ -11,7 +11,8 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from lexbench.errors import CannotStart, CommandError, UnknownName, require
 from lexbench.notation import Call, Value
@@ -91,7 +92,10 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
         raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")
-    given = dict(zip((item.name for item in settings), call.args, strict=False)) | dict(call.kwargs)
+    given = dict(zip((item.name for item in settings), call.args, strict=False))
+    if twice := given.keys() & dict(call.kwargs).keys():
+        raise CommandError(f"{call}: {min(twice)} is given twice, by its place and by its name")
+    given |= dict(call.kwargs)
     known = {item.name: item for item in settings}
     types = get_type_hints(plugin)
     for name, value in given.items():
@@ -106,12 +110,13 @@ def create(group: str, call: Call, typed: str = "") -> Any:
 
 def _fitted(value: Value, wanted: Any, place: str) -> Any:
     """Return *value* as the type of its field; whole numbers serve as floats, and nothing else is bent."""
-    if wanted is float and type(value) is int:
+    types = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
+    if not all(isinstance(each, type) for each in types) or type(value) in types:
+        return value
+    if type(value) is int and float in types:
         return float(value)
-    if (isinstance(wanted, type) and not isinstance(value, wanted)) or (
-        wanted is not bool and type(value) is bool and wanted in (int, float)
-    ):
-        raise CommandError(f"{place} takes {wanted.__name__}, not {value!r}")
+    if type(value) is bool or not isinstance(value, types):
+        raise CommandError(f"{place} takes {' or '.join(each.__name__ for each in types)}, not {value!r}")
     return value
 
 

@@ -95,6 +95,7 @@ def test_a_mapping_gives_labels():
         ("bm25(k1='a')", CommandError, "takes float, not 'a'"),
         ("bm25(k1=True)", CommandError, "takes float, not True"),
         ("bm25(1, 2, 3, 4, 5, 6, 7)", CommandError, "7 given"),
+        ("bm25(1.2, k1=0.9)", CommandError, "k1 is given twice"),
         ("run_file", CommandError, "needs path"),
         (3, CommandError, "cannot be benchmarked"),
     ],
