@@ -112,7 +112,12 @@ class Store:
             draft.mkdir(parents=True, exist_ok=True)
             for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
                 litter.unlink()
-            work(draft)
+            try:
+                work(draft)
+            except BaseException:
+                if not resumable:  # nothing could go on from it, and it may be large
+                    shutil.rmtree(draft, ignore_errors=True)
+                raise
             _seal(draft, stage, recipe)
             draft.rename(target)
             atomic.sync(target.parent)

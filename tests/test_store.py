@@ -63,6 +63,7 @@ def test_unfinished_work_is_not_there(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         store.produce("indexes", "n", recipe, fail)
     assert store.finished("indexes", recipe) is None
+    assert list((tmp_path / "indexes").iterdir()) == []
 
     folder = store.produce("indexes", "n", recipe, write("whole"))
     assert sorted(path.name for path in folder.iterdir()) == ["data.txt", MANIFEST]
