@@ -177,7 +177,8 @@ class Workbench:
 
     def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
         """Return the finished folder of a stage, as `Store.produce` does, and remember it."""
-        name = f"{self.dataset.contract.corpus}-{label}"
+        contract = self.dataset.contract
+        name = f"{contract.corpus if stage in ('encodings', 'indexes') else contract.id} {label}"
         self.made.append(self.kept.produce(stage, name, recipe, work, resumable=resumable))
         return self.made[-1]
 

@@ -102,7 +102,7 @@ class Store:
         """
         if found := self.finished(stage, recipe):
             return found
-        with self._locked(stage, digest(recipe)):
+        with self._locked(stage, digest(recipe), label):
             if found := self.finished(stage, recipe):  # another process made it while this one waited
                 return found
             target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
@@ -125,7 +125,7 @@ class Store:
             return target
 
     @contextmanager
-    def _locked(self, stage: str, key: str) -> Iterator[None]:
+    def _locked(self, stage: str, key: str, label: str) -> Iterator[None]:
         """Hold the one lock of a folder; the operating system frees it when its owner is killed."""
         path = self.root / "locks" / f"{stage}-{key}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ class Store:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            self.on_wait(f"another lexbench is making {stage}/{key}; waiting for it")
+            self.on_wait(f"another lexbench is making {label} in {stage}; waiting for it")
             lock.acquire()
         try:
             yield
