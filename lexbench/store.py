@@ -49,6 +49,11 @@ def readable(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")[:60]
 
 
+def readable_bytes(number: int) -> str:
+    """Return *number* of bytes in MB or, from a thousand of them, GB."""
+    return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
@@ -160,7 +165,7 @@ class Store:
         free = shutil.disk_usage(place).free
         if needed > free:
             raise NotEnoughDisk(
-                f"about {needed / 1e9:.1f} GB will be written to {self.root} and {free / 1e9:.1f} GB are free; "
+                f"about {readable_bytes(needed)} will be written to {self.root} and {readable_bytes(free)} are free; "
                 "free some, or set LEXBENCH_STORE to a folder on another disk"
             )
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,27 @@ def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
     assert str(log) in broken.error
     assert "encode_document" in log.read_text()
     assert fine.result.means["nDCG@10"] == 0.5
+
+
+def test_a_full_disk_costs_one_line(folder):
+    """A disk that fills up while work goes on is said as that, with the command that goes on afterwards."""
+    from lexbench.pipeline import run as carry_out
+    from lexbench.plan import plan_dataset
+    from lexbench.retrievers.bm25 import BM25
+    from lexbench.store import Store
+
+    class Full(BM25):
+        def build(self, corpus, path):
+            with Path("/dev/full").open("w") as device:
+                device.write("x" * 10**6)
+
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full on this system")
+    store = Store(folder.parent / "store")
+    (full,) = carry_out(plan_dataset(str(folder), {"full": Full()}, ["nDCG@10"], 10), store)
+
+    assert full.error == f"the disk of {store.root} is full; free some, and the same command goes on from here"
+    assert not list((store.root / "indexes").iterdir())
 
 
 def test_score_and_export_agree(folder, capsys):

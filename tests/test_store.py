@@ -153,7 +153,7 @@ def test_a_killed_process_frees_its_lock(tmp_path):
 
 def test_too_little_disk_is_said_before_work(tmp_path):
     """An estimate above what is free names both numbers."""
-    with pytest.raises(NotEnoughDisk, match=r"about 1000000000.0 GB .* GB are free"):
+    with pytest.raises(NotEnoughDisk, match=r"about 1,000,000,000.0 GB .* are free"):
         Store(tmp_path / "not" / "there").check_disk(10**18)
 
 

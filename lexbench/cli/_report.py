@@ -15,6 +15,7 @@ from lexbench.report.leaderboard import write_results
 from lexbench.report.table import tables
 from lexbench.report.terminal import render
 from lexbench.results import Result
+from lexbench.store import readable_bytes
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:
@@ -24,7 +25,7 @@ def show_plan(plan: Plan, *, as_json: bool) -> None:
     ]
     print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
     if not as_json:
-        click.echo(f"{len(plan.jobs)} jobs; at most about {plan.bytes_needed / 1e9:.1f} GB of disk; nothing was run.")
+        click.echo(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
 
 
 def present(outcomes: Sequence[Outcome]) -> list[Result]:
@@ -62,10 +63,7 @@ def complain(outcomes: Sequence[Outcome]) -> bool:
     for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
         click.echo(line, err=True)  # a missing dataset fails all its systems alike, and is said once
     if failed:
-        click.echo(
-            f"{len(failed)} of {len(outcomes)} jobs failed; the others are kept, and the same command goes on from there",
-            err=True,
-        )
+        click.echo(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
     return bool(failed)
 
 
