@@ -10,6 +10,8 @@ from lexbench.pipeline import Outcome
 from lexbench.pipeline import run as run_plan
 from lexbench.plan import plan_suite
 from lexbench.progress import Progress
+from lexbench.report.markdown import escape
+from lexbench.report.markdown import render as markdown
 from lexbench.report.table import tables
 from lexbench.report.terminal import render
 from lexbench.results import Result
@@ -52,6 +54,11 @@ class Results:
         """Show the tables in a terminal or notebook that uses rich."""
         yield from (render(table) for table in tables(list(self), self.suite))
         yield from self.failures
+
+    def _repr_markdown_(self) -> str:
+        """Show the tables in a notebook."""
+        shown = [f"**{escape(table.title)}**\n\n{markdown(table)}" for table in tables(list(self), self.suite)]
+        return "\n".join([*shown, *(f"- {escape(line)}" for line in self.failures)])
 
     def __str__(self) -> str:
         """Write the tables as plain text."""

@@ -56,6 +56,7 @@ def test_results_become_a_table_and_a_data_frame(tmp_path):
     assert list(frame["system"]) == ["lengths", "bm25"]
     assert frame["nDCG@10"][1] > frame["nDCG@10"][0]
     assert "lengths" in str(results)
+    assert "| lengths | 0." in results._repr_markdown_()  # what a notebook shows
 
 
 def test_an_object_without_identity_is_not_resumed(tmp_path):

@@ -82,7 +82,7 @@ def _section(suite: Suite, entries: Sequence[Entry]) -> str:
     lines = [f"## {escape(suite.name)}\n", f"{escape(suite.description)}\n"]
     for measure in measures if len(suite.datasets) > 1 else [None]:
         table = _datasets_across(suite, entries, measure) if measure else _measures_across(suite, entries)
-        lines.append(render(table))
+        lines.append(render(table, escaped=True))
     systems = " ".join(f"-r {quote(' '.join(entry.system.split()))}" for entry in entries)
     lines.append(f"Again:\n\n```sh\nlexbench run suite {suite.id} {systems}\n```\n")
     lines.append(_made_with(entries))

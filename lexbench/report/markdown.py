@@ -10,12 +10,13 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def render(table: Table) -> str:
-    """Return *table* as Markdown; every cell is escaped by whoever made it, the header here."""
+def render(table: Table, *, escaped: bool = False) -> str:
+    """Return *table* as Markdown. Its cells are shown as they are, or with *escaped* are Markdown already."""
+    write = str if escaped else escape
     lines = [
         "| " + " | ".join(escape(name) for name in table.header) + " |",
         "|" + "|".join([" :-- ", *[" --: "] * (len(table.header) - 1)]) + "|",
-        *("| " + " | ".join(row) + " |" for row in table.rows),
+        *("| " + " | ".join(write(cell) for cell in row) + " |" for row in table.rows),
     ]
     if table.notes:
         lines += ["", *(f"- {escape(note)}" for note in table.notes)]
