@@ -1,5 +1,6 @@
 """The leaderboard page."""
 
+import msgspec
 import pytest
 
 from lexbench import suites
@@ -109,6 +110,16 @@ def test_a_mean_needs_every_member():
     """The mean over datasets is there when all are; else the count is, and no mean."""
     half = tables([result("a", "x", 0.2), result("b", "x", 0.4), result("b", "y", 0.6)], SUITE)[0]
     assert half.rows[-1] == ("both@1", "1/2", "0.5000")
+
+
+def test_measures_that_were_asked_for_are_shown():
+    """Several systems on several datasets show the suite's headline; other measures, asked for by name, are shown instead."""
+    every = [result(system, dataset, 0.2) for system in "ab" for dataset in "xy"]
+    asked = [msgspec.structs.replace(one, means={"R@10": 0.3, "P@5": 0.1}) for one in every]
+
+    assert [table.title for table in tables(every, SUITE)] == ["nDCG@10"]
+    assert [table.title for table in tables(asked, SUITE)] == ["R@10", "P@5"]
+    assert tables(asked, SUITE)[1].rows[0] == ("x", "0.1000", "0.1000")
 
 
 def test_what_a_reader_must_know_is_said():

@@ -31,7 +31,9 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
         return [_by_measure(f"{datasets[0]}", results, [result.system for result in results], "system", None)]
     if len(systems) == 1:
         return [_by_measure(f"{systems[0]}", results, [result.dataset for result in results], "dataset", suite)]
-    measures = [suite.headline] if suite else list(results[0].means)
+    named = list(dict.fromkeys(measure for result in results for measure in result.means))
+    whole = suite is not None and suite.headline in named and len(results[0].means) == len(suite.measures)
+    measures = [suite.headline] if suite and whole else named  # measures that were asked for by name are all shown
     return [_by_system(measure, results, systems, datasets, suite) for measure in measures]
 
 
