@@ -1,7 +1,7 @@
 """The tables of a run: which cells there are, whatever they are shown with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lexbench import aggregates
 from lexbench.results import Result
@@ -34,7 +34,8 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     named = list(dict.fromkeys(measure for result in results for measure in result.means))
     whole = suite is not None and suite.headline in named and len(results[0].means) == len(suite.measures)
     measures = [suite.headline] if suite and whole else named  # measures that were asked for by name are all shown
-    return [_by_system(measure, results, systems, datasets, suite) for measure in measures]
+    shown = [_by_system(measure, results, systems, datasets, suite) for measure in measures]
+    return [*shown[:-1], replace(shown[-1], notes=tuple(notes(results)))]
 
 
 def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:
@@ -57,7 +58,7 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
         if aggregate.measure == measure:
             of_each = [[result for result in results if result.system == system] for system in systems]
             rows.append((aggregate.id, *(str(aggregates.over_results(aggregate, each)) for each in of_each)))
-    return Table(measure, ("dataset", *systems), tuple(rows), tuple(notes(results)))
+    return Table(measure, ("dataset", *systems), tuple(rows))
 
 
 def notes(results: Sequence[Result]) -> list[str]:
