@@ -88,4 +88,4 @@ def run(
     """
     found = suite(suite_name)
     kept = Store(Path(store)) if store else Store()
-    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, measures, depth), kept, progress)))
+    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, measures, depth, suite_name), kept, progress)))

@@ -56,20 +56,26 @@ def plan_suite(
     datasets: Sequence[str] = (),
     wanted: Sequence[str] = (),
     depth: int | None = None,
+    name: str = "",
 ) -> Plan:
     """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named.
 
-    The measures *wanted* and the *depth* are the suite's where they are not given.
+    The measures *wanted* and the *depth* are the suite's where they are not given. *name* is what was typed for the suite.
     """
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     found = systems_of(given or suite.retrievers)
     contracts = [suites.contract(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
+    command = f"lexbench run suite {quote(name or suite.id)}{_options(wanted, depth)} -d"
     wanted, depth = wanted or suite.measures, depth or suite.depth
-    command = f"lexbench run suite {suite.id} -d"
     jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
     return Plan(tuple(jobs), suite)
+
+
+def _options(wanted: Sequence[str], depth: int | None) -> str:
+    """Return the options of a command line that ask for these measures and this depth."""
+    return "".join(f" -m {quote(measure)}" for measure in wanted) + (f" --depth {depth}" if depth else "")
 
 
 def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
@@ -78,7 +84,7 @@ def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Se
     if not place.exists() and name not in suites.contracts():
         raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
     contract, source = folder(place) if place.exists() else (suites.contract(name), None)
-    command = f"lexbench run dataset {quote(name)}"
+    command = f"lexbench run dataset {quote(name)}{_options(wanted, depth)}"
     return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
 
 

@@ -56,7 +56,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     counts: Counts
     ties: dict[str, Tie] = {}
     sizes: dict[str, int] = {}  # bytes: index, corpus
-    digests: dict[str, str] = {}  # corpus, queries, qrels, run
+    digests: dict[str, str] = {}  # corpus, queries, qrels
     notes: list[str] = []
     recipe: dict[str, Any] = {}
     measured: Measured = Measured()

@@ -19,7 +19,7 @@ from lexbench.ranking import Filtered, Run, without_self_matches
 from lexbench.run_folder import read_hits, write_hits, write_run
 from lexbench.stopwatch import Stopwatch
 from lexbench.store import Recipe, Store
-from lexbench.systems import System, describe
+from lexbench.systems import System, describe, reusable
 from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
 
 _FORMAT = 1  # of what the stages write; goes up when a folder of an older lexbench would be misread
@@ -61,7 +61,7 @@ class Workbench:
     dataset: Dataset
     kept: Store
     progress: Progress
-    made: list[Path] = field(default_factory=list)  # the folders of the system at hand, corpus apart
+    made: list[Path] = field(default_factory=list)  # folders that are of the system at hand alone, or of an object of it
 
     @cached_property
     def corpus(self) -> StoredCorpus:
@@ -176,11 +176,18 @@ class Workbench:
         return without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0)
 
     def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
-        """Return the finished folder of a stage, as `Store.produce` does, and remember it."""
+        """Return the finished folder of a stage, as `Store.produce` does, and remember it if no other system can share it.
+
+        The draft of an object that may have changed since is never gone on from.
+        """
+        shared = stage in ("encodings", "indexes")
         contract = self.dataset.contract
-        name = f"{contract.corpus if stage in ('encodings', 'indexes') else contract.id} {label}"
-        self.made.append(self.kept.produce(stage, name, recipe, work, resumable=resumable))
-        return self.made[-1]
+        name = f"{contract.corpus if shared else contract.id} {label}"
+        whole = reusable(recipe)
+        folder = self.kept.produce(stage, name, recipe, work, resumable=resumable and whole)
+        if not (shared and whole):
+            self.made.append(folder)
+        return folder
 
     def forget(self) -> None:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""

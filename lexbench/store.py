@@ -24,7 +24,6 @@ from platformdirs import user_cache_path
 from lexbench import atomic
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
 
-STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
 _DRAFT = ".draft"
@@ -54,10 +53,10 @@ def readable_bytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Return the digest of a file."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 @dataclass

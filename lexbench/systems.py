@@ -1,10 +1,10 @@
 """From what a user names, or hands over, to a system that the harness can run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 from uuid import uuid4
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from lexbench import registry
 from lexbench.encodings import kind_of
@@ -16,7 +16,7 @@ from lexbench.types import Encoder, Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
 _SESSION = "only in this session"
-_sessions: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+_sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class System:
 
     @property
     def reusable(self) -> bool:
-        """Whether the recipe says all: an object from a notebook can change without anyone knowing."""
-        return _SESSION not in str(self.recipe)
+        """Whether another session can know that it is the same system."""
+        return reusable(self.recipe)
 
 
 def system(given: Any, label: str | None = None) -> System:
@@ -137,7 +137,18 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
 
 
 def _session(plugin: object) -> str:
-    """Return the same new text for the same object, as long as it lives."""
-    if plugin not in _sessions:
-        _sessions[plugin] = uuid4().hex
-    return _sessions[plugin]
+    """Return the same new text for the same object, as long as it lives; equal objects are not the same."""
+    held, text = _sessions.get(id(plugin), (None, ""))
+    if held is None or held() is not plugin:
+        try:
+            held = ref(plugin)
+        except TypeError:  # it has slots and no place for weak references
+            held = lambda: plugin  # noqa: E731
+        text = uuid4().hex
+        _sessions[id(plugin)] = held, text
+    return text
+
+
+def reusable(recipe: Recipe) -> bool:
+    """Whether *recipe* says all: an object from a notebook can change without anyone knowing."""
+    return _SESSION not in str(recipe)

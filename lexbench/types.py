@@ -108,7 +108,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class Encoder(Protocol[V_co]):
-    """Turns texts into vectors. Knows no index."""
+    """Turns texts into vectors. Knows no index. One that is a plug-in has its `kind`, so that a plan can check the engine."""
 
     def encode_document(self, texts: Sequence[str]) -> V_co:
         """Return one vector a text, in order."""

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import lexbench
+from lexbench import suites
 from lexbench.errors import UnknownName
+from lexbench.plan import plan_suite
 
 
 @pytest.fixture
@@ -89,3 +91,48 @@ def test_what_cannot_be_told_again_is_not_kept(tmp_path):
     lexbench.run("pydoc", [Length()], store=tmp_path)
 
     assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora"}
+
+
+def test_an_interrupted_object_starts_anew(tmp_path):
+    """An object that was interrupted while it encoded may have changed since: none of its old vectors are used."""
+
+    class Growing(Length):
+        factor, calls = 1.0, 0
+
+        def encode_document(self, texts):
+            self.calls += 1
+            if self.calls == 18:  # in the second shard
+                raise KeyboardInterrupt
+            return super().encode_document(texts) * self.factor
+
+    encoder = Growing()
+    with pytest.raises(KeyboardInterrupt):
+        lexbench.run("pydoc", [encoder], store=tmp_path)
+    assert not list((tmp_path / "encodings").iterdir())
+
+    encoder.calls, encoder.factor = 100, 2.0
+    again = lexbench.run("pydoc", {"grown": encoder}, store=tmp_path)
+    assert len(again) == 1
+
+
+def test_equal_objects_are_not_the_same(tmp_path):
+    """Objects that call themselves equal, or cannot be hashed, are still told apart."""
+
+    class Same(Length):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    first, second = Same(), Same()
+    one, two = (lexbench.run("pydoc", {"x": each}, store=tmp_path, depth=100, measures=["R@100"]) for each in (first, second))
+    recipes = [next(iter(results)).recipe for results in (one, two)]
+
+    assert recipes[0] != recipes[1]
+
+
+def test_the_command_that_repeats_a_job_says_all_that_was_asked():
+    """Suite file, measures and depth stand in the command that repeats a failed job."""
+    plan = plan_suite(suites.suite("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
+
+    assert plan.jobs[0].command == "lexbench run suite 'my suites/beir.toml' -m R@100 --depth 200 -d beir/nq -r bm25"

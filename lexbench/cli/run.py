@@ -39,7 +39,7 @@ def suite(name: str, save: Path | None, **options: Any) -> None:
     from lexbench import plan, suites
 
     chosen = [options.pop(option) for option in ("retrievers", "datasets", "measures", "depth")]
-    _carry_out(plan.plan_suite(suites.suite(name), *chosen), save=save, **options)
+    _carry_out(plan.plan_suite(suites.suite(name), *chosen, name=name), save=save, **options)
 
 
 @command.command()

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from lexbench import store
 from lexbench.types import Judgement, Query
 
 
@@ -51,5 +52,4 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 @cache
 def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
+    return store.file_digest(path, algorithm)

@@ -78,11 +78,10 @@ def page(folder: Path) -> str:
 
 
 def _section(suite: Suite, entries: Sequence[Entry]) -> str:
-    measures = [suite.headline] if len(suite.datasets) > 1 else list(suite.measures)
     lines = [f"## {escape(suite.name)}\n", f"{escape(suite.description)}\n"]
-    for measure in measures if len(suite.datasets) > 1 else [None]:
-        table = _datasets_across(suite, entries, measure) if measure else _measures_across(suite, entries)
-        lines.append(render(table, escaped=True))
+    several = len(suite.datasets) > 1
+    table = _datasets_across(suite, entries, suite.headline) if several else _measures_across(suite, entries)
+    lines.append(render(table, escaped=True))
     systems = " ".join(f"-r {quote(' '.join(entry.system.split()))}" for entry in entries)
     lines.append(f"Again:\n\n```sh\nlexbench run suite {suite.id} {systems}\n```\n")
     lines.append(_made_with(entries))
