@@ -38,8 +38,8 @@ def suite(name: str, save: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import plan, suites
 
-    chosen = [options.pop(option) for option in ("retrievers", "datasets", "measures", "depth")]
-    _carry_out(plan.plan_suite(suites.suite(name), *chosen, name=name), save=save, **options)
+    given, datasets, measures, depth = (options.pop(option) for option in ("retrievers", "datasets", "measures", "depth"))
+    _carry_out(plan.plan_suite(suites.suite(name), given, datasets, measures, depth, name), save=save, **options)
 
 
 @command.command()
