@@ -5,7 +5,7 @@ document whose id is the **largest** in byte order, and so on downwards. trec_ev
 descending, so "equal scores: the lower position first" is trec_eval's order, and it is what engines do by themselves.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -19,6 +19,17 @@ class Document(NamedTuple):
 
     doc_id: str
     text: str
+    body_at: int = 0  # where the body starts in *text*, in characters; 0 = there is no title, or nobody knows of one
+
+    @property
+    def title(self) -> str:
+        """The title, '' for none."""
+        return self.text[: self.body_at].strip()
+
+    @property
+    def body(self) -> str:
+        """The text without the title."""
+        return self.text[self.body_at :]
 
 
 class Query(NamedTuple):
@@ -119,6 +130,19 @@ class Encoder(Protocol[V_co]):
         ...
 
 
+@runtime_checkable
+class Staged(Protocol[Q, V_co]):
+    """An encoder that cuts its own batches, in two steps which run at the same time on different shards of a corpus."""
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Q:
+        """Return what *encode_tokens* takes; on the CPU, in a thread of its own. It may count `truncated` documents."""
+        ...
+
+    def encode_tokens(self, tokens: Q, advance: Callable[[int], None]) -> V_co:
+        """Return one vector a document, in order, telling *advance* how many more are done."""
+        ...
+
+
 class Index(Protocol[V_contra]):
     """Vectors made searchable."""
 
@@ -128,7 +152,10 @@ class Index(Protocol[V_contra]):
 
 
 class Engine(Protocol[V_contra]):
-    """Finds the nearest vectors. Knows no text."""
+    """Finds the nearest vectors. Knows no text.
+
+    A sparse engine whose class has `impacts = True` takes whole numbers only; vectors are quantised for it.
+    """
 
     kind: Kind
 
@@ -155,11 +182,23 @@ class Transform(Protocol):
         ...
 
 
+class Vectors(Protocol[V_co]):
+    """The stored vectors of a corpus."""
+
+    def shards(self) -> Iterator[V_co]:
+        """Yield them shard by shard, in position order."""
+        ...
+
+    def truncated(self) -> int:
+        """Return how many texts were cut to the encoder's length."""
+        ...
+
+
 class Workshop(Protocol):
     """What a retriever that is made of parts asks the harness for: each thing is made once, kept and shared."""
 
-    def encodings(self, encoder: Encoder[Any]) -> Iterator[Any]:
-        """Yield the vectors of the corpus, shard by shard in position order."""
+    def encodings(self, encoder: Encoder[Any]) -> Vectors[Any]:
+        """Return the vectors of the corpus."""
         ...
 
     def index(self, retriever: "Retriever | Composite") -> Path:

@@ -1,6 +1,7 @@
 """A corpus on disk gives back what was written, in the order of positions."""
 
 import hashlib
+import pickle
 
 import numpy as np
 import pytest
@@ -58,12 +59,21 @@ def test_fingerprint_does_not_depend_on_the_order_of_the_file(tmp_path):
 
 
 def test_opening_gives_what_writing_gave(tmp_path):
-    """The path is all that passes from writing to opening; nothing but the four files is left in it."""
+    """The path is all that passes from writing to opening; nothing but the five files is left in it."""
     written, opened = write_corpus(MIXED, tmp_path), open_corpus(tmp_path)
     assert (opened.fingerprint, opened.empty, opened.text_bytes) == (written.fingerprint, 1, 14)
     assert list(opened.documents()) == list(written.documents())
     assert isinstance(opened.doc_ids, np.memmap)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.json", "ids.npy", "offsets.npy", "texts.bin"]
+    files = ["bodies.npy", "corpus.json", "ids.npy", "offsets.npy", "texts.bin"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+
+
+def test_a_corpus_travels_as_a_path_and_keeps_its_titles(tmp_path):
+    """A corpus that another process gets is opened there again; where each body starts is kept with it."""
+    write_corpus([Document("a", "T body", 2), Document("b", "no title")], tmp_path)
+    arrived = pickle.loads(pickle.dumps(open_corpus(tmp_path)))
+
+    assert [(one.doc_id, one.title, one.body) for one in arrived.documents()] == [("b", "", "no title"), ("a", "T", "body")]
 
 
 @given(
@@ -79,7 +89,7 @@ def test_pieces_do_not_show(tmp_path_factory, documents):
         patch.setattr(module, "_BLOCK", 2)
         corpus = write_corpus((Document(*pair) for pair in documents.items()), folder)
         expected = sorted(documents.items(), key=lambda pair: pair[0].encode(), reverse=True)
-        assert [tuple(one) for one in corpus.documents()] == expected
+        assert [(one.doc_id, one.text) for one in corpus.documents()] == expected
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "a\tb", "a\n", "#a", "a\0"])

@@ -19,7 +19,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.find import find, folder, status
 from lexbench.datasets.sources.files import Files
 from lexbench.datasets.sources.ir_datasets import IrDatasets
-from lexbench.datasets.text import POLICIES
+from lexbench.datasets.text import POLICIES, document
 from lexbench.errors import ContractMismatch, InvalidFile, MissingData
 from lexbench.types import Document, Judgement, Query
 
@@ -63,7 +63,7 @@ def test_beir_folder(end, tmp_path, monkeypatch):
     beir_folder(tmp_path / "tiny", end)
     monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
     source = find(tiny())
-    assert list(source.documents()) == [Document("d1", "T one\u2028line"), Document("d2", "two")]
+    assert list(source.documents()) == [Document("d1", "T one\u2028line", 2), Document("d2", "two")]
     assert list(source.queries()) == [Query("q1", "first"), Query("q2", "second")]
     assert list(source.judgements()) == [Judgement("q1", "d1", 2), Judgement("q1", "d2", 0), Judgement("q1", "d9", 1)]
     assert status(tiny()) == f"here: {tmp_path}/tiny/corpus.jsonl{end}"
@@ -102,6 +102,26 @@ def test_titled_ms_marco_files(tmp_path):
 def test_text_policies(policy, expected):
     """Fields are joined as the policy's name says."""
     assert POLICIES[policy]({"url": "http://u", "title": "T", "text": "body text", "body": "b"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields", "expected"),
+    [
+        ("title_text", {"title": "T", "text": "b\nc "}, ("T", "b\nc")),
+        ("title_text", {"title": " T", "text": "b"}, ("T", "b")),
+        ("title_text", {"title": "T", "text": ""}, ("T", "")),
+        ("title_text", {"title": "", "text": "b"}, ("", "b")),
+        ("title_line_text", {"title": "T t", "text": " b"}, ("T t", " b")),
+        ("url_title_body", {"url": "u", "title": "T", "body": "b"}, ("u\nT", "b")),
+        ("text", {"title": "T", "text": "b"}, ("", "b")),
+    ],
+)
+def test_title_and_body_can_be_told_apart(policy, fields, expected):
+    """A document knows where its body starts, if its text has the title in it; without a title all of it is body."""
+    found = document("d", fields, policy)
+
+    assert (found.title, found.body) == expected
+    assert found.text == POLICIES[policy](fields)
 
 
 def test_title_text_is_stripped():
@@ -332,4 +352,5 @@ def test_beir_text_is_what_the_archive_has(ir_datasets_home):
     ):
         first = json.loads(file.readline())
     document = next(find(suites.contract("beir/scifact/test")).documents())
-    assert document == Document(first["_id"], f"{first['title']} {first['text']}")
+    assert document == Document(first["_id"], f"{first['title']} {first['text']}", len(first["title"]) + 1)
+    assert (document.title, document.body) == (first["title"], first["text"])

@@ -2,6 +2,7 @@
 
     texts.bin     the texts, UTF-8, one after another
     offsets.npy   int64 (documents + 1,): text i is texts.bin[offsets[i]:offsets[i + 1]]
+    bodies.npy    uint32 (documents,): the character at which the body of text i starts
     ids.npy       bytes (documents,): UTF-8 ids, descending
     corpus.json   counts and the fingerprint
 
@@ -17,6 +18,7 @@ from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -42,6 +44,7 @@ class StoredCorpus:
         self.empty: int = facts["empty"]  # documents without any text
         self.text_bytes: int = facts["text_bytes"]
         self.doc_ids: NDArray[np.bytes_] = np.load(path / "ids.npy", mmap_mode="r")
+        self._bodies: NDArray[np.uint32] = np.load(path / "bodies.npy", mmap_mode="r")
         self._offsets: NDArray[np.int64] = np.load(path / "offsets.npy", mmap_mode="r")
 
     def __len__(self) -> int:
@@ -59,8 +62,13 @@ class StoredCorpus:
                 first, *ends = (bounds - bounds[0]).tolist()
                 texts.seek(bounds[0])
                 block = texts.read(ends[-1])
-                for doc_id, left, right in zip(ids, [first, *ends], ends, strict=False):
-                    yield Document(doc_id.decode(), block[left:right].decode())
+                bodies = self._bodies[begin:end].tolist()
+                for doc_id, left, right, body_at in zip(ids, [first, *ends], ends, bodies, strict=False):
+                    yield Document(doc_id.decode(), block[left:right].decode(), body_at)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as a path: what is mapped here is mapped there."""
+        return open_corpus, (self.path,)
 
     def text(self, position: int) -> str:
         """Return the text at one position."""
@@ -91,7 +99,7 @@ class _Spool:
     def __init__(self, documents: Iterable[Document], folder: Path) -> None:
         self.folder = folder
         self.width = 1  # bytes of the longest id
-        ids, id_ends, text_ends = bytearray(), array("q", [0]), array("q", [0])
+        ids, id_ends, text_ends, bodies = bytearray(), array("q", [0]), array("q", [0]), array("I")
         with (folder / "texts.bin").open("wb", buffering=1 << 20) as texts:
             for document in documents:
                 doc_id, text = _checked(document.doc_id), utf8(document.text)
@@ -100,6 +108,8 @@ class _Spool:
                 texts.write(text)
                 id_ends.append(len(ids))
                 text_ends.append(text_ends[-1] + len(text))
+                bodies.append(document.body_at)
+        self.bodies = np.array(bodies, np.uint32)
         self._ids = memoryview(ids)
         self._id_ends = id_ends
         self.bounds = np.frombuffer(text_ends, np.int64)  # (documents + 1,)
@@ -144,6 +154,7 @@ def _write_texts(spool: _Spool, order: NDArray[np.int64], folder: Path) -> None:
     lengths = np.diff(spool.bounds)[order]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     np.save(folder / "offsets.npy", offsets)
+    np.save(folder / "bodies.npy", spool.bodies[order])
     ids = np.load(folder / "ids.npy", mmap_mode="r")
     digest = hashlib.sha256()
     with (folder / "texts.bin").open("wb") as out:

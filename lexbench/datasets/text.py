@@ -1,10 +1,13 @@
 """How the fields of a document become the one text that retrievers see.
 
-This is done once, when a corpus is read, by the contract's policy; nothing later knows of titles.
+This is done once, when a corpus is read, by the contract's policy. What is kept of the title is where the body starts, for
+encoders that put something of their own between the two.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Literal
+
+from lexbench.types import Document
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`, as far as the collection has them
 Policy = Literal["text", "title_text", "title_line_text", "url_title_body"]
@@ -37,3 +40,19 @@ POLICIES: Mapping[Policy, Callable[[Fields], str]] = {
     "title_line_text": title_line_text,
     "url_title_body": url_title_body,
 }
+
+_BODIES: Mapping[Policy, str] = {
+    "title_text": "text",
+    "title_line_text": "text",
+    "url_title_body": "body",
+}  # of those with titles
+
+
+def document(doc_id: str, fields: Fields, policy: Policy) -> Document:
+    """Return a document, its fields joined by *policy*; KeyError for a field that the collection does not have."""
+    joined = POLICIES[policy](fields)
+    if policy not in _BODIES or not fields.get("title", "").strip():
+        return Document(doc_id, joined)
+    body = fields[_BODIES[policy]]
+    kept = body if joined.endswith(body) else body.rstrip()  # a policy may strip the end
+    return Document(doc_id, joined, len(joined) - len(kept))

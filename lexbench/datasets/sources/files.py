@@ -8,7 +8,7 @@ from typing import Any, Self
 from lexbench.datasets import digests, lines
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.source import missing
-from lexbench.datasets.text import POLICIES
+from lexbench.datasets.text import document
 from lexbench.errors import InvalidFile
 from lexbench.types import Document, Judgement, Query
 
@@ -54,10 +54,9 @@ class Files:
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the file."""
-        join = POLICIES[self.contract.text.document]
         for doc_id, fields in lines.records(self.corpus):
             try:
-                yield Document(doc_id, join(fields))
+                yield document(doc_id, fields, self.contract.text.document)
             except KeyError as error:
                 raise InvalidFile(f"{self.corpus}: document {doc_id!r} has no field {error}") from None
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from lexbench.datasets import digests, places
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.source import missing
-from lexbench.datasets.text import POLICIES
+from lexbench.datasets.text import document
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile
 from lexbench.types import Document, Judgement, Query
 
@@ -80,9 +80,8 @@ class IrDatasets:
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents. The first time, the library fetches them and builds a store of its own."""
-        join = POLICIES[self.contract.text.document]
-        for document in self._read("docs"):
-            yield Document(document.doc_id, join(document._asdict()))
+        for record in self._read("docs"):
+            yield document(record.doc_id, record._asdict(), self.contract.text.document)
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries of the dataset, without those of its other splits."""
