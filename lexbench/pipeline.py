@@ -1,5 +1,6 @@
 """From a plan to results: which stage follows which, and what becomes of a job that fails."""
 
+import json
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from lexbench.errors import ContractMismatch, LexbenchError, MissingData
 from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
-from lexbench.results import Result
+from lexbench.results import Result, Vectors, Work
+from lexbench.retrievers.encoded import ENGINE, VECTORS
 from lexbench.retrievers.run_file import RunFile
 from lexbench.run_folder import read_run
 from lexbench.scoring import score_run
@@ -106,9 +108,17 @@ def result_of(job: Job, bench: Workbench) -> Result:
     seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
     return msgspec.structs.replace(
         made,
-        sizes={"index": size(index), "corpus": size(bench.corpus.path)},
+        sizes={"index": size(index, ENGINE), "corpus": size(bench.corpus.path)},
+        vectors=msgspec.json.decode((index / VECTORS).read_bytes(), type=Vectors) if (index / VECTORS).exists() else None,
+        work=_work(folder, len(bench.corpus)),
         measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
     )
+
+
+def _work(folder: Path, documents: int) -> Work | None:
+    """Return what searching took, if the run in *folder* counted it."""
+    found = json.loads((folder / "work.json").read_bytes())
+    return Work(**found, flops=found["postings"]["mean"] / documents) if found else None
 
 
 def _of_run_file(job: Job, retriever: RunFile, bench: Workbench) -> Result:

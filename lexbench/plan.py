@@ -92,13 +92,17 @@ def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     """Return the systems that are *given*: names, objects, or a mapping of labels to them; no label twice."""
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise CommandError(f"give a list of retrievers, as ['bm25'], not {given!r}")
-    pairs = given.items() if isinstance(given, Mapping) else ((None, item) for item in given)
+    pairs = given.items() if isinstance(given, Mapping) else ((None, one) for item in given for one in _each_of(item))
     found = [systems.system(item, label) for label, item in pairs]
     labels = [system.label for system in found]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise CommandError(f"two systems are called {twice[0]!r}; name them, as {{'first': ..., 'second': ...}}")
     return found
+
+
+def _each_of(given: Any) -> list[Any]:
+    return systems.each_of(given) if isinstance(given, str) else [given]
 
 
 def _job(

@@ -32,6 +32,26 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     judged_absent: int | None = None  # judged documents that the corpus does not have
 
 
+class Vectors(msgspec.Struct, frozen=True, kw_only=True):
+    """What the indexed document vectors of a sparse system look like."""
+
+    terms: dict[str, float]  # active terms a document: mean, p50, p95, max
+    bytes_per_document: float  # three a term: two for its number, one for its weight (the paper's ReprByte)
+    empty: int = 0  # documents without any term
+    truncated: int = 0  # texts that were cut to the encoder's length
+    clipped: int = 0  # weights that the quantiser's bits could not hold
+    dropped: int = 0  # weights that transforms took away
+    examples: dict[str, str] = {}  # document id -> its largest weights
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What searching has to look at: exact, and the same on every machine."""
+
+    query_terms: dict[str, float] = {}  # active terms a query: mean, p50, p95, max
+    postings: dict[str, float] = {}  # of a query's terms, summed: what exhaustive search adds up
+    flops: float | None = None  # products a query and document, sum over terms of p_query x p_document (SPLADE's FLOPS)
+
+
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from machine to machine and from run to run."""
 
@@ -56,6 +76,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     counts: Counts
     ties: dict[str, Tie] = {}
     sizes: dict[str, int] = {}  # bytes: index, corpus
+    vectors: Vectors | None = None  # of sparse systems
+    work: Work | None = None  # likewise
     digests: dict[str, str] = {}  # corpus, queries, qrels
     notes: list[str] = []
     recipe: dict[str, Any] = {}

@@ -1,11 +1,12 @@
 """A run as a folder of the store: arrays and query ids; the document ids stay with the corpus."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from lexbench import atomic
@@ -13,11 +14,20 @@ from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.ranking import Filtered, Run
 from lexbench.types import Hits
 
+_WORK = "work."  # before the names of counts, in a block's file
 
-def write_hits(hits: Hits, path: Path) -> None:
-    """Write the hits of a block of queries, whole or not at all."""
+
+def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
+    """Write the hits of a block of queries, and what finding them took, (queries,) each; whole or not at all."""
     with atomic.atomic_path(path) as draft:
-        save_file({"docs": hits.docs, "scores": hits.scores}, draft)
+        save_file({"docs": hits.docs, "scores": hits.scores, **{_WORK + name: counts for name, counts in work.items()}}, draft)
+
+
+def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
+    """Read the counts (queries,) of all blocks, by name."""
+    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
+    names = [name for name in (blocks[0] if blocks else ()) if name.startswith(_WORK)]
+    return {name.removeprefix(_WORK): np.concatenate([block[name] for block in blocks]) for name in names}
 
 
 def read_hits(paths: Sequence[Path]) -> Hits:

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import atomic, encodings
+from lexbench import atomic
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
 from lexbench.datasets.dataset import Dataset
+from lexbench.encodings.encode import encode
+from lexbench.encodings.shards import Encodings, missing
+from lexbench.encodings.statistics import spread
 from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
-from lexbench.run_folder import read_hits, write_hits, write_run
+from lexbench.run_folder import read_hits, read_work, write_hits, write_run
 from lexbench.stopwatch import Stopwatch
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe, reusable
 from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
 
-_FORMAT = 1  # of what the stages write; goes up when a folder of an older lexbench would be misread
+_FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
 
 
@@ -94,21 +97,21 @@ class Workbench:
             self.progress.advance()
             yield document
 
-    def encodings(self, encoder: Encoder[Any]) -> Iterator[Any]:
-        """Yield the vectors of the corpus, shard by shard in position order."""
+    def encodings(self, encoder: Encoder[Any]) -> Encodings:
+        """Return the stored vectors of the corpus."""
         recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder), "corpus": self.corpus.fingerprint}
         name = type(encoder).__name__
 
         def work(draft: Path) -> None:
-            left = sum(map(len, encodings.missing(self.corpus, draft)))
+            left = sum(map(len, missing(len(self.corpus), draft)))
             watch = Stopwatch(resumed=left < len(self.corpus))
             self.progress.start(f"{name} on {self.dataset.contract.corpus}", "encode", left, "documents")
             with watch.time("encode"):
-                encodings.encode(encoder, Watched(self.corpus, self.progress), draft)
+                encode(encoder, self.corpus, draft, self.progress.advance)
             watch.write(draft)
             self.progress.end()
 
-        return encodings.Encodings(self.produce("encodings", name, recipe, work, resumable=True)).shards()
+        return Encodings(self.produce("encodings", name, recipe, work, resumable=True))
 
     def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
         """Return the folder of an index of the corpus."""
@@ -147,7 +150,10 @@ class Workbench:
                 searcher = system.retriever.open(index)
             hits = self._searched(searcher, depth + drop, draft, watch, f"{system.label} on {self.dataset.contract.id}")
             write_run(self._ranked(hits, depth, drop=drop), draft, self.corpus)
-            for part in draft.glob("part-*"):
+            parts = sorted(draft.glob("part-*"))
+            spreads = {name: spread(counts) for name, counts in read_work(parts).items()}
+            atomic.write_text(draft / "work.json", json.dumps(spreads) + "\n")
+            for part in parts:
                 part.unlink()
             watch.write(draft)
 
@@ -166,7 +172,7 @@ class Workbench:
                 encoded = searcher.encode(block)
             with watch.time("search"):
                 hits = searcher.search(encoded, k)
-            write_hits(hits, blocks[start])
+            write_hits(hits, blocks[start], searcher.work(encoded) if hasattr(searcher, "work") else {})
             self.progress.advance(len(block))
         self.progress.end()
         return read_hits(list(blocks.values()))

@@ -190,6 +190,11 @@ def recipe_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-def size(folder: Path) -> int:
-    """Return the bytes of the files of a finished folder, its manifest and measurements apart."""
-    return sum(int(fact["bytes"]) for fact in json.loads((folder / MANIFEST).read_bytes())["files"].values())
+def size(folder: Path, part: str = "") -> int:
+    """Return the bytes of the files of a finished folder, its manifest and measurements apart.
+
+    Of those in its folder *part* alone, where it has one.
+    """
+    files = json.loads((folder / MANIFEST).read_bytes())["files"]
+    inside = f"{part}/" if part and (folder / part).is_dir() else ""
+    return sum(int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside))

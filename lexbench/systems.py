@@ -1,13 +1,14 @@
 """From what a user names, or hands over, to a system that the harness can run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
 from typing import Any
 from uuid import uuid4
 from weakref import ref
 
 from lexbench import registry
-from lexbench.encodings import kind_of
+from lexbench.encodings.shards import kind_of
 from lexbench.errors import CommandError, UnknownName
 from lexbench.notation import Call, Part, parse
 from lexbench.retrievers.encoded import Encoded
@@ -45,6 +46,21 @@ def system(given: Any, label: str | None = None) -> System:
     part = parse(given)
     retriever = resolve(part)
     return System(label or str(part), retriever, describe(retriever), str(part))
+
+
+def each_of(text: str) -> list[str]:
+    """Return the systems that *text* names: one for each value where a transform is given a list, as top_k([64, 32])."""
+    part = parse(text)
+    choices = [_choices(call) for call in part.transforms]
+    return [str(replace(part, transforms=transforms)) for transforms in product(*choices)]
+
+
+def _choices(call: Call) -> list[Call]:
+    """Return *call* once for each combination of the values of its lists."""
+    names = [name for name, _ in call.kwargs]
+    values = [value if isinstance(value, tuple) else (value,) for value in (*call.args, *(value for _, value in call.kwargs))]
+    places = len(call.args)
+    return [Call(call.name, one[:places], tuple(zip(names, one[places:], strict=True))) for one in product(*values)]
 
 
 def resolve(part: Part) -> Any:
@@ -90,11 +106,13 @@ def _encoded(part: Part) -> Encoded:
             f"{part}: {part.engine} takes {engine.kind} vectors; {part.head.name} makes {kind} ones. "
             f"Engines that take {kind}: {', '.join(fitting)}"
         )
-    transforms = tuple(registry.create("transforms", call) for call in part.transforms)
+    transforms = [registry.create("transforms", call) for call in part.transforms]
     for call, transform in zip(part.transforms, transforms, strict=True):
         if transform.kind is not kind:
             raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
-    return Encoded(encoder, engine, transforms)
+    if getattr(engine, "impacts", False) and not any(getattr(transform, "impacts", False) for transform in transforms):
+        transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
+    return Encoded(encoder, engine, tuple(transforms))
 
 
 def _of_object(given: Any) -> Any:

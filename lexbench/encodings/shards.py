@@ -1,7 +1,13 @@
 """Encodings on disk: the vectors of a corpus in shards of a fixed range of positions.
 
 A shard holds positions i * SHARD up to (i + 1) * SHARD whatever the batch size or the number of workers, and is written
-whole, so a run that was killed loses at most one. Sparse shards hold a scipy CSR matrix, dense ones a matrix.
+whole, so a run that was killed loses at most one. It is a safetensors file:
+
+    sparse    offsets  int64 (n + 1,): the terms of row i are terms[offsets[i]:offsets[i + 1]]
+              terms    uint16 (nonzeros,), uint32 where the vocabulary has more than 65,536; ascending in a row
+              weights  float32 (nonzeros,), or float16
+    dense     vectors  float32 (n, dimensions), or float16
+    both      facts    int64 (2,): the width of a vector, and how many texts were cut
 """
 
 from collections.abc import Iterator
@@ -10,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from scipy import sparse
 
 from lexbench import atomic
 from lexbench.errors import LexbenchError
-from lexbench.types import Corpus, Encoder, Kind
+from lexbench.types import Kind
 
 SHARD = 4096  # documents
-_BATCH = 256  # texts handed to an encoder at a time; encoders cut and sort further as suits them
+_NARROW = 1 << 16  # terms that two bytes can name
 
 
 def kind_of(vectors: Any) -> Kind:
@@ -30,48 +38,73 @@ def kind_of(vectors: Any) -> Kind:
     raise LexbenchError(f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix or a 2-d numpy array")
 
 
-def missing(corpus: Corpus, path: Path) -> list[range]:
-    """Return the positions of each shard that is not in the folder *path* yet."""
-    every = (range(start, min(start + SHARD, len(corpus))) for start in range(0, len(corpus), SHARD))
-    return [shard for shard in every if not _file(path, shard).exists()]
+def missing(documents: int, path: Path) -> list[range]:
+    """Return the positions of each shard of a corpus of so many *documents* that is not in the folder *path* yet."""
+    every = (range(start, min(start + SHARD, documents)) for start in range(0, documents, SHARD))
+    return [shard for shard in every if not shard_file(path, shard).exists()]
 
 
-def encode(encoder: Encoder[Any], corpus: Corpus, path: Path) -> None:
-    """Encode *corpus* into the folder *path*, going on after the shards that are there."""
-    for shard in missing(corpus, path):
-        texts = [document.text for document in corpus.documents(shard.start, shard.stop)]
-        blocks = [encoder.encode_document(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-        _write(_file(path, shard), blocks)
-
-
-def _file(path: Path, shard: range) -> Path:
+def shard_file(path: Path, shard: range) -> Path:
+    """Return where the vectors of the positions *shard* are in the folder *path*."""
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
-def _write(target: Path, blocks: list[Any]) -> None:
-    if kind_of(blocks[0]) is Kind.SPARSE:
-        matrix = sparse.csr_array(sparse.vstack(blocks, format="csr"))
-        matrix.sort_indices()
-        arrays = {"data": matrix.data.astype(np.float32), "indices": matrix.indices.astype(np.int32)}
-        arrays |= {"indptr": matrix.indptr.astype(np.int64), "shape": np.array(matrix.shape, np.int64)}
-    else:
-        arrays = {"vectors": np.ascontiguousarray(np.concatenate(blocks), np.float32)}
+def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str = "float32") -> None:
+    """Write the vectors of one shard, whole or not at all; *storage* is the type of their values.
+
+    LexbenchError for values that are no numbers, or too large for *storage*.
+    """
+    arrays, width = _arrays(vectors)
+    name = "weights" if "weights" in arrays else "vectors"
+    with np.errstate(over="ignore"):
+        arrays[name] = np.ascontiguousarray(arrays[name], np.dtype(storage))
+    if not np.isfinite(arrays[name]).all():
+        raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
     with atomic.atomic_path(target) as draft:
-        save_file(arrays, draft)
+        save_file(arrays | {"facts": np.array([width, truncated])}, draft)  # metadata would come in a random order
+
+
+def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
+    if kind_of(vectors) is Kind.DENSE:
+        return {"vectors": vectors}, vectors.shape[1]
+    matrix = sparse.csr_array(vectors, copy=True)
+    matrix.sum_duplicates()  # sorts, too
+    matrix.eliminate_zeros()
+    terms = matrix.indices.astype(np.uint16 if matrix.shape[1] <= _NARROW else np.uint32)
+    return {"offsets": matrix.indptr.astype(np.int64), "terms": terms, "weights": matrix.data}, matrix.shape[1]
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """Stored vectors of a corpus."""
+    """Stored vectors of a corpus: the folder *path* of shards."""
 
     path: Path
 
+    @property
+    def files(self) -> list[Path]:
+        """The shards in position order."""
+        return sorted(self.path.glob("shard-*.safetensors"))
+
     def shards(self) -> Iterator[Any]:
-        """Yield the vectors (n, width) shard by shard, in position order."""
-        for file in sorted(self.path.glob("shard-*.safetensors")):
-            arrays = load_file(file)
-            if "vectors" in arrays:
-                yield arrays["vectors"]
-            else:
-                parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-                yield sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+        """Yield the vectors (n, width), float32, shard by shard in position order."""
+        for file in self.files:
+            yield read_shard(file)
+
+    def truncated(self) -> int:
+        """Return how many texts were cut to the encoder's length."""
+        return sum(_facts(file)[1] for file in self.files)
+
+
+def read_shard(file: Path) -> Any:
+    """Return the vectors (n, width) of one shard as float32."""
+    arrays = load_file(file)
+    if "vectors" in arrays:
+        return arrays["vectors"].astype(np.float32, copy=False)
+    parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
+    return sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
+
+
+def _facts(file: Path) -> list[int]:
+    with safe_open(file, framework="numpy") as opened:
+        found: list[int] = opened.get_tensor("facts").tolist()
+    return found

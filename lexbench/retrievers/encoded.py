@@ -1,13 +1,23 @@
 """Encoder @ engine: a retriever made of an encoder, transforms of its vectors, and the engine that searches them."""
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.encodings import kind_of
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encodings.shards import kind_of
+from lexbench.encodings.statistics import Tally, query_work
 from lexbench.errors import LexbenchError
-from lexbench.types import Corpus, Encoder, Engine, Hits, Index, Transform, Workshop
+from lexbench.types import Corpus, Encoder, Engine, Hits, Index, Kind, Transform, Vectors, Workshop
+
+ENGINE = "engine"  # the folder of the engine's own files: what counts as the size of the index
+VECTORS = "vectors.json"  # what the indexed vectors look like
+_FREQUENCIES = "document_frequency.npy"
 
 
 @dataclass(frozen=True)
@@ -16,6 +26,7 @@ class EncodedSearcher:
 
     retriever: "Encoded"
     index: Index[Any]
+    document_frequency: NDArray[np.int64] | None  # (vocabulary,), of sparse vectors
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Encode and transform query texts; one vector a query."""
@@ -28,6 +39,10 @@ class EncodedSearcher:
         """Search the engine's index."""
         return self.index.search(encoded, k)
 
+    def work(self, encoded: Any) -> dict[str, NDArray[np.int64]]:
+        """Return what searching each query has to look at, in numbers that no machine changes; nothing for dense vectors."""
+        return {} if self.document_frequency is None else query_work(encoded, self.document_frequency)
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -36,22 +51,37 @@ class Encoded:
     encoder: Encoder[Any]
     engine: Engine[Any]
     transforms: tuple[Transform, ...] = ()
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:
-        """Build the engine's index in *path* from the stored encodings of *corpus*."""
-        del corpus  # the workshop has encoded it
-        self.engine.build((self._transformed(shard) for shard in workshop.encodings(self.encoder)), path)
+        """Build the engine's index in *path* from the stored encodings of *corpus*, and say what was indexed."""
+        stored = workshop.encodings(self.encoder)
+        counts: Counter[str] = Counter(truncated=stored.truncated())
+        shards = self._transformed(stored, counts)
+        (path / ENGINE).mkdir()
+        if self.engine.kind is not Kind.SPARSE:
+            self.engine.build(shards, path / ENGINE)
+            return
+        tally = Tally(len(corpus))
+        self.engine.build(tally.watch(shards), path / ENGINE)
+        summary = tally.summary(corpus.doc_ids, getattr(self.encoder, "token", None)) | dict(counts)
+        (path / VECTORS).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        np.save(path / _FREQUENCIES, tally.document_frequency)
 
-    def _transformed(self, vectors: Any) -> Any:
-        found = kind_of(vectors)
-        if found is not self.engine.kind:
-            engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
-            raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {found} ones")
-        for transform in self.transforms:
-            vectors = transform.document(vectors)
-        return vectors
+    def _transformed(self, stored: Vectors[Any], counts: "Counter[str]") -> Iterator[Any]:
+        for shard in stored.shards():
+            vectors, found = shard, kind_of(shard)
+            if found is not self.engine.kind:
+                engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
+                raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {found} ones")
+            for transform in self.transforms:
+                if hasattr(transform, "counts"):
+                    counts.update(transform.counts(vectors))
+                vectors = transform.document(vectors)
+            yield vectors
 
     def open(self, path: Path) -> EncodedSearcher:
         """Open the engine's index in *path*."""
-        return EncodedSearcher(self, self.engine.open(path))
+        frequencies = path / _FREQUENCIES
+        found = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
+        return EncodedSearcher(self, self.engine.open(path / ENGINE), found)

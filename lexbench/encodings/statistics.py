@@ -1,0 +1,68 @@
+"""What sparse vectors look like in numbers that no machine changes, counted while they pass into an index."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+_EXAMPLES = 5  # documents whose largest weights are kept for people to look at
+_SHOWN = 8  # terms of each
+_BYTES = 3  # a posting: two for the number of its term, one for its weight (ReprByte of the LexMAE paper)
+
+
+@dataclass
+class Tally:
+    """Counts of the document vectors (n, vocabulary) of *documents* in all; they are counted as they are iterated over."""
+
+    documents: int
+    document_frequency: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (vocabulary,)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)  # active terms of each document
+    examples: dict[int, sparse.csr_array] = field(default_factory=dict)  # by position
+
+    def watch(self, shards: Iterable[sparse.csr_array]) -> Iterator[sparse.csr_array]:
+        """Yield *shards* as they are, counting them."""
+        wanted = [self.documents * i // _EXAMPLES for i in range(_EXAMPLES)]
+        seen = 0
+        for shard in shards:
+            found = np.bincount(shard.indices, minlength=shard.shape[1])
+            self.document_frequency = found if not len(self.document_frequency) else self.document_frequency + found
+            self.lengths.append(np.diff(shard.indptr).astype(np.int64))
+            for position in wanted:
+                if seen <= position < seen + shard.shape[0]:
+                    self.examples[position] = shard[[position - seen]]
+            seen += shard.shape[0]
+            yield shard
+
+    def summary(self, doc_ids: NDArray[np.bytes_], token: Callable[[int], str] | None) -> dict[str, Any]:
+        """Return the counts as a table; *token* writes a term of the examples as text."""
+        lengths = np.concatenate(self.lengths) if self.lengths else np.zeros(1, np.int64)
+        return {
+            "terms": spread(lengths),
+            "empty": int((lengths == 0).sum()),
+            "bytes_per_document": _BYTES * float(lengths.mean()),
+            "examples": {doc_ids[at].decode(): largest(row, token or str) for at, row in sorted(self.examples.items())},
+        }
+
+
+def spread(values: NDArray[Any]) -> dict[str, float]:
+    """Return the mean, median, 95th percentile and maximum of *values*; nothing of nothing."""
+    if not len(values):
+        return {}
+    low, high = np.percentile(values, [50, 95])
+    return {"mean": float(values.mean()), "p50": float(low), "p95": float(high), "max": float(values.max())}
+
+
+def largest(row: sparse.csr_array, token: Callable[[int], str]) -> str:
+    """Write the terms of the vector *row* (1, vocabulary) that weigh most, as 'apple 2.31, pie 1.8'."""
+    order = np.lexsort((row.indices, -row.data))[:_SHOWN]
+    return ", ".join(f"{token(int(row.indices[i]))} {row.data[i]:.4g}" for i in order)
+
+
+def query_work(queries: sparse.csr_array, document_frequency: NDArray[np.integer]) -> dict[str, NDArray[np.int64]]:
+    """Return what exhaustive search of each of *queries* (n, vocabulary) has to look at: its terms, and their postings."""
+    postings = np.add.reduceat(np.append(document_frequency[queries.indices], 0), queries.indptr[:-1]) if queries.nnz else 0
+    terms = np.diff(queries.indptr).astype(np.int64)
+    return {"query_terms": terms, "postings": np.where(terms > 0, postings, 0).astype(np.int64)}

@@ -1,0 +1,238 @@
+"""Stored vectors: what a shard holds, how shards are made, and what is counted of them."""
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from scipy import sparse
+
+from lexbench.datasets.corpus import write_corpus
+from lexbench.encodings import encode as module
+from lexbench.encodings import shards as format_
+from lexbench.encodings.encode import encode
+from lexbench.encodings.shards import Encodings, missing, read_shard, write_shard
+from lexbench.encodings.statistics import Tally, query_work, spread
+from lexbench.errors import LexbenchError
+from lexbench.types import Document
+
+ROWS = np.array([[0, 1.5, 0, 2], [0, 0, 0, 0], [0.1, 0, 0, 0]], np.float32)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Make shards of three documents."""
+    monkeypatch.setattr(format_, "SHARD", 3)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Write a corpus of ten documents, one of whose texts is empty."""
+    (tmp_path / "corpus").mkdir()
+    texts = ["a b c", "", "a", "b b", "c a", "d", "e e e e", "a e", "b", "c c"]
+    return write_corpus((Document(str(i), text) for i, text in enumerate(texts)), tmp_path / "corpus")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Texts cut to two letters."""
+
+    texts: list[str]
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An encoder in two steps: how often each letter is in the first words of a text."""
+
+    devices: int = 1
+    length: int = 2
+    storage: str = "float32"
+    fails: str = ""
+
+    def tokenise_documents(self, documents):
+        """Cut the texts."""
+        words = [one.text.split() for one in documents]
+        return Tokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
+
+    def encode_tokens(self, tokens, advance):
+        """Count letters; fail, or die, at a letter if that is asked for."""
+        if self.fails and any(self.fails[0] in text for text in tokens.texts):
+            if self.fails.endswith("kill"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise LexbenchError("no such letter")
+        advance(len(tokens.texts))
+        return sparse.csr_array([[text.count(letter) / 3 for letter in "abcde"] for text in tokens.texts], dtype=np.float32)
+
+    def encode_document(self, texts):
+        """Do both steps."""
+        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]), lambda _: None)
+
+    encode_query = encode_document
+
+    def workers(self):
+        """Return a copy for each device."""
+        return [replace(self, devices=1)] * self.devices
+
+
+def contents(path):
+    """Return the bytes of every file in a folder."""
+    return {file.name: file.read_bytes() for file in sorted(Path(path).iterdir())}
+
+
+def test_a_shard_reads_back_as_it_was(tmp_path):
+    """Sparse rows come back with their order, their empty rows and their width; terms take two bytes where that is enough."""
+    write_shard(tmp_path / "shard-00000.safetensors", sparse.csr_array(ROWS), truncated=2)
+
+    assert np.array_equal(ROWS, read_shard(tmp_path / "shard-00000.safetensors").toarray())
+    assert load_file(tmp_path / "shard-00000.safetensors")["terms"].dtype == np.uint16
+    assert Encodings(tmp_path).truncated() == 2
+
+
+def test_a_large_vocabulary_takes_four_bytes_a_term(tmp_path):
+    """Term 65,536 and up do not fit into two bytes, and come back all the same."""
+    write_shard(tmp_path / "x", sparse.csr_array(([1.0, 2.0], ([0, 0], [65_535, 70_000])), shape=(1, 70_001)))
+
+    assert load_file(tmp_path / "x")["terms"].dtype == np.uint32
+    assert read_shard(tmp_path / "x").indices.tolist() == [65_535, 70_000]
+
+
+def test_weights_may_be_kept_in_two_bytes(tmp_path):
+    """Half precision has eleven bits: 1.5 stays, 0.1 becomes 0.0999756, in sparse and in dense shards."""
+    write_shard(tmp_path / "sparse", sparse.csr_array(ROWS), storage="float16")
+    write_shard(tmp_path / "dense", ROWS, storage="float16")
+
+    assert load_file(tmp_path / "sparse")["weights"].dtype == np.float16
+    assert read_shard(tmp_path / "sparse").toarray()[0].tolist() == [0, 1.5, 0, 2]
+    assert read_shard(tmp_path / "dense")[2, 0] == pytest.approx(0.0999756, abs=1e-7)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 70_000.0])
+def test_values_that_are_no_numbers_are_refused(wrong, tmp_path):
+    """NaN, infinity, and what half precision cannot hold are an error and not a score; nothing is written."""
+    with pytest.raises(LexbenchError, match="not finite float16 numbers"):
+        write_shard(tmp_path / "x", sparse.csr_array(np.array([[wrong]], np.float32)), storage="float16")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_entries_that_come_twice_are_added_and_zeros_are_not_kept(tmp_path):
+    """A matrix of the user's may be untidy; what is stored is not."""
+    untidy = sparse.csr_array((np.array([1.0, 0.0, 2.0], np.float32), np.array([3, 1, 3]), np.array([0, 3])), shape=(1, 4))
+    write_shard(tmp_path / "x", untidy)
+
+    assert load_file(tmp_path / "x")["terms"].tolist() == [3]
+    assert load_file(tmp_path / "x")["weights"].tolist() == [3.0]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_stages_that_overlap_give_what_one_call_gives(corpus, tmp_path):
+    """Four shards of three documents hold, in position order, what encoding every text at once gives; cuts are counted."""
+    (tmp_path / "out").mkdir()
+    heard = []
+    encode(Staged(), corpus, tmp_path / "out", heard.append)
+    stored = sparse.vstack(list(Encodings(tmp_path / "out").shards()))
+
+    assert len(contents(tmp_path / "out")) == 4
+    assert np.array_equal(Staged().encode_document([one.text for one in corpus.documents()]).toarray(), stored.toarray())
+    assert Encodings(tmp_path / "out").truncated() == 2  # "a b c" and "e e e e"
+    assert sum(heard) == 10
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
+    """A shard that is finished is not made again, and one that is missing in the middle is."""
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+        encode(Staged(), corpus, tmp_path / name)
+    (tmp_path / "cut" / "shard-00002.safetensors").unlink()
+    heard = []
+    encode(Staged(), corpus, tmp_path / "cut", heard.append)
+
+    assert heard == [3]
+    assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
+    assert missing(10, tmp_path / "cut") == []
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_failure_keeps_the_shards_before_it(corpus, tmp_path):
+    """The document with a "d" is at position 4: the first shard is written, the second is not, the error arrives as it is."""
+    (tmp_path / "out").mkdir()
+    with pytest.raises(LexbenchError, match="no such letter"):
+        encode(Staged(fails="d"), corpus, tmp_path / "out")
+
+    assert missing(10, tmp_path / "out")[0] == range(3, 6)
+
+
+def test_processes_make_the_same_bytes_as_one(tmp_path):
+    """Two workers are two processes, and what is in a shard does not depend on who made it; progress arrives here."""
+    (tmp_path / "corpus").mkdir()
+    documents = (Document(f"{i:05d}", " ".join("abcde"[: i % 6])) for i in range(2 * format_.SHARD + 5))
+    corpus = write_corpus(documents, tmp_path / "corpus")
+    heard = []
+    for devices in (1, 2):
+        (tmp_path / str(devices)).mkdir()
+        encode(Staged(devices), corpus, tmp_path / str(devices), heard.append)
+
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert sum(heard) == 2 * len(corpus)
+
+
+@pytest.mark.parametrize(("fails", "line"), [("d", "no such letter"), ("d kill", "was killed .*; the same command goes on")])
+def test_a_process_that_fails_is_one_line(fails, line, tmp_path):
+    """What a worker says arrives as it is; one that is killed is said to be, and the other is stopped."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "out").mkdir()
+    corpus = write_corpus((Document(f"{i:05d}", "d") for i in range(format_.SHARD + 1)), tmp_path / "corpus")
+    with pytest.raises(LexbenchError, match=line):
+        encode(Staged(2, fails=fails), corpus, tmp_path / "out")
+
+
+def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monkeypatch):
+    """An object from a notebook need not cut batches itself."""
+    monkeypatch.setattr(module, "_BATCH", 4)
+    sizes = []
+
+    class Lengths:
+        def encode_document(self, texts):
+            sizes.append(len(texts))
+            return np.array([[len(text)] for text in texts], np.float32)
+
+        encode_query = encode_document
+
+    (tmp_path / "out").mkdir()
+    encode(Lengths(), corpus, tmp_path / "out")
+
+    assert sizes == [4, 4, 2]
+    assert read_shard(tmp_path / "out" / "shard-00000.safetensors")[:, 0].tolist() == [3, 1, 3, 7, 1, 3, 3, 1, 0, 5]
+
+
+def test_vectors_are_counted_while_they_pass():
+    """Terms a document, documents a term, empty ones and the largest weights of examples, by hand."""
+    tally = Tally(3)
+    passed = list(tally.watch([sparse.csr_array(ROWS[:2]), sparse.csr_array(ROWS[2:])]))
+    summary = tally.summary(np.array([b"z", b"y", b"x"]), "abcd".__getitem__)
+
+    assert [shard.shape[0] for shard in passed] == [2, 1]
+    assert tally.document_frequency.tolist() == [1, 1, 0, 1]
+    assert summary["terms"] == {"mean": 1.0, "p50": 1.0, "p95": pytest.approx(1.9), "max": 2.0}
+    assert summary["empty"] == 1
+    assert summary["bytes_per_document"] == 3.0
+    assert summary["examples"] == {"z": "d 2, b 1.5", "y": "", "x": "a 0.1"}
+
+
+def test_work_of_a_query_is_the_postings_of_its_terms():
+    """A query looks at as many postings as documents have its terms; an empty one at none, wherever it stands."""
+    queries = sparse.csr_array(np.array([[0, 0, 0], [1, 0, 2], [0, 0, 0], [0, 3, 0], [0, 0, 0]], np.float32))
+    work = query_work(queries, np.array([10, 20, 5]))
+
+    assert work["query_terms"].tolist() == [0, 2, 0, 1, 0]
+    assert work["postings"].tolist() == [0, 15, 0, 20, 0]
+    assert query_work(queries[:1], np.array([1, 1, 1]))["postings"].tolist() == [0]
+
+
+def test_nothing_has_no_spread():
+    """Of no queries there is no mean."""
+    assert spread(np.zeros(0)) == {}
