@@ -11,11 +11,14 @@ from lexbench.datasets.contract import Contract
 from lexbench.datasets.find import folder
 from lexbench.datasets.source import Source
 from lexbench.errors import CommandError, UnknownName
+from lexbench.retrievers.encoded import Encoded
 from lexbench.suites import Suite
-from lexbench.systems import System
+from lexbench.systems import System, describe
+from lexbench.types import Kind
 
 _TEXT = 600  # bytes of a document's text, on average over the suites
 _INDEX = 900  # bytes of a document in an index and its building, likewise
+_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100}  # bytes of a document's vector: 130 terms, 768 dimensions
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,16 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """Estimate of what the store will grow by: each corpus once, an index for each of its systems."""
+        """Estimate of what the store will grow by: each corpus and each of its encodings once, an index for each system."""
         documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
         indexes = {(job.contract.corpus, str(job.system.recipe)) for job in self.jobs}
-        return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX
+        encodings = {
+            (job.contract.corpus, str(describe(job.system.retriever.encoder)), job.system.retriever.engine.kind)
+            for job in self.jobs
+            if isinstance(job.system.retriever, Encoded)
+        }
+        vectors = sum(documents[corpus] * _VECTOR.get(kind, 0) for corpus, _, kind in encodings)
+        return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
 
 
 def plan_suite(

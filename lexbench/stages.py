@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,10 @@ from lexbench.encodings.statistics import spread
 from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
 from lexbench.run_folder import read_hits, read_work, write_hits, write_run
-from lexbench.stopwatch import Stopwatch
+from lexbench.stopwatch import Stopwatch, measured
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe, reusable
-from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
+from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Identifying, Query, Retriever, Searcher
 
 _FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
@@ -57,6 +57,23 @@ class Watched:
             yield document
 
 
+@dataclass(frozen=True)
+class Told(Encodings):
+    """Stored vectors that tell *progress* of every document that an engine has taken."""
+
+    progress: Progress
+    what: str
+    documents: int
+
+    def shards(self) -> Iterator[Any]:
+        """Yield the vectors, telling of each shard when the next is asked for."""
+        self.progress.start(self.what, "build index", self.documents, "documents")
+        for shard in super().shards():
+            yield shard
+            self.progress.advance(shard.shape[0])
+        self.progress.end()
+
+
 @dataclass
 class Workbench:
     """Makes, or finds made, every stage of one dataset. It is the `Workshop` of retrievers that are made of parts."""
@@ -64,6 +81,7 @@ class Workbench:
     dataset: Dataset
     kept: Store
     progress: Progress
+    parts: list[Path] = field(default_factory=list)  # folders that the index at hand was made from
     made: list[Path] = field(default_factory=list)  # folders that are of the system at hand alone, or of an object of it
 
     @cached_property
@@ -111,25 +129,35 @@ class Workbench:
             watch.write(draft)
             self.progress.end()
 
-        return Encodings(self.produce("encodings", name, recipe, work, resumable=True))
+        with Stopwatch().time("part"):  # of an index, whose own time it is not
+            folder = self.produce("encodings", name, recipe, work, resumable=True)
+        self.parts.append(folder)
+        return Told(folder, self.progress, f"{name} on {self.dataset.contract.corpus}", len(self.corpus))
 
     def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
         """Return the folder of an index of the corpus."""
         recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
 
         def work(draft: Path) -> None:
+            outer, self.parts = self.parts, []
             watch = Stopwatch()
-            corpus = Watched(self.corpus, self.progress)
             with watch.time("build"):
                 if isinstance(retriever, Composite):
-                    retriever.assemble(corpus, draft, self)
+                    retriever.assemble(self.corpus, draft, self)
                 else:
-                    self.progress.start(f"{label} on {self.dataset.contract.corpus}", "build index", len(corpus), "documents")
-                    retriever.build(corpus, draft)
+                    what = f"{label} on {self.dataset.contract.corpus}"
+                    self.progress.start(what, "build index", len(self.corpus), "documents")
+                    retriever.build(Watched(self.corpus, self.progress), draft)
                     self.progress.end()
+            for part in self.parts:
+                watch.add(measured(part))
+            self.parts = outer
             watch.write(draft)
 
-        return self.produce("indexes", label, recipe, work)
+        with Stopwatch().time("part"):  # of another index, whose own time it is not
+            folder = self.produce("indexes", label, recipe, work)
+        self.parts.append(folder)
+        return folder
 
     def run(self, system: System, depth: int) -> Path:
         """Return the folder of the system's run: searched to *depth*, self-matches dropped, in canonical order."""
@@ -161,15 +189,15 @@ class Workbench:
 
     def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch, what: str) -> Hits:
         """Search block by block; a block that an earlier process finished is taken from the draft."""
-        texts = [query.text for query in self.dataset.queries]
-        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(texts), _QUERIES)}
+        queries = list(self.dataset.queries)
+        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(queries), _QUERIES)}
         left = [start for start, part in blocks.items() if not part.exists()]
         watch.resumed = len(left) < len(blocks)
-        self.progress.start(what, "search", sum(len(texts[start : start + _QUERIES]) for start in left), "queries")
+        self.progress.start(what, "search", sum(len(queries[start : start + _QUERIES]) for start in left), "queries")
         for start in left:
-            block = texts[start : start + _QUERIES]
+            block = queries[start : start + _QUERIES]
             with watch.time("encode_queries"):
-                encoded = searcher.encode(block)
+                encoded = _encoded(searcher, block)
             with watch.time("search"):
                 hits = searcher.search(encoded, k)
             write_hits(hits, blocks[start], searcher.work(encoded) if hasattr(searcher, "work") else {})
@@ -199,3 +227,9 @@ class Workbench:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
         for folder in dict.fromkeys(self.made):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _encoded(searcher: Searcher[Any], queries: Sequence[Query]) -> Any:
+    if isinstance(searcher, Identifying):
+        return searcher.encode_queries(queries)
+    return searcher.encode([query.text for query in queries])

@@ -12,10 +12,12 @@ import msgspec
 from lexbench import atomic, machine, results, store
 from lexbench.results import Measured
 
+_running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
+
 
 @dataclass
 class Stopwatch:
-    """Wall time by stage, written beside a stage's files."""
+    """Wall time by stage, written beside a stage's files. What is timed inside a block is not counted for the block too."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -23,10 +25,21 @@ class Stopwatch:
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:
-        """Add the time that the block takes to *stage*."""
+        """Add the time that the block takes to *stage*, without that of blocks inside it."""
         start = time.perf_counter()
-        yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+        _running.append(start)
+        try:
+            yield
+        finally:
+            end, begun = time.perf_counter(), _running.pop()
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + end - begun
+            if _running:  # the block around this one, which hands it on in its turn
+                _running[-1] += end - start
+
+    def add(self, part: Measured) -> None:
+        """Take over the times of a part that was made before."""
+        self.seconds = part.seconds | self.seconds
+        self.resumed |= part.resumed
 
     def write(self, draft: Path) -> None:
         """Write the times, with the machine, into the draft of a stage."""

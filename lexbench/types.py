@@ -84,6 +84,15 @@ class Corpus(Protocol):
         ...
 
 
+@runtime_checkable
+class Identifying(Protocol):
+    """A searcher, or an encoder, that has to know which query a text is: vectors may come from a file, by id."""
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Return what encoding the texts of *queries* gives."""
+        ...
+
+
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 V_contra = TypeVar("V_contra", contravariant=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lexbench import aggregates
-from lexbench.results import Result
+from lexbench.results import Result, Work
 from lexbench.suites import Suite
 
 DIGITS = 4  # as trec_eval prints
@@ -25,6 +25,12 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
     if not results:
         return []
+    found = _scores(results, suite)
+    sparse = [result for result in results if result.vectors is not None]
+    return [*found, *([_vectors(sparse)] if sparse else [])]
+
+
+def _scores(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     systems = list(dict.fromkeys(result.system for result in results))
     datasets = list(dict.fromkeys(result.dataset for result in results))
     if len(datasets) == 1:
@@ -36,6 +42,47 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     measures = [suite.headline] if suite and whole else named  # measures that were asked for by name are all shown
     shown = [_by_system(measure, results, systems, datasets, suite) for measure in measures]
     return [*shown[:-1], replace(shown[-1], notes=tuple(notes(results)))]
+
+
+def _vectors(results: Sequence[Result]) -> Table:
+    """Return what sparse vectors weigh and what searching them has to look at: the same on every machine but the index."""
+    datasets = {result.dataset for result in results}
+    rows = []
+    for result in results:
+        assert result.vectors is not None
+        documents, work = result.counts.documents or 1, result.work or Work()
+        rows.append(
+            (
+                result.system if len(datasets) == 1 else f"{result.system} on {result.dataset}",
+                f"{result.vectors.terms['mean']:.1f}",
+                f"{result.vectors.bytes_per_document:.0f}",
+                f"{result.sizes['index'] / documents:.0f}" if "index" in result.sizes else "—",
+                f"{work.query_terms['mean']:.1f}" if work.query_terms else "—",
+                f"{work.postings['mean']:,.0f}" if work.postings else "—",
+                "—" if work.flops is None else f"{work.flops:.3g}",
+            )
+        )
+    header = ("system", "terms/document", "3 bytes a term", "index bytes/document", "terms/query", "postings/query", "FLOPS")
+    return Table("sparse vectors", header, tuple(rows), tuple(_vector_notes(results)))
+
+
+def _vector_notes(results: Sequence[Result]) -> list[str]:
+    lines = []
+    for result in results:
+        facts, documents = result.vectors, result.counts.documents or 1
+        if facts is None:
+            continue
+        said = [
+            f"{number:,} {what}"
+            for number, what in (
+                (facts.truncated, f"of {documents:,} texts were cut to the encoder's length"),
+                (facts.empty, "documents have no term"),
+                (facts.clipped, "weights were clipped"),
+            )
+            if number
+        ]
+        lines += [f"{result.system} on {result.dataset}: {'; '.join(said)}"] if said else []
+    return lines
 
 
 def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import kind_of
 from lexbench.encodings.statistics import Tally, query_work
 from lexbench.errors import LexbenchError
-from lexbench.types import Corpus, Encoder, Engine, Hits, Index, Kind, Transform, Vectors, Workshop
+from lexbench.types import Corpus, Encoder, Engine, Hits, Identifying, Index, Kind, Query, Transform, Vectors, Workshop
 
 ENGINE = "engine"  # the folder of the engine's own files: what counts as the size of the index
 VECTORS = "vectors.json"  # what the indexed vectors look like
@@ -30,7 +30,16 @@ class EncodedSearcher:
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Encode and transform query texts; one vector a query."""
-        vectors = self.retriever.encoder.encode_query(queries)
+        return self._transformed(self.retriever.encoder.encode_query(queries))
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Do the same for queries with their ids, for encoders that look vectors up."""
+        encoder = self.retriever.encoder
+        if isinstance(encoder, Identifying):
+            return self._transformed(encoder.encode_queries(queries))
+        return self.encode([query.text for query in queries])
+
+    def _transformed(self, vectors: Any) -> Any:
         for transform in self.retriever.transforms:
             vectors = transform.query(vectors)
         return vectors
