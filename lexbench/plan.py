@@ -51,7 +51,7 @@ class Plan:
         documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
         indexes = {(job.contract.corpus, str(job.system.recipe)) for job in self.jobs}
         encodings = {
-            (job.contract.corpus, str(describe(job.system.retriever.encoder)), job.system.retriever.engine.kind)
+            (job.contract.corpus, str(describe(job.system.retriever.encoder, index=True)), job.system.retriever.engine.kind)
             for job in self.jobs
             if isinstance(job.system.retriever, Encoded)
         }

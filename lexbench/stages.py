@@ -117,7 +117,7 @@ class Workbench:
 
     def encodings(self, encoder: Encoder[Any]) -> Encodings:
         """Return the stored vectors of the corpus."""
-        recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder), "corpus": self.corpus.fingerprint}
+        recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
         name = type(encoder).__name__
 
         def work(draft: Path) -> None:

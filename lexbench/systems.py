@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import ref
 
-from lexbench import registry
+from lexbench import catalog, registry
 from lexbench.encodings.shards import kind_of
 from lexbench.errors import CommandError, UnknownName
 from lexbench.notation import Call, Part, parse
@@ -65,13 +65,14 @@ def _choices(call: Call) -> list[Call]:
 
 def resolve(part: Part) -> Any:
     """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
-    if part.head.name in registry.names("encoders"):
+    if part.head.name in registry.names("encoders") or part.head.name in catalog.names():
         return _encoded(part)
     if part.transforms:
         raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
     call = part.head if part.engine is None else _on_engine(part.head, part.engine)
     if call.name not in registry.names("retrievers"):
-        raise UnknownName("retriever or encoder", call.name, [*retrievers(), *registry.names("encoders")])
+        known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
+        raise UnknownName("retriever, encoder or model", call.name, known, see="lexbench list retrievers, or models")
     return registry.create("retrievers", call, typed=f"{part.head.name}@{part.engine.name}" if part.engine else "")
 
 
@@ -97,7 +98,7 @@ def _on_engine(head: Call, engine: Call) -> Call:
 
 
 def _encoded(part: Part) -> Encoded:
-    encoder = registry.create("encoders", part.head)
+    encoder = registry.create("encoders", catalog.expand(part.head), typed=part.head.name)
     kind: Kind = encoder.kind
     engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
     if engine.kind is not kind:

@@ -18,6 +18,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
     {"lexbench.systems", "lexbench.aggregates"},
     {"lexbench.retrievers", "lexbench.run_folder"},
     {
+        "lexbench.catalog",
         "lexbench.datasets",
         "lexbench.encoders",
         "lexbench.engines",

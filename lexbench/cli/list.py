@@ -1,19 +1,37 @@
-"""List what there is: suites, datasets, retrievers, measures, results."""
+"""List what there is: suites, datasets, models, retrievers, measures, results."""
+
+from typing import Any
 
 import click
 
-from lexbench.cli._output import json_option, print_rows
+from lexbench.cli._output import json_option, print_json, print_rows
+from lexbench.errors import LexbenchError
 
 _PLUGINS = ("encoders", "engines", "measures", "retrievers", "sources", "transforms")
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["suites", "datasets", *_PLUGINS, "results"]))
+@click.argument("what", type=click.Choice(["suites", "datasets", "models", *_PLUGINS, "results"]))
 @json_option
 def command(what: str, *, as_json: bool) -> None:
-    """List suites, datasets, plug-ins of one kind, or the results in the store."""
+    """List suites, datasets, models, plug-ins of one kind, or the results in the store."""
+    if what == "models" and as_json:
+        print_json(_models())
+        return
     header, rows = _listing(what)
     print_rows(header, rows, as_json=as_json)
+
+
+def _models() -> list[dict[str, Any]]:
+    """Return all that is known of each model; of one whose file does not read, why."""
+    import msgspec
+
+    from lexbench import catalog
+
+    return [
+        {"name": name, "error": str(found)} if isinstance(found, LexbenchError) else msgspec.to_builtins(found)
+        for name, found in catalog.listing().items()
+    ]
 
 
 def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -30,6 +48,11 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         contracts = suites.contracts().values()
         header = ("dataset", "documents", "queries", "here")
         return header, [(c.id, _count(c.expected.documents), _count(c.expected.queries), status(c)) for c in contracts]
+    if what == "models":
+        return ("model", "encoder", "weights", "what"), [
+            (m["name"], "?", "broken", m["error"]) if "error" in m else (m["name"], m["encoder"], m["weights"], m["summary"])
+            for m in _models()
+        ]
     if what == "results":
         from lexbench import pipeline, store
 

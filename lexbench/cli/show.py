@@ -1,4 +1,4 @@
-"""Show all of one suite, dataset or result, or of this machine."""
+"""Show all of one suite, dataset, model or result, or of this machine."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from lexbench.cli._output import json_option, print_json
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["suite", "dataset", "result", "machine"]))
+@click.argument("what", type=click.Choice(["suite", "dataset", "model", "result", "machine"]))
 @click.argument("name", required=False)
 @json_option
 def command(what: str, name: str | None, *, as_json: bool) -> None:
-    """Show a suite, a dataset's contract, or a result (as `bm25:pydoc/test`), or the machine."""
+    """Show a suite, a dataset's contract, a model, or a result (as `bm25:pydoc/test`), or the machine."""
     if name is None and what != "machine":
         raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
-    value = msgspec.to_builtins(_shown(what, name or ""))
+    value = msgspec.json.decode(msgspec.json.encode(_shown(what, name or "")))
     if as_json:
         print_json(value)
     else:
@@ -31,6 +31,11 @@ def _shown(what: str, name: str) -> Any:
         return suites.suite(name)
     if what == "dataset":
         return suites.contract(name)
+    if what == "model":
+        from lexbench import catalog
+
+        found = catalog.model(name)
+        return {**msgspec.structs.asdict(found), "run": catalog.command(found)}
     if what == "machine":
         return {**machine.facts(), "versions": machine.versions()}
     every = (kept.result for kept in pipeline.kept_results(store.Store()))

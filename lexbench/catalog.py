@@ -1,0 +1,159 @@
+"""Known models: which plug-in makes the vectors of a name such as `splade_v3`, with which settings, and what was published.
+
+A model is one TOML file; its name is the file's, and it can be typed wherever an encoder can. Ours are in
+`lexbench/encoders/catalog/`; a user's are in the folders that the variable LEXBENCH_MODELS names (separated as in PATH),
+another package's beside the module of its entry point in the group `lexbench.models`. A file is read when its model is asked
+for, so one that does not read harms no other.
+"""
+
+import os
+import shlex
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from lexbench import registry
+from lexbench.datasets.contract import Strict
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, UnknownName
+from lexbench.notation import Call
+from lexbench.suites import read_toml
+
+_OWN = Path(__file__).parent / "encoders" / "catalog"
+_VARIABLE = "LEXBENCH_MODELS"
+
+
+class Published(Strict, frozen=True):
+    """One figure that others have printed for exactly these weights."""
+
+    dataset: str  # its contract's id
+    measure: str  # in ir-measures' notation
+    value: Annotated[float, Meta(ge=0, le=1)]
+    source: Annotated[str, Meta(min_length=1)]  # who printed it
+    where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
+
+
+class Model(Strict, frozen=True, kw_only=True):
+    """One preset or known checkpoint."""
+
+    schema: Literal[1]  # of this file's format
+    name: str  # the file's
+    summary: str
+    encoder: str  # a plug-in of the group `encoders`
+    family: str  # sparse, dense, ...
+    weights: Literal["public", "bring", "none"]  # on the hub; a folder of the user's; never released
+    why: str = ""  # there is no settings.model; errors say it
+    settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # of the encoder; `model` is a hub id or folder
+    titles: bool | None = None  # whether passages had their titles in training
+    license: str = ""  # of the weights
+    source: str  # where the weights, or failing these the code, are
+    paper: str
+    note: str = ""
+    published: tuple[Published, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse, by ValueError, what would leave a user without weights or without the reason."""
+        if self.weights == "public" and "model" not in self.settings:
+            raise ValueError('weights = "public" needs settings.model, the id on the hub')
+        if self.weights == "none" and "model" in self.settings:
+            raise ValueError('weights = "none" has no settings.model')
+        if not self.why and "model" not in self.settings:
+            raise ValueError("without settings.model the key `why` must say why there is none")
+
+    @property
+    def typed(self) -> str:
+        """How a user names it: `splade_v3`, `lexmae(model="FOLDER")`."""
+        return self.name if "model" in self.settings else f'{self.name}(model="FOLDER")'
+
+
+def names() -> list[str]:
+    """Return the names of all models, sorted; their files are not read."""
+    return sorted(_files())
+
+
+def model(name: str) -> Model:
+    """Return a model; UnknownName, or InvalidFile where its file does not read or the name is taken."""
+    found = _files()
+    if name not in found:
+        raise UnknownName("model", name, found, see="lexbench list models")
+    path, *others = found[name]
+    if others:
+        raise InvalidFile(f"two files for the model {name!r}: {path} and {others[0]}; rename one of them")
+    if name in {*registry.names("encoders"), *registry.names("retrievers")}:
+        raise InvalidFile(f"{path}: {name!r} is the name of a plug-in; give the file another")
+    if not name.isidentifier():
+        raise InvalidFile(f"{path}: {name!r} cannot be typed as a name; use letters, digits and _ in the file's name")
+    read = read_toml(path, Model)
+    if read.name != name:
+        raise InvalidFile(f"{path}: the name is {read.name!r}, and the file's is {name!r} - at `$.name`")
+    return read
+
+
+def listing() -> dict[str, Model | LexbenchError]:
+    """Return every model by name, sorted, or the error that reading it gives."""
+    found: dict[str, Model | LexbenchError] = {}
+    for name in names():
+        try:
+            found[name] = model(name)
+        except LexbenchError as error:
+            found[name] = error
+    return found
+
+
+def command(found: Model) -> str:
+    """Return a line that runs a model on BEIR, ready for a shell."""
+    engine = "@impact" if found.family == "sparse" else ""  # others: the exact engine of their kind, which needs no name
+    return f"lexbench run suite beir -r {shlex.quote(found.typed + engine)}"
+
+
+def expand(call: Call) -> Call:
+    """Return the encoder call that a model's name stands for, what *call* sets before what the file does.
+
+    A name that is no model's comes back as it is. CommandError where a model without weights is not given any.
+    """
+    if call.name not in _files():
+        return call
+    found = model(call.name)
+    given = dict(call.kwargs)
+    if call.args:
+        if "model" in found.settings or "model" in given or len(call.args) > 1 or not isinstance(call.args[0], str):
+            alone = "" if "model" in found.settings else ", or the model alone"
+            raise CommandError(f"{call}: {found.name} takes settings by name{alone}; see: lexbench show model {found.name}")
+        given["model"] = call.args[0]
+    settings = {**found.settings, **given}
+    if "model" not in settings:
+        raise CommandError(f'{found.name} needs model="FOLDER": {found.why}; write {found.typed}')
+    return Call(found.encoder, kwargs=tuple(sorted(settings.items())))
+
+
+def _files() -> dict[str, list[Path]]:
+    """Return the files of each name: one, unless somebody has made a mistake."""
+    asked = [Path(part).expanduser() for part in os.environ.get(_VARIABLE, "").split(os.pathsep) if part]
+    for folder in asked:
+        if not folder.is_dir():
+            raise CommandError(f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset {_VARIABLE}")
+    found: dict[str, list[Path]] = {}
+    for folder in dict.fromkeys(path.resolve() for path in (_OWN, *_plugged_in(), *asked)):
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, []).append(path)
+    return found
+
+
+@cache
+def _plugged_in() -> tuple[Path, ...]:
+    return tuple(_folder(entry) for entry in entry_points(group="lexbench.models"))
+
+
+def _folder(entry: EntryPoint) -> Path:
+    """Return the folder of the module that *entry* names, which is not imported."""
+    try:
+        spec = find_spec(entry.module)
+    except Exception as error:  # the package around it is imported, and its mistake is no reason for a traceback of ours
+        raise CannotStart(f"models of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
+    places = [*(spec.submodule_search_locations or []), spec.origin and str(Path(spec.origin).parent)] if spec else []
+    if not places or not places[0]:
+        raise CannotStart(f"models of plug-in {entry.name!r} do not load: there is no module {entry.module}")
+    return Path(places[0])
