@@ -1,0 +1,190 @@
+"""The inner loops of `ciff`: varints of protobuf, and turning postings by document into postings by term and back.
+
+numba compiles them on first use and keeps the result; they run without the interpreter's lock. The library protobuf makes an
+object of each posting, which is thirty times as slow. A place of -1 says that a message does not read.
+"""
+
+import numpy as np
+from numba import njit
+
+TERM, DF, CF, POSTINGS = 1, 2, 3, 4  # fields of PostingsList
+_DOCID, _TF = 1, 2  # fields of Posting
+_DOC_DOCID, _DOC_NAME, _DOC_LENGTH = 1, 2, 3  # fields of DocRecord
+_LONGEST = 10  # bytes of a varint
+_INT32 = 2**31 - 1
+_NUMBER, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # how a field is written
+
+
+@njit(nogil=True, cache=True, inline="always")
+def varint(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the number that starts at *at* and the place after it, -1 where it does not end before *stop*."""
+    value = np.uint64(0)
+    for i in range(_LONGEST):
+        if at + i >= stop:
+            break
+        byte = content[at + i]
+        value |= np.uint64(byte & 0x7F) << np.uint64(7 * i)
+        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more follows
+            return np.int64(value), at + i + 1
+    return np.int64(0), np.int64(-1)
+
+
+@njit(nogil=True, cache=True)
+def field(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return a field's number, its kind, its value (a number, or where its bytes start) and the place after it."""
+    tag, at = varint(content, at, stop)
+    kind, value, after = tag & 7, np.int64(0), np.int64(-1)
+    if at >= 0 and kind == _NUMBER:
+        value, after = varint(content, at, stop)
+    elif at >= 0 and kind == _BYTES:
+        size, value = varint(content, at, stop)
+        if value >= 0 and 0 <= size <= stop - value:
+            after = value + size
+    elif at >= 0 and (kind == _FIXED64 or kind == _FIXED32):  # noqa: PLR1714, SIM109 - numba compiles this to less
+        value, after = at, at + (8 if kind == _FIXED64 else 4)
+    number = tag >> 3
+    return number, kind, value, after if number > 0 and after <= stop else np.int64(-1)
+
+
+@njit(nogil=True, cache=True)
+def scan(content, at, lists):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read all but the postings of PostingsList messages from *at* on into *lists* (messages, 7) until it is full.
+
+    A row is where the message starts and stops, where its term starts and stops, its df and cf, and its number of postings.
+    Returns the place after the last message, and the number of messages that read.
+    """
+    for i in range(len(lists)):
+        size, start = varint(content, at, len(content))
+        if start < 0 or size < 0 or size > len(content) - start:
+            return at, i
+        stop = start + size
+        lists[i, 0], lists[i, 1] = start, stop
+        place = start
+        while place < stop:
+            number, kind, value, after = field(content, place, stop)
+            if after < 0:
+                return at, i
+            if number == TERM and kind == _BYTES:
+                lists[i, 2], lists[i, 3] = value, after
+            elif number == DF and kind == _NUMBER:
+                lists[i, 4] = value
+            elif number == CF and kind == _NUMBER:
+                lists[i, 5] = value
+            elif number == POSTINGS and kind == _BYTES:
+                lists[i, 6] += 1
+            place = after
+        at = stop
+    return at, len(lists)
+
+
+@njit(nogil=True, cache=True)
+def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read the postings of one PostingsList into *docs* and *weights*; return the place of one that does not read, or -1.
+
+    Document numbers are added up from their gaps; they ascend, and weights are from 1.
+    """
+    place, count, doc = start, 0, np.int64(0)
+    while place < stop:
+        number, kind, value, after = field(content, place, stop)
+        if number == POSTINGS and kind == _BYTES:
+            gap, weight, at = np.int64(0), np.int64(0), value
+            while at < after:
+                inner, inner_kind, inner_value, at_next = field(content, at, after)
+                if at_next < 0:
+                    return at
+                if inner == _DOCID and inner_kind == _NUMBER:
+                    gap = inner_value
+                elif inner == _TF and inner_kind == _NUMBER:
+                    weight = inner_value
+                at = at_next
+            if gap < (count > 0) or gap > _INT32 - doc or weight < 1 or weight > _INT32:
+                return place
+            doc += gap
+            docs[count], weights[count] = doc, weight
+            count += 1
+        place = after
+    return np.int64(-1)
+
+
+@njit(nogil=True, cache=True)
+def records(content, at, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read DocRecord messages from *at* on into *found* (documents, 4): docid, where the name starts and stops, length.
+
+    Returns the place after the last message, and the number of messages that read.
+    """
+    for i in range(len(found)):
+        size, place = varint(content, at, len(content))
+        if place < 0 or size < 0 or size > len(content) - place:
+            return at, i
+        stop = place + size
+        while place < stop:
+            number, kind, value, after = field(content, place, stop)
+            if after < 0:
+                return at, i
+            if number == _DOC_DOCID and kind == _NUMBER:
+                found[i, 0] = value
+            elif number == _DOC_NAME and kind == _BYTES:
+                found[i, 1], found[i, 2] = value, after
+            elif number == _DOC_LENGTH and kind == _NUMBER:
+                found[i, 3] = value
+            place = after
+        at = stop
+    return at, len(found)
+
+
+@njit(nogil=True, cache=True)
+def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Append the rows of a block, documents *first* and on, to the postings of their terms, which end at *ends* so far."""
+    for row in range(len(offsets) - 1):
+        for i in range(offsets[row], offsets[row + 1]):
+            place = ends[terms[i]]
+            docs[place], impacts[place] = first + row, weights[i]
+            ends[terms[i]] = place + 1
+
+
+@njit(nogil=True, cache=True)
+def count(rows, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add one to *offsets*, one place on, for each of *rows*."""
+    for row in rows:
+        offsets[row + 1] += 1
+
+
+@njit(nogil=True, cache=True)
+def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Append the postings of *term* to the rows of their documents, which end at *ends* so far."""
+    for i in range(len(docs)):
+        place = ends[docs[i]]
+        terms[place], values[place] = term, weights[i]
+        ends[docs[i]] = place + 1
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _put(number, target, at):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    while number >= 0x80:  # noqa: PLR2004 - the bit that says that more follows
+        target[at] = np.uint8(number & 0x7F) | np.uint8(0x80)
+        number >>= 7
+        at += 1
+    target[at] = np.uint8(number)
+    return at + 1
+
+
+@njit(nogil=True, cache=True)
+def encode(docs, impacts, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the postings of one term as fields of a PostingsList into *target*; return the number of bytes, at most 14 each.
+
+    A gap of 0, which only the first posting can have, is left out, as protobuf does with what has its default value.
+    """
+    at, before = 0, np.int64(0)
+    for i in range(len(docs)):
+        target[at] = np.uint8(POSTINGS << 3 | _BYTES)
+        inner = at + 2  # the message is shorter than 128 bytes, so its length takes one
+        gap = np.int64(docs[i]) - before
+        before = np.int64(docs[i])
+        if gap:
+            target[inner] = np.uint8(_DOCID << 3)
+            inner = _put(gap, target, inner + 1)
+        target[inner] = np.uint8(_TF << 3)
+        inner = _put(np.int64(impacts[i]), target, inner + 1)
+        target[at + 1] = np.uint8(inner - at - 2)
+        at = inner
+    return at

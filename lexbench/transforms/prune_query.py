@@ -1,0 +1,62 @@
+"""Keep the weightiest terms of each query: the first k, those above a threshold, a share of the mass; documents stay whole."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import CommandError
+from lexbench.transforms._rows import canonical, filtered
+from lexbench.types import Kind
+
+_SLACK = 1 - 1e-12  # so that the rounding of a sum of weights never asks for one term more than the weights do
+
+
+@dataclass(frozen=True)
+class PruneQuery:
+    """The terms of a query that pass every one of three tests; with the default settings, all.
+
+    Terms stand in order of weight, largest first, of equal weights the lower term id first. Kept are those among the first
+    *k* (0: all), of at least *threshold*, and among the fewest first ones whose weights add up to *fraction* of the query's.
+    Weights count by their size, without the sign.
+    """
+
+    k: int = 0
+    threshold: float = 0.0
+    fraction: float = 1.0
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.k < 0:
+            raise CommandError(f"prune_query(k={self.k}): k is a whole number from 0, and 0 keeps all, as in prune_query(10)")
+        if not 0 <= self.threshold < np.inf:
+            raise CommandError(f"prune_query(threshold={self.threshold:g}): the threshold is a number from 0")
+        if not 0 < self.fraction <= 1:
+            raise CommandError(f"prune_query(fraction={self.fraction:g}): the fraction is above 0 and at most 1")
+
+    def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return *vectors* (n, vocabulary) themselves."""
+        return vectors
+
+    def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return *vectors* (n, vocabulary) with the terms of each row that pass."""
+        matrix = canonical(vectors)
+        kept = np.zeros(matrix.nnz, np.bool_)
+        for start, stop in zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True):
+            kept[start + self._first(np.abs(matrix.data[start:stop]))] = True
+        return matrix if kept.all() else filtered(matrix, matrix.data, kept)
+
+    def _first(self, weights: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the places of those of *weights* (terms,), which are in order of term id, that pass."""
+        order = np.argsort(-weights, kind="stable")
+        count = int(np.count_nonzero(weights >= self.threshold))
+        if self.k:
+            count = min(count, self.k)
+        if self.fraction < 1 and len(order):
+            mass = np.cumsum(weights[order], dtype=np.float64)
+            count = min(count, 1 + int(np.searchsorted(mass, self.fraction * mass[-1] * _SLACK)))
+        return order[:count]

@@ -1,0 +1,89 @@
+"""Make weights whole numbers, as Lucene's impact index and PISA add them.
+
+A weight v becomes rint(scale * v), half to even, or floor(scale * v), in float32 throughout: 0.29 times 100 is 29 there and
+28.999... in float64. LexMAE's released code rounds with scale 100; its paper (Shen et al., ICLR 2023) writes floor, which
+also loses what lies between 0.005 and 0.01.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import CommandError
+from lexbench.transforms._rows import canonical, filtered
+from lexbench.types import Kind
+
+_MODES = {"rint": np.rint, "floor": np.floor}
+_BITS = (8, 16)
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Whole weights from 1 to 2^bits - 1, documents and queries alike.
+
+    What comes out at 0 or below is dropped, so negative weights are; what comes out above the largest is clipped to it.
+    *mode* is "rint" or "floor", *bits* 8 or 16. A vector with nothing left stays empty, or becomes the term *empty* with
+    weight 1 where that is not negative: LexMAE's code does so with [UNK], which is 100 in BERT's vocabulary.
+    """
+
+    scale: float = 100.0
+    mode: str = "rint"
+    bits: int = 16
+    empty: int = -1
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+    impacts: ClassVar[bool] = True  # what comes out are whole numbers
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", float(self.scale))  # 100 and 100.0 are one setting and have one key
+        with np.errstate(over="ignore", under="ignore"):
+            usable = 0 < np.float32(self.scale) < np.inf
+        if not usable:
+            raise CommandError(f"quantize(scale={self.scale:g}): the scale is a float32 number above 0, as in quantize(100)")
+        if self.mode not in _MODES:
+            raise CommandError(f'quantize(mode={self.mode!r}): the mode is "rint" or "floor"')
+        if self.bits not in _BITS:
+            raise CommandError(f"quantize(bits={self.bits}): weights have 8 or 16 bits")
+
+    def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return *vectors* (n, vocabulary) with whole weights; CommandError where the term *empty* is not in the vocabulary."""
+        if self.empty >= vectors.shape[1]:
+            raise CommandError(
+                f"quantize(empty={self.empty}): the vectors have {vectors.shape[1]:,} terms, 0 to {vectors.shape[1] - 1:,}"
+            )
+        matrix = canonical(vectors)
+        weights = self._whole(matrix.data)
+        kept = weights > 0
+        np.minimum(weights, self._most, out=weights)
+        return self._filled(filtered(matrix, weights, kept))
+
+    query = document
+
+    def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
+        """Return how many weights of *vectors* (n, vocabulary), which are not quantised yet, are `clipped` and `dropped`."""
+        weights = self._whole(canonical(vectors).data)
+        return {"clipped": int(np.count_nonzero(weights > self._most)), "dropped": int(np.count_nonzero(weights <= 0))}
+
+    @property
+    def _most(self) -> np.float32:
+        return np.float32(2**self.bits - 1)
+
+    def _whole(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        with np.errstate(over="ignore"):  # infinity is clipped like anything else above the largest
+            whole: NDArray[np.float32] = weights * np.float32(self.scale)
+        return _MODES[self.mode](whole, out=whole)
+
+    def _filled(self, matrix: sparse.csr_array) -> sparse.csr_array:
+        """Return *matrix* with the term *empty* in each row that has none, if there is to be one."""
+        bare = np.diff(matrix.indptr) == 0
+        if self.empty < 0 or not bare.any():
+            return matrix
+        places = matrix.indptr[:-1][bare]
+        weights, terms = np.insert(matrix.data, places, 1), np.insert(matrix.indices, places, self.empty)
+        offsets = matrix.indptr.copy()
+        offsets[1:] += np.cumsum(bare, dtype=offsets.dtype)
+        return sparse.csr_array((weights, terms, offsets), shape=matrix.shape)

@@ -1,0 +1,110 @@
+"""Keep the k largest weights of each document; queries stay whole.
+
+Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), sparsify documents
+before they quantise them: `top_k(64)|quantize(100)`. Their formula keeps every weight that is not below the k-th largest, so
+ties at the threshold all survive; their text says k entries. *ties* chooses.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import CommandError
+from lexbench.transforms._rows import canonical, filtered
+from lexbench.types import Kind
+
+_TIES = ("keep", "cut")
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The *k* largest stored weights of each document.
+
+    *ties*: "keep" every weight that equals the k-th largest (the formula), or "cut" to exactly k, of equal weights those with
+    the lower term ids. A document with k weights or fewer stays as it is.
+    """
+
+    k: int
+    ties: str = "keep"
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise CommandError(f"top_k({self.k}) keeps nothing; k is a whole number from 1, as in top_k(64)")
+        if self.ties not in _TIES:
+            raise CommandError(f'top_k(ties={self.ties!r}): ties is "keep" or "cut"')
+
+    def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return *vectors* (n, vocabulary) with the largest weights of each row."""
+        matrix = canonical(vectors)
+        kept = self._kept(matrix)
+        return matrix if kept.all() else filtered(matrix, matrix.data, kept)
+
+    def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
+        """Return *vectors* (n, vocabulary) themselves."""
+        return vectors
+
+    def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
+        """Return how many weights of the document *vectors* (n, vocabulary) are `dropped`."""
+        kept = self._kept(canonical(vectors))
+        return {"dropped": len(kept) - int(np.count_nonzero(kept))}
+
+    def _kept(self, matrix: sparse.csr_array) -> NDArray[np.bool_]:
+        kept = np.ones(matrix.nnz, np.bool_)
+        _mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", kept)
+        return kept
+
+
+@njit(nogil=True, cache=True)
+def _mark(offsets, weights, k, cut, kept):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Clear *kept* (nonzeros,) for the weights of each row that are not among its *k* largest."""
+    longest = 0
+    for row in range(len(offsets) - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    scratch = np.empty(longest, np.float32)
+    for row in range(len(offsets) - 1):
+        start, stop = offsets[row], offsets[row + 1]
+        if stop - start <= k:
+            continue
+        for i in range(start, stop):
+            scratch[i - start] = weights[i]
+        bar = _kth_largest(scratch, stop - start, k)
+        level = stop - start  # how many of those that equal the bar may stay
+        if cut:
+            level = k
+            for i in range(start, stop):
+                level -= weights[i] > bar
+        for i in range(start, stop):
+            level -= weights[i] == bar
+            kept[i] = weights[i] > bar or (weights[i] == bar and level >= 0)
+
+
+@njit(nogil=True, cache=True)
+def _kth_largest(values, count, k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the *k*-th largest of the first *count* values, which are moved about: Hoare's quickselect."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]

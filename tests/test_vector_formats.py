@@ -1,0 +1,604 @@
+"""Files of sparse vectors: their bytes by hand, what goes out and comes back, and what is refused with its place."""
+
+import gzip
+import json
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.interop.vectors import FORMATS
+from lexbench.interop.vectors.blocks import ROWS, Block, Vocabulary
+
+TOKENS = ["a", "##b", "ü", "d"]
+NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "bigann": "v.csr", "ciff": "v.ciff", "seismic": "v.jsonl"}
+# Two documents of the vocabulary above: {a: 2, ü: 300} and {##b: 1}; between them one without terms, where that may be.
+WEIGHTS = [[2, 0, 300, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
+DESCRIPTION = b"impacts of sparse vectors, written by lexbench"  # 46 bytes
+CIFF = (
+    # Header, 70 bytes: version, lists, documents, lists, documents, sum of weights 303 = 2 * 128 + 47; their mean 101.0; text
+    b"\x46\x08\x01\x10\x03\x18\x03\x20\x03\x28\x03\x30\xaf\x02\x39"
+    + struct.pack("<d", 101.0)
+    + b"\x42\x2e"
+    + DESCRIPTION
+    # "##b" before "a" before "ü": term, df, cf, and a posting: its gap (0 is left out) and its weight
+    + b"\x0f\x0a\x03##b\x10\x01\x18\x01\x22\x04\x08\x02\x10\x01"
+    + b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"
+    + b"\x0e\x0a\x02\xc3\xbc\x10\x01\x18\xac\x02\x22\x03\x10\xac\x02"  # 300 = 2 * 128 + 44
+    # documents: number (0 is left out), name, length (0 is left out)
+    + b"\x07\x12\x02d1\x18\xae\x02"
+    + b"\x06\x08\x01\x12\x02d2"
+    + b"\x08\x08\x02\x12\x02d3\x18\x01"
+)
+EXAMPLES = {
+    "anserini": (
+        '{"id":"d1","contents":"","vector":{"a":2,"ü":300}}\n'
+        '{"id":"d2","contents":"","vector":{}}\n'
+        '{"id":"d3","contents":"","vector":{"##b":1}}\n'
+    ).encode(),
+    "anserini-topics": ("d1\ta a " + " ".join(["ü"] * 300) + "\nd3\t##b\n").encode(),
+    "bigann": struct.pack("<3q4q3i3f", 3, 4, 3, 0, 2, 2, 3, 0, 2, 1, 2.0, 300.0, 1.0),
+    "ciff": CIFF,
+    "seismic": (
+        '{"id":"d1","content":"","vector":{"a":2.0,"ü":300.0}}\n'
+        '{"id":"d2","content":"","vector":{}}\n'
+        '{"id":"d3","content":"","vector":{"##b":1.0}}\n'
+    ).encode(),
+}
+every = pytest.mark.parametrize("name", FORMATS)
+LASTING = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def blocks_of(dense, ids=None, size=ROWS):
+    """Yield rows of weights as blocks."""
+    ids = ids or [f"d{row}" for row in range(1, len(dense) + 1)]
+    for at in range(0, len(dense), size):
+        yield Block(ids[at : at + size], sparse.csr_array(np.array(dense[at : at + size], np.float32)))
+
+
+def read(name, path, vocabulary=None):
+    """Return the ids of a file, and its weights by token for each."""
+    vocabulary = Vocabulary(TOKENS) if vocabulary is None else vocabulary
+    blocks = list(FORMATS[name].read(path, vocabulary))
+    tokens = vocabulary.tokens or [str(column) for column in range(100)]
+    found = []
+    for block in blocks:
+        assert block.vectors.dtype == np.float32
+        assert block.vectors.has_canonical_format
+        assert block.vectors.data.all()
+        assert block.vectors.shape[0] == len(block.ids)
+        rows = [block.vectors[[row]] for row in range(len(block.ids))]
+        found += [dict(zip([tokens[i] for i in row.indices], row.data.tolist(), strict=True)) for row in rows]
+    return [text_id for block in blocks for text_id in block.ids], found
+
+
+def attempt(name, path):
+    """Return the ids of a file, or None, and with what message it is refused."""
+    try:
+        return read(name, path)[0], ""
+    except InvalidFile as error:
+        return None, str(error)
+
+
+def expected(name, dense=WEIGHTS, ids=None):
+    """Return what `read` gives for rows of weights."""
+    ids = ids or [f"d{row}" for row in range(1, len(dense) + 1)]
+    ids = [str(row) for row in range(len(dense))] if name == "bigann" else ids
+    return ids, [{TOKENS[i]: float(row[i]) for i in np.flatnonzero(row)} for row in dense]
+
+
+def without_empty(name):
+    """Return the example's weights and ids, without the empty one for queries of Anserini."""
+    kept = [0, 2] if name == "anserini-topics" else [0, 1, 2]
+    return [WEIGHTS[row] for row in kept], [f"d{row + 1}" for row in kept]
+
+
+@every
+def test_bytes_that_are_written(tmp_path, name):
+    """The example comes out as the bytes that were worked out by hand from the format's description."""
+    weights, ids = without_empty(name)
+    FORMATS[name].write(blocks_of(weights, ids), tmp_path / NAMES[name], Vocabulary(TOKENS))
+
+    assert (tmp_path / NAMES[name]).read_bytes() == EXAMPLES[name]
+    assert [path.name for path in tmp_path.iterdir()] == [NAMES[name]]
+
+
+@every
+def test_bytes_that_are_read(tmp_path, name):
+    """The bytes by hand come back as the example."""
+    (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
+    weights, ids = without_empty(name)
+
+    assert read(name, tmp_path / NAMES[name]) == expected(name, weights, ids)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "bigann"])
+def test_compressed_files(tmp_path, name):
+    """A name in `.gz` is written compressed, twice the same bytes, and read so."""
+    weights, ids = without_empty(name)
+    paths = [tmp_path / f"{side}{NAMES[name]}.gz" for side in "xy"]
+    for path in paths:
+        FORMATS[name].write(blocks_of(weights, ids), path, Vocabulary(TOKENS))
+
+    assert gzip.decompress(paths[0].read_bytes()) == EXAMPLES[name]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert read(name, paths[0]) == expected(name, weights, ids)
+
+
+@every
+def test_a_compressed_csr_is_refused_and_others_that_are_none(tmp_path, name):
+    """What ends in `.gz` and is not compressed, or cannot be mapped into memory, is refused by name."""
+    path = tmp_path / "v.gz"
+    path.write_bytes(EXAMPLES[name])
+
+    with pytest.raises(InvalidFile, match=r"v\.gz: (Not a gzipped file|such a file is mapped .* type: gunzip -k)"):
+        read(name, path)
+
+
+@given(arrays(np.uint16, st.tuples(st.integers(0, 9), st.just(4)), elements=st.sampled_from([0, 1, 2, 127, 128, 65535])))
+@LASTING
+def test_whole_weights_survive_every_format(tmp_path, dense):
+    """Any matrix of whole numbers from 0, empty rows and none at all among them, comes back from each format of documents."""
+    for name in ("anserini", "bigann", "ciff", "seismic"):
+        FORMATS[name].write(blocks_of(dense, size=4), tmp_path / NAMES[name], Vocabulary(TOKENS))
+        assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(0, 9)))
+@LASTING
+def test_queries_survive_as_topics(tmp_path, dense):
+    """Queries that have a term come back from Anserini's topics."""
+    dense[:, 0] += 1
+    FORMATS["anserini-topics"].write(blocks_of(dense, size=4), tmp_path / "t.tsv", Vocabulary(TOKENS))
+
+    assert read("anserini-topics", tmp_path / "t.tsv") == expected("anserini-topics", dense)
+
+
+@given(arrays(np.float32, (3, 4), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+@LASTING
+def test_every_float32_survives_seismic_and_bigann(tmp_path, dense):
+    """Weights of any size and sign come back to the last bit."""
+    for name in ("bigann", "seismic"):
+        FORMATS[name].write(blocks_of(dense), tmp_path / NAMES[name], Vocabulary(TOKENS))
+        assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
+
+
+@every
+def test_files_longer_than_a_block(tmp_path, name):
+    """Nine thousand vectors come in blocks of 4,096 at most, in their order."""
+    dense = np.random.default_rng(2).integers(0, 3, (9000, 4))
+    dense[:, 1] += 1
+    FORMATS[name].write(blocks_of(dense, size=1000), tmp_path / NAMES[name], Vocabulary(TOKENS))
+    sizes = [len(block.ids) for block in FORMATS[name].read(tmp_path / NAMES[name], Vocabulary(TOKENS))]
+
+    assert sizes == [4096, 4096, 808]
+    assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.tokens])
+def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
+    """Without one, tokens are numbered as they turn up, and what was read can be written on the way."""
+    (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
+    grown = Vocabulary()
+    weights, ids = without_empty(name)
+
+    assert read(name, tmp_path / NAMES[name], grown) == expected(name, weights, ids)
+    assert sorted(grown.tokens) == ["##b", "a", "ü"]
+    assert [block.ids for block in FORMATS[name].read(tmp_path / NAMES[name])] == [ids]
+
+    other = Vocabulary()
+    FORMATS["seismic"].write(FORMATS[name].read(tmp_path / NAMES[name], other), tmp_path / "on.jsonl", other)
+    assert read("seismic", tmp_path / "on.jsonl") == expected("seismic", weights, ids)
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.tokens])
+def test_a_token_that_the_vocabulary_lacks_is_refused(tmp_path, name):
+    """A vocabulary that is given does not grow."""
+    (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
+
+    with pytest.raises(InvalidFile, match=r"v\.\w+.*: token 'ü' is not one of the 2 of the vocabulary"):
+        read(name, tmp_path / NAMES[name], Vocabulary(["a", "##b"]))
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.txt.gz"])
+def test_a_vocabulary_from_a_file(tmp_path, name):
+    """One token a line, the first is term 0; line ends are those of files only, not of Unicode."""
+    text = "[PAD]\r\nü\n\u2028\n##x".encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+
+    assert Vocabulary.from_file(tmp_path / name).tokens == ["[PAD]", "ü", "\u2028", "##x"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\na\n", r"v\.txt: token 'a' is twice in the vocabulary, as number 0 and number 2"),
+        (b"a\n\xff\n", r"v\.txt: 'utf-8' codec can't decode"),
+        (None, r"v\.txt: No such file"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content, message):
+    """Twice one token, other bytes than UTF-8, and no file at all."""
+    if content is not None:
+        (tmp_path / "v.txt").write_bytes(content)
+    with pytest.raises(InvalidFile, match=message):
+        Vocabulary.from_file(tmp_path / "v.txt")
+
+
+JSON = ["anserini", "seismic"]
+
+
+@pytest.mark.parametrize("name", JSON)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "x", "vector": {"a": 1}', r"v\.jsonl:3: Input data was truncated"),
+        ('{"id": "x"}', r"v\.jsonl:3: Object missing required field `vector`"),
+        ('{"vector": {}}', r"v\.jsonl:3: Object missing required field `id`"),
+        ('{"id": 1.5, "vector": {}}', r"v\.jsonl:3: Expected `int \| str`, got `float`"),
+        ('{"id": "x", "vector": {"a": "1"}}', r"v\.jsonl:3: Expected `float`, got `str`"),
+        ('{"id": "x", "vector": [1]}', r"v\.jsonl:3: Expected `object`, got `array`"),
+        ('{"id": "x", "vector": {"a": 1e39}}', r"v\.jsonl:3: the weight 1e\+39 of 'a' is not a "),
+        ("<html>", r"v\.jsonl:3: JSON is malformed"),
+        (b'{"id": "\xff", "vector": {}}', r"v\.jsonl:3: "),
+    ],
+)
+def test_a_line_that_is_no_vector_is_refused(tmp_path, name, line, message):
+    """One line says which file, which line and what is wrong with it."""
+    line = line if isinstance(line, bytes) else line.encode()
+    (tmp_path / "v.jsonl").write_bytes(b'{"id": 7, "more": 1, "vector": {"d": 1, "a": 0}}\n\n' + line + b"\n")
+
+    with pytest.raises(InvalidFile, match=message) as caught:
+        read(name, tmp_path / "v.jsonl")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [0.5, -1, 16777217])
+def test_anserini_holds_whole_weights(tmp_path, weight):
+    """A weight that is negative, no whole number or more than float32 can tell is refused with line and token."""
+    (tmp_path / "v.jsonl").write_text(json.dumps({"id": 1, "vector": {"a": 1, "d": weight}}), encoding="utf-8")
+
+    with pytest.raises(InvalidFile, match=r"v\.jsonl:1: the weight .* of 'd' is not a whole number from 0 that float32 holds"):
+        read("anserini", tmp_path / "v.jsonl")
+
+
+def test_ids_that_are_numbers_zeros_and_blank_lines(tmp_path):
+    """An id may be a number, a weight of 0 is none, the order of tokens is nothing, blank lines and other fields are passed."""
+    (tmp_path / "v.jsonl").write_text('\n{"id": 7, "more": [1], "vector": {"d": 1, "##b": 0, "a": 2}}\n \n', encoding="utf-8")
+
+    for name in JSON:
+        assert read(name, tmp_path / "v.jsonl") == (["7"], [{"a": 2.0, "d": 1.0}])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"q1\ta a\nq2 a\n", r"v\.tsv:2: a query is an id, a tab and tokens"),
+        (b"\ta\n", r"v\.tsv:1: a query is an id, a tab and tokens"),
+        (b"q1\t\xff\n", r"v\.tsv:1: 'utf-8' codec can't decode"),
+        (b"q1\tx\n", r"v\.tsv:1: token 'x' is not one of the 4"),
+    ],
+)
+def test_a_line_that_is_no_topic_is_refused(tmp_path, content, message):
+    """One line says which file, which line and what is wrong with it."""
+    (tmp_path / "v.tsv").write_bytes(content)
+    with pytest.raises(InvalidFile, match=message):
+        read("anserini-topics", tmp_path / "v.tsv")
+
+
+def test_an_empty_topic_is_read(tmp_path):
+    """Other tools write queries without terms."""
+    (tmp_path / "v.tsv").write_bytes(b"q1\t\nq2\ta  d a\r\n")
+
+    assert read("anserini-topics", tmp_path / "v.tsv") == (["q1", "q2"], [{}, {"a": 2.0, "d": 1.0}])
+
+
+@every
+def test_no_file_or_a_broken_one(tmp_path, name):
+    """A file that is not there, and every way of cutting a file short, is refused or, at the end of a line, shorter."""
+    path = tmp_path / NAMES[name]
+    with pytest.raises(InvalidFile, match=r"v\.\w+: No such file"):
+        read(name, path)
+    for stop in range(len(EXAMPLES[name])):
+        path.write_bytes(EXAMPLES[name][:stop])
+        ids, message = attempt(name, path)
+        if ids is None:
+            assert str(path) in message
+            assert "\n" not in message
+        else:
+            assert name not in {"bigann", "ciff"}
+            assert len(ids) == len(EXAMPLES[name][:stop].splitlines())
+
+
+@every
+def test_a_compressed_file_cut_short_is_refused(tmp_path, name):
+    """Half of a compressed file is refused by its name."""
+    path = tmp_path / "v.gz"
+    path.write_bytes(gzip.compress(EXAMPLES[name] * 50)[:-20])
+    with pytest.raises(InvalidFile, match=r"v\.gz: "):
+        read(name, path)
+
+
+@pytest.mark.parametrize("name", ["bigann", "ciff"])
+def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path, name):
+    """With any one byte changed the file reads, or is refused in one line with the place; nothing else happens."""
+    path, good, refused = tmp_path / NAMES[name], EXAMPLES[name], 0
+    for place in range(len(good)):
+        for byte in {0, 1, 0x7F, 0x80, 0xFF, good[place] ^ 1, (good[place] + 1) % 256} - {good[place]}:
+            path.write_bytes(good[:place] + bytes([byte]) + good[place + 1 :])
+            ids, message = attempt(name, path)
+            refused += ids is None
+            assert ids is not None or (str(path) in message and "\n" not in message)
+    assert refused > len(good)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "message"),
+    [
+        (0, 4, "at byte 0: 4 rows, 4 columns and 3 weights are no file of 80 bytes"),
+        (1, -1, "at byte 0: 3 rows, -1 columns"),
+        (1, 2, "at byte 60: the term 2 is no column"),
+        (1, 5, "5 columns, and the vocabulary has 4 tokens"),
+        (3, 1, "at byte 24: the offsets do not ascend from 0 to 3"),
+        (5, 1, "at byte 40: the offsets do not ascend from 0 to 3"),
+        (6, 4, "at byte 48: the offsets do not ascend from 0 to 3"),
+        (7, -1, "at byte 56: the term -1 is no column"),
+        (11, float("nan"), "at byte 72: the weight nan is no number"),
+    ],
+)
+def test_a_matrix_that_is_none_is_refused(tmp_path, entry, value, message):
+    """The message says at which byte."""
+    fields = [3, 4, 3, 0, 2, 2, 3, 0, 2, 1, 2.0, 300.0, 1.0]
+    fields[entry] = value
+    (tmp_path / "v.csr").write_bytes(struct.pack("<3q4q3i3f", *fields))
+
+    with pytest.raises(InvalidFile, match=rf"v\.csr: {message}"):
+        read("bigann", tmp_path / "v.csr")
+
+
+def test_a_matrix_is_as_wide_as_it_says_without_a_vocabulary(tmp_path):
+    """A file of numbers gives a vocabulary nothing; one that is longer gives the width."""
+    (tmp_path / "v.csr").write_bytes(EXAMPLES["bigann"])
+
+    assert [block.vectors.shape for block in FORMATS["bigann"].read(tmp_path / "v.csr")] == [(3, 4)]
+    wide = Vocabulary([*TOKENS, "e"])
+    assert [block.vectors.shape for block in FORMATS["bigann"].read(tmp_path / "v.csr", wide)] == [(3, 5)]
+    FORMATS["bigann"].write(blocks_of(WEIGHTS), tmp_path / "w.csr", Vocabulary())
+    assert (tmp_path / "w.csr").read_bytes() == EXAMPLES["bigann"]
+
+
+LIST = b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"  # the list of "a" in the example
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"\x46\x08\x01", b"\x46\x08\x02", "at byte 0: no CIFF header of version 1"),
+        (b"\x10\x03", b"\x10\x7f", r"at byte 138: PostingsList 7 of 127 is cut off or does not read"),
+        (CIFF[-9:], CIFF[-9:] * 2, "at byte 138: 9 bytes after the last message"),
+        (LIST, LIST.replace(b"\x10\x01", b"\x10\x02", 1), "the list says df 2 and cf 2, not 1 and 2"),
+        (LIST, LIST.replace(b"\x18\x02", b"\x18\x03"), "the list says df 1 and cf 3, not 1 and 2"),
+        (LIST, b"\x0b\x0a\x01a\x10\x01\x18\x00\x22\x02\x10\x00", "a posting does not read"),
+        (LIST, b"\x0d\x0a\x01a\x10\x01\x18\x02\x22\x04\x08\x05\x10\x02", "the list has document 5, which has no DocRecord"),
+        (b"\x06\x08\x01", b"\x06\x08\x02", "two documents have one number"),
+        (b"\xc3\xbc", b"\xff\xbc", "'utf-8' codec can't decode"),
+    ],
+)
+def test_an_index_that_is_none_is_refused(tmp_path, old, new, message):
+    """One line says what is wrong, and at which byte."""
+    assert CIFF.count(old) == 1
+    (tmp_path / "v.ciff").write_bytes(CIFF.replace(old, new))
+
+    with pytest.raises(InvalidFile, match=rf"v\.ciff: .*{message}"):
+        read("ciff", tmp_path / "v.ciff", Vocabulary())
+
+
+def messages():
+    """Make the classes of CIFF's messages, as its .proto file describes them."""
+    descriptors = pytest.importorskip("google.protobuf.descriptor_pb2")
+    from google.protobuf import descriptor_pool, message_factory
+
+    int32, int64, double, string, message = 5, 3, 1, 9, 11  # FieldDescriptorProto.Type
+    file = descriptors.FileDescriptorProto(name="ciff.proto", package="ciff", syntax="proto3")
+    for name, types in (
+        ("Header", [int32] * 5 + [int64, double, string]),
+        ("Posting", [int32, int32]),
+        ("PostingsList", [string, int64, int64, message]),
+        ("DocRecord", [int32, string, int32]),
+    ):
+        made = file.message_type.add(name=name)
+        for number, kind in enumerate(types, 1):
+            field = made.field.add(name=f"f{number}", number=number, type=kind, label=3 if kind == message else 1)
+            if kind == message:
+                field.type_name = ".ciff.Posting"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"ciff.{name}")) for name in pool_names(file)}
+
+
+def pool_names(file):
+    """Return the names of the messages of a file."""
+    return [message.name for message in file.message_type]
+
+
+def delimited(message):
+    """Return a message after its length, which is below 2^14 here."""
+    content = message.SerializeToString()
+    size = len(content)
+    return (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + content
+
+
+def by_protobuf(dense, classes, numbers=None):
+    """Return the CIFF file of rows of weights, as the library protobuf writes it."""
+    numbers = numbers or list(range(len(dense)))
+    used = sorted(np.flatnonzero(dense.any(axis=0)).tolist(), key=lambda term: TOKENS[term].encode())
+    total = int(dense.sum())
+    head = classes["Header"](f1=1, f2=len(used), f3=len(dense), f4=len(used), f5=len(dense), f6=total, f8=DESCRIPTION.decode())
+    head.f7 = total / len(dense) if len(dense) else 0.0
+    parts = [delimited(head)]
+    for term in used:
+        holders = sorted((numbers[row], row) for row in np.flatnonzero(dense[:, term]).tolist())
+        column = classes["PostingsList"](f1=TOKENS[term], f2=len(holders), f3=int(dense[:, term].sum()))
+        for (before, _), (number, row) in pairwise([(0, None), *holders]):
+            column.f4.add(f1=number - before, f2=int(dense[row, term]))
+        parts.append(delimited(column))
+    for row, weights in enumerate(dense):
+        parts.append(delimited(classes["DocRecord"](f1=numbers[row], f2=f"d{row + 1}", f3=int(weights.sum()))))
+    return b"".join(parts)
+
+
+def test_an_index_is_what_protobuf_makes_of_it(tmp_path):
+    """The bytes are those of the library protobuf, for numbers of one to five bytes and messages of any length."""
+    classes, rng = messages(), np.random.default_rng(6)
+    for rows, largest in ((0, 1), (1, 1), (5, 3), (300, 200), (900, 70000), (7, 2**24)):
+        dense = rng.integers(0, largest + 1, (rows, 4)) * (rng.random((rows, 4)) < 0.5)
+        FORMATS["ciff"].write(blocks_of(dense, size=256), tmp_path / "v.ciff", Vocabulary(TOKENS))
+        assert (tmp_path / "v.ciff").read_bytes() == by_protobuf(dense, classes)
+
+
+def test_documents_of_an_index_may_have_any_numbers(tmp_path):
+    """Documents are in the order of their records, whatever their numbers are."""
+    dense = np.array(WEIGHTS)
+    (tmp_path / "v.ciff").write_bytes(by_protobuf(dense, messages(), numbers=[70, 9, 12]))
+
+    assert read("ciff", tmp_path / "v.ciff") == expected("ciff", dense)
+
+
+WHOLE = [name for name, one in FORMATS.items() if one.whole]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("weight", [0.5, -1.0, 1e10])
+def test_weights_that_are_not_whole_are_refused(tmp_path, name, weight):
+    """The message names the text and says how to quantise; no file is left, nor a part of one."""
+    dense = [[1, 0, 0, 0], [0, 2, weight, 0]]
+    with pytest.raises(
+        CommandError, match=r"'d2' has the weight .*; \w+ holds whole weights from 1; quantise .*quantize\(100\)"
+    ):
+        FORMATS[name].write(blocks_of(dense), tmp_path / NAMES[name], Vocabulary(TOKENS))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - WHOLE))
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path, name, weight):
+    """The message names the text; no file is left, nor a part of one."""
+    with pytest.raises(CommandError, match=r"'d1' has the weight (nan|inf); it is no number"):
+        FORMATS[name].write(blocks_of([[0, weight]]), tmp_path / NAMES[name], Vocabulary(TOKENS))
+    assert not list(tmp_path.iterdir())
+
+
+@every
+def test_vectors_that_do_not_fit_are_refused(tmp_path, name):
+    """More terms than the vocabulary has, and other than one id a vector."""
+    with pytest.raises(CommandError, match="the vectors have 4 terms, and the vocabulary 3"):
+        FORMATS[name].write(blocks_of(WEIGHTS), tmp_path / NAMES[name], Vocabulary(TOKENS[:3]))
+    with pytest.raises(CommandError, match="2 ids for 1 vectors"):
+        FORMATS[name].write(blocks_of([[1, 2]], ["a", "b"]), tmp_path / NAMES[name], Vocabulary(TOKENS))
+    assert not list(tmp_path.iterdir())
+
+
+@every
+def test_stored_zeros_and_unsorted_rows_are_written_like_others(tmp_path, name):
+    """What a matrix looks like inside does not show in the file."""
+    parts = (np.array([300, 0, 2, 1], np.float32), np.array([2, 1, 0, 1]), np.array([0, 3, 4]))
+    block = Block(["d1", "d2"], sparse.csr_array(parts, shape=(2, 4)))
+    FORMATS[name].write([block], tmp_path / NAMES[name], Vocabulary(TOKENS))
+
+    assert read(name, tmp_path / NAMES[name]) == expected(name, [WEIGHTS[0], WEIGHTS[2]])
+    assert block.vectors.indices.tolist() == [2, 1, 0, 1]
+
+
+def test_an_index_whose_lengths_do_not_fit_is_refused(tmp_path):
+    """The length of a document is a 32-bit number."""
+    with pytest.raises(CommandError, match=r"the weights of 'd2' add up to 2,147,483,648; CIFF holds up to 2\^31 - 1"):
+        FORMATS["ciff"].write(blocks_of([[1, 0], [2**30, 2**30]]), tmp_path / "v.ciff", Vocabulary(TOKENS))
+
+
+@pytest.mark.parametrize("name", ["anserini", "anserini-topics"])
+@pytest.mark.parametrize("token", ["new york", "", "tab\t", "\u2003", "x" * 256, "\U0001d54f" * 128])
+def test_tokens_that_anserini_would_split_are_refused(tmp_path, name, token):
+    """White space, nothing, or more than 255 characters as Java counts them; where no vector has it, it does not matter."""
+    vocabulary = Vocabulary(["a", token])
+    with pytest.raises(
+        CommandError, match="cannot be written for Anserini: it is empty, has white space or over 255 characters"
+    ):
+        FORMATS[name].write(blocks_of([[1, 0], [1, 2]]), tmp_path / NAMES[name], vocabulary)
+    assert not list(tmp_path.iterdir())
+    FORMATS[name].write(blocks_of([[1, 0]]), tmp_path / NAMES[name], vocabulary)
+    FORMATS[name].write(blocks_of([[1, 2]]), tmp_path / NAMES[name], Vocabulary(["a", "x" * 255]))
+
+
+@pytest.mark.parametrize(
+    ("query_id", "weights", "message"),
+    [
+        ("a b", [1], "query id 'a b' cannot be written"),
+        ("", [1], "query id '' cannot be written"),
+        ("q", [0], "query 'q' has no terms, and Anserini stops at such a one"),
+    ],
+)
+def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, weights, message):
+    """An id with white space in it ends early, and a query without terms ends the program."""
+    with pytest.raises(CommandError, match=message):
+        FORMATS["anserini-topics"].write(blocks_of([weights], [query_id]), tmp_path / "t.tsv", Vocabulary(TOKENS))
+
+
+def test_a_folder_of_files(tmp_path, monkeypatch):
+    """A path without a known ending is a folder of files, and reads back in order; there is a file even if it is empty."""
+    monkeypatch.setattr("lexbench.interop.vectors.anserini._DOCUMENTS", 2)
+    FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "v", Vocabulary(TOKENS))
+    FORMATS["anserini"].write(iter([]), tmp_path / "none", Vocabulary(TOKENS))
+
+    assert [path.name for path in sorted((tmp_path / "v").iterdir())] == ["part-00000.jsonl", "part-00001.jsonl"]
+    assert read("anserini", tmp_path / "v") == expected("anserini")
+    assert read("anserini", tmp_path / "none") == ([], [])
+
+
+def test_folders_that_are_refused(tmp_path):
+    """Nothing is written into a folder that has something in it, nor read from one without a file; a failure leaves none."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note.txt").touch()
+    with pytest.raises(CommandError, match="full is there already and is no empty folder"):
+        FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "full", Vocabulary(TOKENS))
+    with pytest.raises(InvalidFile, match=r"full: no file in this folder ends in \.json, \.jsonl, \.gz"):
+        read("anserini", tmp_path / "full")
+    with pytest.raises(CommandError, match="quantise"):
+        FORMATS["anserini"].write(blocks_of([[0.5]]), tmp_path / "new", Vocabulary(TOKENS))
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+
+
+def test_anserini_reads_what_is_written(tmp_path):
+    """Its own collection and topic reader see each token as often as it weighs."""
+    pytest.importorskip("jnius_config")
+    from lexbench.engines._jvm import java_class
+
+    FORMATS["anserini"].write(blocks_of([[2, 0, 1, 0], [0] * 4, [0, 3, 0, 0]]), tmp_path / "v", Vocabulary(TOKENS))
+    FORMATS["anserini-topics"].write(blocks_of([[2, 0, 1, 0]], ["q"]), tmp_path / "t.tsv", Vocabulary(TOKENS))
+    paths = java_class("java.nio.file.Paths")
+    segments, found = java_class("io.anserini.collection.JsonVectorCollection")(paths.get(str(tmp_path / "v"))).iterator(), {}
+    while segments.hasNext():
+        documents = segments.next().iterator()
+        while documents.hasNext():
+            document = documents.next()
+            found[document.id()] = sorted(document.contents().split())
+    topics = java_class("io.anserini.search.topicreader.TsvStringTopicReader")(paths.get(str(tmp_path / "t.tsv"))).read()
+
+    assert found == {"d1": ["a", "a", "ü"], "d2": [], "d3": ["##b"] * 3}
+    assert topics.toString() == "{q={title=a a ü}}"
+
+
+def test_seismic_reads_what_is_written(tmp_path):
+    """Its own index finds each document with the dot product."""
+    seismic = pytest.importorskip("seismic")
+    FORMATS["seismic"].write(blocks_of([[2, 0, 0.5, 0], [0, 3, 0, 0], [1, 0, 0, 0]]), tmp_path / "v.jsonl", Vocabulary(TOKENS))
+    index = seismic.SeismicIndex.build(str(tmp_path / "v.jsonl"), num_threads=1)
+    tokens = np.array(["a", "ü"], seismic.get_seismic_string())
+    hits = index.search("q", tokens, np.array([1, 2], np.float32), k=3, query_cut=2, heap_factor=1.0)
+
+    assert {(document, score) for _, score, document in hits} == {("d1", 3.0), ("d3", 1.0)}
