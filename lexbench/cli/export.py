@@ -6,7 +6,7 @@ import click
 
 from lexbench.cli._output import json_option, print_json
 
-FORMATS = ("trec", "msmarco", "qrels", "csv", "json")
+FORMATS = ("trec", "msmarco", "qrels", "csv", "json", "anserini", "bigann", "ciff", "seismic")
 
 
 @click.command()
@@ -18,7 +18,8 @@ FORMATS = ("trec", "msmarco", "qrels", "csv", "json")
 def command(layout: str, folder: Path, systems: tuple[str, ...], datasets: tuple[str, ...], *, as_json: bool) -> None:
     """Write into FOLDER what the store has, one file a system and dataset.
 
-    trec and msmarco are runs, qrels the judgements, csv the value of every query, json whole results.
+    trec and msmarco are runs, qrels the judgements, csv the value of every query, json whole results. anserini, bigann, ciff
+    and seismic are the vectors of sparse systems, documents and queries in a file each.
     """
     from lexbench.interop.export import export
     from lexbench.store import Store

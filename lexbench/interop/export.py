@@ -9,6 +9,7 @@ from lexbench import atomic, results, suites
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop import trec
+from lexbench.interop.export_vectors import VECTORS, write_vectors
 from lexbench.pipeline import Kept, kept_results
 from lexbench.ranking import Run
 from lexbench.report.leaderboard import file_name
@@ -29,6 +30,11 @@ def export(layout: str, store: Store, folder: Path, *, systems: Sequence[str], d
     if not wanted:
         raise CannotStart(f"no such result in {store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
+    if layout in VECTORS:
+        for kept in wanted:
+            name = f"{kept.result.dataset.replace('/', '-')}.{file_name(kept.result.system)}"
+            yield from write_vectors(layout, kept, store, folder / name)
+        return
     suffix, write = _WRITERS[layout]
     written = set()
     for kept in wanted:

@@ -30,19 +30,11 @@ class EncodedSearcher:
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Encode and transform query texts; one vector a query."""
-        return self._transformed(self.retriever.encoder.encode_query(queries))
+        return self.retriever.as_queries(self.retriever.encoder.encode_query(queries))
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Do the same for queries with their ids, for encoders that look vectors up."""
-        encoder = self.retriever.encoder
-        if isinstance(encoder, Identifying):
-            return self._transformed(encoder.encode_queries(queries))
-        return self.encode([query.text for query in queries])
-
-    def _transformed(self, vectors: Any) -> Any:
-        for transform in self.retriever.transforms:
-            vectors = transform.query(vectors)
-        return vectors
+        return self.retriever.encode_queries(queries)
 
     def search(self, encoded: Any, k: int) -> Hits:
         """Search the engine's index."""
@@ -66,7 +58,7 @@ class Encoded:
         """Build the engine's index in *path* from the stored encodings of *corpus*, and say what was indexed."""
         stored = workshop.encodings(self.encoder)
         counts: Counter[str] = Counter(truncated=stored.truncated())
-        shards = self._transformed(stored, counts)
+        shards = self.documents(stored, counts)
         (path / ENGINE).mkdir()
         if self.engine.kind is not Kind.SPARSE:
             self.engine.build(shards, path / ENGINE)
@@ -77,7 +69,20 @@ class Encoded:
         (path / VECTORS).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         np.save(path / _FREQUENCIES, tally.document_frequency)
 
-    def _transformed(self, stored: Vectors[Any], counts: "Counter[str]") -> Iterator[Any]:
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Encode and transform queries; one vector a query."""
+        if isinstance(self.encoder, Identifying):
+            return self.as_queries(self.encoder.encode_queries(queries))
+        return self.as_queries(self.encoder.encode_query([query.text for query in queries]))
+
+    def as_queries(self, vectors: Any) -> Any:
+        """Transform query vectors."""
+        for transform in self.transforms:
+            vectors = transform.query(vectors)
+        return vectors
+
+    def documents(self, stored: Vectors[Any], counts: "Counter[str]") -> Iterator[Any]:
+        """Yield the transformed shards of *stored* vectors, adding to *counts* what the transforms count."""
         for shard in stored.shards():
             vectors, found = shard, kind_of(shard)
             if found is not self.engine.kind:

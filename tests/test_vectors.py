@@ -1,0 +1,113 @@
+"""Vectors from elsewhere are searched and scored like our own, and ours can go elsewhere."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lexbench import api, plan, registry
+from lexbench.datasets.corpus import write_corpus
+from lexbench.encodings.encode import encode
+from lexbench.encodings.shards import Encodings
+from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.interop.vectors import FORMATS
+from lexbench.interop.vectors.blocks import Block, Vocabulary
+from lexbench.notation import Call
+from lexbench.types import Document, Query
+
+DOCUMENTS = {"a": {"red": 3, "fox": 2}, "b": {"fox": 1}, "c": {}}
+QUERIES = {"q2": {"fox": 2, "blue": 9}, "q1": {"red": 1}}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write documents and queries as Anserini has them; no document has the query term `blue`."""
+    lines = [json.dumps({"id": name, "contents": "", "vector": vector}) for name, vector in DOCUMENTS.items()]
+    (tmp_path / "documents.jsonl").write_text("\n".join(lines) + "\n")
+    topics = [f"{name}\t{' '.join(' '.join([token] * n) for token, n in vector.items())}" for name, vector in QUERIES.items()]
+    (tmp_path / "topics.tsv").write_text("\n".join(topics) + "\n")
+    return {"documents": str(tmp_path / "documents.jsonl"), "queries": str(tmp_path / "topics.tsv")}
+
+
+def vectors(**settings):
+    """Make the encoder."""
+    return registry.create("encoders", Call("vectors", kwargs=tuple(settings.items())))
+
+
+def encoded(encoder, tmp_path, ids="cba"):
+    """Return the stored vectors of documents with these ids, in position order."""
+    for name in ("corpus", "out"):
+        (tmp_path / name).mkdir()
+    corpus = write_corpus((Document(name, "") for name in ids), tmp_path / "corpus")
+    encode(encoder, corpus, tmp_path / "out")
+    return sparse.vstack(list(Encodings(tmp_path / "out").shards())).toarray()
+
+
+def test_documents_and_queries_are_found_by_id(files, tmp_path):
+    """Documents come in position order, which is not the file's; a query term that no document has is left out."""
+    encoder = vectors(**files)
+
+    assert [encoder.token(0), encoder.token(1)] == ["red", "fox"]
+    assert encoded(encoder, tmp_path).tolist() == [[0, 0], [0, 1], [3, 2]]  # c, b, a
+    assert encoder.encode_queries([Query("q1", ""), Query("q2", "")]).toarray().tolist() == [[1, 0], [0, 2]]
+
+
+def test_a_vocabulary_file_numbers_the_terms(files, tmp_path):
+    """With a vocabulary the terms have its numbers, and queries may be encoded without reading the documents' terms."""
+    (tmp_path / "vocab.txt").write_text("blue\nfox\ngreen\nred\n")
+    encoder = vectors(**files, vocabulary=str(tmp_path / "vocab.txt"))
+
+    assert encoder.token(3) == "red"
+    assert encoder.encode_queries([Query("q2", "")]).toarray().tolist() == [[9, 2, 0, 0]]
+    assert encoded(encoder, tmp_path).shape == (3, 4)
+
+
+def test_numbers_are_ids_where_a_format_has_none(tmp_path):
+    """big-ann files have neither ids nor tokens: the row is the id, as MS MARCO's passages are numbered."""
+    matrix = sparse.csr_array(np.array([[1.5, 0], [0, 2.5]], np.float32))
+    for name in ("documents", "queries"):
+        FORMATS["bigann"].write([Block(["0", "1"], matrix)], tmp_path / name, Vocabulary())
+    encoder = vectors(documents=str(tmp_path / "documents"), queries=str(tmp_path / "queries"), format="bigann")
+
+    assert encoder.encode_queries([Query("1", "")]).toarray().tolist() == [[0, 2.5]]
+    assert encoded(encoder, tmp_path, "01").tolist() == [[0, 2.5], [1.5, 0]]
+    assert encoder.token(1) == "1"
+
+
+def test_a_missing_vector_is_named(files, tmp_path):
+    """A document or query that the files do not have is an error with its id, not an empty vector."""
+    encoder = vectors(**files)
+    with pytest.raises(LexbenchError, match="has no vector of query 'q7'"):
+        encoder.encode_queries([Query("q1", ""), Query("q7", "")])
+    with pytest.raises(LexbenchError, match="has no vector of document 'z', 'y', 'x' and 1 others"):
+        encoded(encoder, tmp_path, "abwxyz")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "line"),
+    [
+        ({"format": "anserine"}, CommandError, "there is anserini, anserini-topics"),
+        ({"documents": "nowhere"}, MissingData, "there is no such file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(files, change, error, line):
+    """A slip in a setting is said before any work."""
+    with pytest.raises(error, match=line):
+        vectors(**{**files, **change})
+
+
+def test_they_are_scored_like_any_system(files, tmp_path):
+    """Through the whole harness on `impact`: for q1 document a, with 3; for q2 a, with 4, then b, with 2."""
+    folder = tmp_path / "set"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": name, "text": "x"}) + "\n" for name in DOCUMENTS))
+    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": name, "text": "y"}) + "\n" for name in QUERIES))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t1\n")
+    system = f'vectors(documents="{files["documents"]}", queries="{files["queries"]}")|quantize(1)@impact'
+    planned = plan.plan_dataset(str(folder), [system], ["RR@10"], 10)
+    outcomes = list(api.run_plan(planned, api.Store(tmp_path / "store")))
+
+    assert [outcome.error for outcome in outcomes] == [None]
+    assert dict(zip(outcomes[0].result.query_ids, outcomes[0].result.per_query["RR@10"], strict=True)) == {"q1": 1, "q2": 0.5}
+    assert outcomes[0].result.vectors.examples["a"] == "red 3, fox 2"
