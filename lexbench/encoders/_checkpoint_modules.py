@@ -1,0 +1,93 @@
+"""What a folder says about encoding besides its weights: our own table, LexMAE's settings, sentence-transformers' modules."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lexbench.errors import CommandError, InvalidFile
+
+_PIPELINE = ("Transformer", "SpladePooling")  # sentence-transformers 5.4 and later; MLMTransformer before
+_ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs is before the logarithm, ours is the whole
+_OF_LEXMAE = ("EDMLM", "SpladeEnocder")  # ends of the authors' class names, the second one misspelt by them
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the table that a JSON file holds; InvalidFile where it does not read or is something else."""
+    found = _json(path)
+    if not isinstance(found, dict):
+        raise InvalidFile(f"{path}: it holds no table {{…}} of settings; take the file from the model's source again")
+    return found
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"{path}: does not read as JSON ({error}); take the file from the model's source again") from error
+
+
+def model_folder(folder: Path) -> Path:
+    """Return where in *folder* the model is: there itself, or where its `modules.json` says."""
+    modules = folder / "modules.json"
+    if not modules.is_file():
+        return folder
+    return folder / _pipeline(modules)[0][1]
+
+
+def defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that a folder carries, {} where it carries none.
+
+    *config* is its config.json. CommandError where sentence-transformers would encode in a way that lexbench does not.
+    """
+    if "lexbench" in config:
+        if not isinstance(config["lexbench"], dict):
+            raise InvalidFile(f"{folder}: `lexbench` in config.json is no table of settings")
+        return dict(config["lexbench"])
+    if (folder / "modules.json").is_file():
+        return _of_pipeline(folder)
+    authors = any(str(name).endswith(_OF_LEXMAE) for name in config.get("architectures") or ())
+    if authors or "keep_special_tokens" in config:
+        return {"positions": "all" if config.get("keep_special_tokens") else "text"}
+    return {}
+
+
+def _of_pipeline(folder: Path) -> dict[str, Any]:
+    """Return what the pooling of a SparseEncoder says, where there is nothing in the folder that lexbench does not do."""
+    (_, model), (_, pooling) = _pipeline(folder / "modules.json")
+    said = read_json(folder / pooling / "config.json")
+    if (strategy := said.get("pooling_strategy", "max")) != "max":
+        raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
+    if (activation := said.get("activation_function", "relu")) not in _ACTIVATIONS:
+        raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
+    about = _optional(folder / "config_sentence_transformers.json")
+    if any((about.get("prompts") or {}).get(role) for role in ("query", "document")):
+        raise CommandError(f"{folder}: it puts a prompt before texts (config_sentence_transformers.json); lexbench does not")
+    transformer = _optional(folder / model / "sentence_bert_config.json")
+    if transformer.get("do_lower_case"):
+        raise CommandError(f"{folder}: it lower-cases texts (sentence_bert_config.json); leave that to the tokenizer")
+    length = transformer.get("max_seq_length")
+    lengths = {"query_length": length, "document_length": length} if isinstance(length, int) else {}
+    return {"positions": "all", "activation": _ACTIVATIONS[activation], **lengths}
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _pipeline(modules: Path) -> list[tuple[str, str]]:
+    """Return the class and folder of both modules of a SPLADE model; CommandError where it is another kind of model."""
+    try:
+        found = [(str(one["type"]).rpartition(".")[2], str(one["path"])) for one in _json(modules)]
+    except (TypeError, KeyError) as error:
+        raise InvalidFile(f"{modules}: it is no list of modules, each with `type` and `path`") from error
+    kinds = tuple(kind for kind, _ in found)
+    if tuple("Transformer" if kind == "MLMTransformer" else kind for kind in kinds) != _PIPELINE:
+        remark = ", which often has no model for queries (inference-free)" if "Router" in kinds else ""
+        raise CommandError(
+            f"{modules.parent}: a model of {' and '.join(kinds) or 'no modules'}{remark}; "
+            f"of sentence-transformers' models lexbench takes those of {' and '.join(_PIPELINE)}"
+        )
+    if any(PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts for _, path in found):
+        raise InvalidFile(f"{modules}: a module lies outside the folder")
+    return found

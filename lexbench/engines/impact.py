@@ -1,0 +1,135 @@
+"""Exact sparse search on quantised weights: every posting is added up, at the speed that the first-level cache allows."""
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.engines._impact_layout import GROUP, WINDOW
+from lexbench.engines._impacts import impacts
+from lexbench.errors import LexbenchError
+from lexbench.registry import runtime
+from lexbench.types import Hits, Kind
+
+_LOW = np.uint64(0xFFFFFFFF)  # where a key has the position; the rest is the score, flipped
+_EXACT = 1 << 24  # below, float32 has every whole number
+_MOST = 2**31 - 1  # what a sum may come to
+
+
+@dataclass(frozen=True)
+class Impact:
+    """An inverted index of whole weights, searched exhaustively by a compiled loop; *threads* search different queries."""
+
+    threads: int = runtime(1)
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    impacts: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+
+    def build(self, shards: Iterable[sparse.csr_array], path: Path, window: int = WINDOW, group: int = GROUP) -> None:
+        """Write the index of whole weights up to 65,535, as (n, vocabulary) shards, in memory that hardly grows with them.
+
+        *window* and *group* (documents; see _impact_layout) are for tests. LexbenchError where a weight is anything else.
+        """
+        from lexbench.engines._impact_build import Sorted
+        from lexbench.engines._impact_gather import gather
+
+        with TemporaryDirectory(dir=path) as folder:
+            postings = Sorted(Path(folder), window, group)
+            for shard in shards:
+                postings.add(shard)
+            postings.flush()
+            gather(postings, path)
+
+    def open(self, path: Path) -> "ImpactIndex":
+        """Map the index into memory, and compile the search if it has not been compiled on this machine before."""
+        return ImpactIndex(path, self.threads)
+
+
+class ImpactIndex:
+    """An opened index."""
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        from lexbench.engines import _impact_kernel, _impact_vector
+
+        self._kernel = _impact_kernel
+        self._threads = threads
+        self._expands = _impact_vector.machine_expands()
+        facts = json.loads((path / "facts.json").read_bytes())
+        self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
+        self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)
+        self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
+        # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
+        mapped = (np.asarray(np.load(path / f"{name}.npy", mmap_mode="c")) for name in ("ids", "weights", "bitmaps", "counts"))
+        self._arrays = (*mapped, np.load(path / "starts.npy"), self._window, self.documents)
+        self.search(sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
+
+    def search(self, queries: sparse.csr_array, k: int) -> Hits:
+        """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights up to 65,535.
+
+        Sums are exact; scores above 2**24 are rounded to float32 after that, and equal ones are in order of position again.
+        LexbenchError where a weight is anything else, or where a sum could reach 2**31.
+        """
+        query_lists = self._of(queries)
+        best = np.full((queries.shape[0], min(k, self.documents)), ~np.uint64(0))
+        if best.size and self._threads == 1:
+            self._search(query_lists, best, 0, len(best))
+        elif best.size:
+            bounds = np.linspace(0, len(best), self._threads + 1).astype(int).tolist()
+            with ThreadPoolExecutor(self._threads) as pool:
+                list(pool.map(lambda *part: self._search(query_lists, best, *part), bounds[:-1], bounds[1:]))
+        best.sort(axis=1)
+        docs = (best & _LOW).astype(np.int32)  # no document is -1
+        scores = (~best >> np.uint64(32)).astype(np.float32)
+        if best.size and scores.max() >= _EXACT:
+            order = np.lexsort((docs, -scores), axis=1)
+            docs, scores = np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        scores[docs < 0] = -np.inf
+        return Hits(docs, scores)
+
+    def counters(self, queries: sparse.csr_array) -> dict[str, NDArray[np.int64]]:
+        """Return what *queries* cost on any machine, each (queries,): their terms, and the postings that these have.
+
+        A weight is one posting, also where it is stored as two; all postings are added up, so none is skipped.
+        """
+        used = sparse.csr_array(queries, copy=True)
+        used.eliminate_zeros()
+        rows = np.repeat(np.arange(used.shape[0]), np.diff(used.indptr))
+        terms = np.bincount(rows, minlength=used.shape[0])
+        postings = np.zeros(used.shape[0], np.int64)
+        np.add.at(postings, rows, self.document_frequency[used.indices])
+        return {"query_terms": terms, "postings": postings}
+
+    def _of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
+        if queries.shape[1] != self.vocabulary and self.documents:
+            raise LexbenchError(
+                f"the queries have {queries.shape[1]:,} terms and the index has {self.vocabulary:,}; encode both with one encoder"
+            )
+        if not self.documents:
+            return np.zeros(queries.shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+        starts, lists, factors, valid, most = self._kernel.lists_of(
+            queries.indptr, queries.indices, queries.data, self._lists, self._largest
+        )
+        if not valid:
+            impacts(queries, "impact")  # says what is wrong
+        if most > _MOST:
+            raise LexbenchError(
+                f"impact adds up to {_MOST:,}, and the scores of a query could reach {most:,}; quantise with a smaller factor"
+            )
+        return starts, lists, factors
+
+    def _search(self, query_lists: tuple[Any, Any, Any], best: NDArray[np.uint64], first: int, last: int) -> None:
+        """Fill rows *first* to *last* of *best*."""
+        starts, lists, factors = query_lists
+        passes = np.zeros(last - first, np.int32)
+        self._kernel.search(*self._arrays, starts[first : last + 1], lists, factors, self._expands, passes, best[first:last])
+        self.passes=passes

@@ -1,0 +1,138 @@
+"""Exact sparse search on whole weights by Lucene, with the scores of Anserini's impact indexes.
+
+A weight is the frequency of a term in a document, and the score adds up query weight times frequency (Anserini's
+ImpactSimilarity). Anserini writes every term as often as its weight says; here Lucene reads the frequency beside the term
+("7|255", DelimitedTermFrequencyTokenFilter), so that building costs the postings and not the sum of all weights. The postings
+are the same. Lucene's document numbers are our positions: its order of equal scores is the one wanted.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.engines._impacts import impacts
+from lexbench.engines._jvm import EXTRA, REQUIRES, java_class
+from lexbench.engines._lucene import LUCENE, Reader, Writer
+from lexbench.engines._top_k import no_hits
+from lexbench.errors import LexbenchError
+from lexbench.registry import at_search
+from lexbench.types import Hits, Kind
+
+_FIELD = "v"
+_MOST_OF_DOCUMENT = 2**31 - 1  # Lucene counts the length of a document, which is the sum of its weights, in a Java int
+_EVERY_HIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Lucene:
+    """Lucene in a Java virtual machine within this process; one segment, one thread.
+
+    With *prune* Lucene leaves out what cannot be among the best k (its IndexSearcher.search(query, k), as Anserini calls it);
+    without, it adds up all postings. Answers are the same, and which is faster depends on the vectors and on k.
+
+    Impossible: weights that are not whole numbers from 0 to 65,535, in documents and in queries, and weights of one document
+    that add up to 2**31; both are refused. Scores are float32, so they are exact below 2**24.
+    """
+
+    prune: bool = at_search(False)
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = False  # Lucene writes a random id and the time into each segment
+    impacts: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = REQUIRES
+    extra: ClassVar[str] = EXTRA
+
+    def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
+        """Write a Lucene index of *shards* (n, vocabulary) into *path*, a shard and Lucene's buffer in memory.
+
+        LexbenchError for weights that Lucene cannot hold.
+        """
+        writer = Writer(path, _FIELD, _analyser(), _similarity())
+        for shard in shards:
+            for text in _texts(impacts(shard, "lucene")):
+                writer.add(text)
+        writer.finish()
+
+    def open(self, path: Path) -> "LuceneIndex":
+        """Open what *build* wrote."""
+        return LuceneIndex(self, path)
+
+
+class LuceneIndex:
+    """An opened index."""
+
+    def __init__(self, settings: Lucene, path: Path) -> None:
+        self._prune = settings.prune
+        self._reader = Reader(path, _similarity())
+        white_space = java_class(f"{LUCENE}.analysis.core.WhitespaceAnalyzer")()
+        self._parser = java_class(f"{LUCENE}.queryparser.classic.QueryParser")(_FIELD, white_space)
+        self._collectors = java_class(f"{LUCENE}.search.TopScoreDocCollector")
+
+    def prepared(self, queries: sparse.csr_array) -> list[Any]:
+        """Return each of *queries* (queries, vocabulary) as Lucene's; None for one without weights."""
+        matrix = impacts(queries, "lucene")
+        terms, weights, starts = matrix.indices.tolist(), matrix.data.tolist(), matrix.indptr.tolist()
+        rows = (slice(start, stop) for start, stop in pairwise(starts))
+        # One text is one call from Python to Java; a call for each term and its weight would take longer than the search.
+        texts = (" ".join(f"{t}^{w}" for t, w in zip(terms[row], weights[row], strict=True)) for row in rows)
+        return [self._parser.parse(text) if text else None for text in texts]
+
+    def retrieved(self, prepared: list[Any], k: int) -> list[Any]:
+        """Return Lucene's TopDocs of the best *k* for each prepared query that is one: what Lucene itself has to do."""
+        search, collectors = self._reader.searcher.search, self._collectors
+        asked = [query for query in prepared if query is not None]
+        return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in asked]
+
+    def search(self, queries: sparse.csr_array, k: int) -> Hits:
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        hits = no_hits(queries.shape[0], min(k, self._reader.documents))
+        for row, query in enumerate(self.prepared(queries)):
+            if query is not None and hits.docs.shape[1]:
+                docs, scores = self._reader.numbers(self.retrieved([query], hits.docs.shape[1])[0])
+                hits.docs[row, : len(docs)] = docs
+                hits.scores[row, : len(scores)] = scores
+        return hits
+
+
+def _texts(matrix: sparse.csr_array) -> Iterator[str]:
+    """Yield each row as "term|weight" words. Words have one width, so that numpy writes all rows of a shard at once."""
+    lengths = np.asarray(matrix.sum(axis=1, dtype=np.int64))
+    if lengths.max(initial=0) > _MOST_OF_DOCUMENT:
+        raise LexbenchError(
+            f"lucene takes documents whose weights add up to {_MOST_OF_DOCUMENT:,} at most, and there is {lengths.max():,}; "
+            "quantise to smaller weights, as in encoder|quantize(100)@lucene"
+        )
+    terms = _padded([f"{term}|" for term in range(matrix.shape[1])], right=True)
+    weights = _padded([f"{weight} " for weight in range(int(matrix.data.max(initial=0)) + 1)], right=False)
+    words = np.concatenate([terms[matrix.indices], weights[matrix.data]], axis=1)
+    text, width = words.tobytes().decode("ascii"), words.shape[1]
+    starts = (matrix.indptr.astype(np.int64) * width).tolist()
+    for start, stop in pairwise(starts):
+        yield text[start:stop]
+
+
+def _padded(words: list[str], *, right: bool) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
+    """Return *words* as rows of ASCII codes of one width, filled up with blanks: pushed to the right or the left."""
+    width = max(map(len, words), default=1)
+    text = "".join(word.rjust(width) if right else word.ljust(width) for word in words)
+    return np.frombuffer(text.encode("ascii"), np.uint8).reshape(len(words), width)
+
+
+def _analyser() -> Any:
+    """Return what splits at white space and takes the number after "|" for the term's frequency."""
+    settings = java_class("java.util.HashMap")
+    builder = java_class(f"{LUCENE}.analysis.custom.CustomAnalyzer").builder()
+    builder.withTokenizer("whitespace", settings())
+    builder.addTokenFilter("delimitedTermFrequency", settings())
+    return builder.build()
+
+
+def _similarity() -> Any:
+    return java_class("io.anserini.search.similarity.ImpactSimilarity")()

@@ -1,0 +1,167 @@
+"""Exact sparse search on whole weights by PISA, compressed by block_simdbp.
+
+A. Mallia, M. Siedlaczek, J. Mackenzie, T. Suel, "PISA: Performant Indexes and Search for Academia", OSIRRC@SIGIR 2019; the
+compiled part of the package pyterrier_pisa, without PyTerrier and without Java.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.engines import _pisa_collection as collection
+from lexbench.engines._impacts import impacts
+from lexbench.engines._quiet import quiet
+from lexbench.engines._top_k import no_hits
+from lexbench.errors import CannotStart, UnknownName
+from lexbench.registry import at_search
+from lexbench.types import Hits, Kind
+
+_ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
+_ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""
+_QUERIES = 256  # asked at a time: PISA wants room for all their hits beforehand
+_SPARE = 8  # hits fetched beyond k, and a sixteenth of k: nearly always enough to see where the last score ends
+
+
+@dataclass(frozen=True)
+class Pisa:
+    """PISA with one thread.
+
+    All values of *algorithm* give the same answer: maxscore, wand, block_max_maxscore and block_max_wand leave out what cannot
+    be among the best k; ranked_or and ranked_or_taat (term at a time) leave out nothing. Which is
+    fastest depends on the vectors.
+
+    Of equal scores PISA keeps any; hits are fetched until the last score is seen to end, so that the lowest positions are kept.
+
+    Impossible: weights that are not whole numbers from 0 to 65,535, in documents and in queries, are refused. Scores are
+    float32, so they are exact below 2**24.
+    """
+
+    algorithm: str = at_search("maxscore")
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+    impacts: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ("pyterrier_pisa",)
+    extra: ClassVar[str] = "pisa"
+
+    def __post_init__(self) -> None:
+        """Refuse an algorithm that there is not."""
+        if self.algorithm not in _ALGORITHMS:
+            raise UnknownName("algorithm of pisa:", self.algorithm, _ALGORITHMS)
+
+    def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
+        """Write PISA's index of *shards* (n, vocabulary) into *path*; the uncompressed one is there meanwhile.
+
+        LexbenchError for weights that are not whole or too large.
+        """
+        documents = collection.write(shards, path, _library())
+        _context(path)  # compresses, the first time
+        collection.remove(path)
+        (path / "documents").write_text(str(documents), encoding="ascii")
+
+    def open(self, path: Path) -> "PisaIndex":
+        """Map what *build* wrote into memory."""
+        return PisaIndex(self, path)
+
+
+class PisaIndex:
+    """An opened index."""
+
+    def __init__(self, settings: Pisa, path: Path) -> None:
+        self._algorithm = settings.algorithm
+        self._documents = int((path / "documents").read_text(encoding="ascii"))
+        self._context = _context(path)
+
+    def prepared(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
+        """Return each of *queries* (queries, vocabulary) as PISA takes it: its number, and weights by the names of terms."""
+        matrix = impacts(queries, "pisa")
+        names, weights = list(map(collection.term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
+        starts = matrix.indptr.tolist()
+        rows = enumerate(slice(start, stop) for start, stop in pairwise(starts))
+        return [(number, dict(zip(names[row], weights[row], strict=True))) for number, row in rows]
+
+    def retrieved(self, prepared: list[tuple[int, dict[str, float]]], k: int) -> tuple[NDArray[Any], ...]:
+        """Return PISA's hits of the best *k* for each prepared query: numbers of queries, names of documents, scores."""
+        room = len(prepared) * k
+        numbers, ranks = np.empty(room, np.int32), np.empty(room, np.int32)
+        names, scores = np.empty(room, object), np.empty(room, np.float32)
+        size = 0
+        if self._context is not None:
+            size = _library().retrieve(
+                self._context,
+                self._algorithm,
+                prepared,
+                k=k,
+                threads=1,
+                query_weighted=1,
+                pretokenised=1,
+                result_qidxs=numbers,
+                result_docnos=names,
+                result_ranks=ranks,
+                result_scores=scores,
+            )
+        return numbers[:size], names[:size], scores[:size]
+
+    def search(self, queries: sparse.csr_array, k: int) -> Hits:
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        k = min(k, self._documents)
+        hits = no_hits(queries.shape[0], k)
+        pending = [query for query in self.prepared(queries) if query[1] and k]
+        depth = min(k + k // 16 + _SPARE, self._documents)
+        while pending:
+            unsettled = []
+            for query, docs, scores in self._found(pending, depth):
+                if len(docs) >= depth < self._documents and scores[-1] == scores[k - 1]:  # there may be more of this score
+                    unsettled.append(query)
+                else:
+                    hits.docs[query[0], : len(docs[:k])] = docs[:k]
+                    hits.scores[query[0], : len(docs[:k])] = scores[:k]
+            pending, depth = unsettled, min(2 * depth, self._documents)
+        return hits
+
+    def _found(
+        self, queries: list[tuple[int, dict[str, float]]], depth: int
+    ) -> Iterator[tuple[tuple[int, dict[str, float]], NDArray[np.int32], NDArray[np.float32]]]:
+        """Yield each query with the documents and scores of its hits; PISA sorts equal scores by position."""
+        for first in range(0, len(queries), _QUERIES):
+            block = queries[first : first + _QUERIES]
+            numbers, names, scores = self.retrieved(block, depth)
+            docs = np.fromiter(map(int, names), np.int32, len(names))
+            starts = np.searchsorted(numbers, [number for number, _ in block])  # queries come in ascending number
+            for query, start, stop in zip(block, starts, [*starts[1:], len(numbers)], strict=True):
+                inside = slice(start, start + int(np.count_nonzero(scores[start:stop] > 0)))  # ranked_or_taat has zeros, last
+                yield query, docs[inside], scores[inside]
+
+
+def _context(path: Path) -> Any:
+    """Return what PISA searches in; None where no document has a term."""
+    if not (path / "fwd.termlex").exists():
+        return None
+    library = _library()
+    context = library.RetrievalContext()
+    with quiet():
+        library.prepare_index(context, str(path), _ENCODING, _SCORER, _NO_STEMMER)
+    return context
+
+
+@cache
+def _library() -> Any:
+    """Return the compiled part of pyterrier_pisa; importing the package would import PyTerrier."""
+    found = find_spec("pyterrier_pisa")
+    spec = PathFinder.find_spec("_pisathon", found.submodule_search_locations) if found else None
+    if spec is None or spec.loader is None:
+        raise CannotStart("pyterrier_pisa has no compiled part here; type: pip install --force-reinstall pyterrier_pisa")
+    library = module_from_spec(spec)
+    spec.loader.exec_module(library)
+    return library

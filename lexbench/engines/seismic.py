@@ -1,0 +1,158 @@
+"""Approximate sparse search on real weights by Seismic: inverted lists in clusters, each with a summary.
+
+S. Bruch, F. M. Nardini, C. Rulli, R. Venturini, "Efficient Inverted Indexes for Approximate Retrieval over Learned Sparse
+Representations", SIGIR 2024; the package pyseismic-lsr.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.engines._quiet import quiet
+from lexbench.engines._top_k import no_hits
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.registry import at_search, runtime
+from lexbench.types import Hits, Kind
+
+_MOST = float(np.finfo(np.float16).max)  # Seismic keeps weights in half precision
+_NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes
+
+
+@dataclass(frozen=True)
+class Seismic:
+    """Seismic, built in memory. The settings are named as the library names them, and have its defaults.
+
+    *n_postings* is the mean length of an inverted list, *max_fraction* how many times that the longest may be,
+    *centroid_fraction* clusters per posting, *min_cluster_size* the least of a cluster, *summary_energy* the share of its
+    weight that a summary keeps, *doc_cut* the terms of a document that decide on its cluster. In search the *query_cut* largest
+    weights of a query choose lists, and clusters are left out whose summary promises less than *heap_factor* times the k-th
+    best so far: a smaller factor finds more. Made for long, sparse vectors; of few dimensions the summaries promise too little.
+
+    Impossible: exact answers; the same index twice (clusters are drawn by chance); negative weights, and document weights above
+    65,504, which are refused. Document weights are kept in half precision: whole ones are exact up to 2,048.
+    """
+
+    n_postings: int = 3500
+    centroid_fraction: float = 0.1
+    min_cluster_size: int = 2
+    summary_energy: float = 0.4
+    max_fraction: float = 1.5
+    doc_cut: int = 15
+    query_cut: int = at_search(25)
+    heap_factor: float = at_search(0.8)
+    threads: int = runtime(1)  # of building
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
+    requires: ClassVar[tuple[str, ...]] = ("seismic",)
+    extra: ClassVar[str] = "seismic"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that the library answers with a panic."""
+        whole = (self.n_postings, self.min_cluster_size, self.doc_cut, self.query_cut, self.threads)
+        real = (self.centroid_fraction, self.summary_energy, self.max_fraction, self.heap_factor)
+        if min(whole) < 1 or min(real) <= 0:
+            raise CommandError(f"{self}: every setting of seismic is above 0")
+
+    def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
+        """Write the index of *shards* (n, vocabulary) into *path*; vectors and index are in memory meanwhile.
+
+        LexbenchError for weights that Seismic cannot hold.
+        """
+        dataset: Any = None
+        documents = vocabulary = 0
+        for shard in shards:
+            matrix = _checked(shard, _MOST)
+            if dataset is None:
+                vocabulary = matrix.shape[1]
+                dataset = _library("Dataset", vocabulary)(vocabulary)
+            names = [str(position) for position in range(documents, documents + matrix.shape[0])]
+            dataset.add_documents_by_id(
+                names, matrix.indices.astype(np.int64), matrix.data.astype(np.float32), matrix.indptr.astype(np.int64)
+            )
+            documents += matrix.shape[0]
+        filled = dataset is not None and dataset.len > 0
+        facts = {"documents": documents, "vocabulary": vocabulary, "filled": filled}
+        (path / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        if filled:
+            with quiet():
+                index = _library("Index", vocabulary).build_from_dataset(
+                    dataset,
+                    n_postings=self.n_postings,
+                    centroid_fraction=self.centroid_fraction,
+                    min_cluster_size=self.min_cluster_size,
+                    summary_energy=self.summary_energy,
+                    max_fraction=self.max_fraction,
+                    doc_cut=self.doc_cut,
+                    num_threads=self.threads,
+                )
+                index.save(str(path / "vectors"))
+
+    def open(self, path: Path) -> "SeismicIndex":
+        """Read what *build* wrote into memory."""
+        return SeismicIndex(self, path)
+
+
+class SeismicIndex:
+    """An opened index."""
+
+    def __init__(self, settings: Seismic, path: Path) -> None:
+        facts = json.loads((path / "facts.json").read_bytes())
+        self._documents = int(facts["documents"])
+        self._settings = settings
+        self._text = import_module("seismic").get_seismic_string()
+        with quiet():
+            library = _library("Index", facts["vocabulary"])
+            self._index = library.load(str(path / "vectors.index.seismic")) if facts["filled"] else None
+
+    def prepared(self, queries: sparse.csr_array) -> list[Any]:
+        """Return each of *queries* (queries, vocabulary) as Seismic takes it: terms, as text, and weights."""
+        matrix = _checked(queries, float(np.finfo(np.float32).max))
+        terms, weights, starts = matrix.indices.astype(self._text), matrix.data.astype(np.float32), matrix.indptr
+        return [(terms[start:stop], weights[start:stop]) for start, stop in pairwise(starts)]
+
+    def retrieved(self, prepared: list[Any], k: int) -> list[Any]:
+        """Return Seismic's answer to each prepared query: triples (query, score, document), best first."""
+        cut, factor = self._settings.query_cut, self._settings.heap_factor
+        return [
+            self._index.search("", terms, weights, k=k, query_cut=cut, heap_factor=factor) if self._index else []
+            for terms, weights in prepared
+        ]
+
+    def search(self, queries: sparse.csr_array, k: int) -> Hits:
+        """Return nearly the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        hits = no_hits(queries.shape[0], min(k, self._documents))
+        for row, found in enumerate(self.retrieved(self.prepared(queries), max(1, hits.docs.shape[1]))):
+            docs = np.array([int(name) for _, _, name in found], np.int32)
+            scores = np.array([score for _, score, _ in found], np.float32)
+            order = np.lexsort((docs, -scores))
+            order = order[scores[order] > 0][: hits.docs.shape[1]]
+            hits.docs[row, : len(order)] = docs[order]
+            hits.scores[row, : len(order)] = scores[order]
+        return hits
+
+
+def _library(part: str, vocabulary: int) -> Any:
+    """Return Seismic's class for *part* that has numbers enough for *vocabulary* terms."""
+    return getattr(import_module("seismic"), f"Seismic{part}" + ("" if vocabulary <= _NARROW else "LV"))
+
+
+def _checked(vectors: sparse.csr_array, most: float) -> sparse.csr_array:
+    """Return *vectors* with columns ascending in each row and without stored zeros; LexbenchError for impossible weights."""
+    matrix = sparse.csr_array(vectors, copy=True)
+    wrong = ~((matrix.data >= 0) & (matrix.data <= most))
+    if wrong.any():
+        found = matrix.data[wrong][0]
+        raise LexbenchError(f"seismic takes weights from 0 to {most:,g}, and there is {found:g}; scale the vectors")
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix

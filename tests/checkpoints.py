@@ -1,0 +1,139 @@
+"""Tiny checkpoints with random weights, in every form that lexbench reads: written into a folder, for tests."""
+
+import json
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789")
+WORDS = tuple("the of and in is sparse dense retrieval neural search term weight model lexical query document".split())  # noqa: SIM905 - reads better
+VOCABULARY = (*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *(f"w{i}" for i in range(107)))  # 200 tokens
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32, "intermediate_size": 64}
+ARCHITECTURES = ("bert", "distilbert", "roberta", "modernbert")
+CLASSES = {"bert": "BertForMaskedLM", "distilbert": "DistilBertForMaskedLM", "roberta": "RobertaForMaskedLM"}
+CLASSES["modernbert"] = "ModernBertForMaskedLM"
+
+
+def tiny_bert(path, *, form="fine_tuned", seed=0, vocabulary=None, safetensors=False, **config) -> Path:
+    """Write a BERT of 2 layers and width 32 with random weights into *path*, and return that.
+
+    *form*: "transformers" as BertForMaskedLM.save_pretrained has it; "fine_tuned" and "pretrained" as LexMAE's authors have
+    it; "sparse_encoder" as sentence-transformers 6 has it, "sparse_encoder_5" as 5.0 to 5.3 did. *vocabulary*: the WordPiece
+    tokens, the five special ones among them. *config*: what the model's configuration shall say otherwise.
+    """
+    return tiny(path, "bert", form=form, seed=seed, vocabulary=vocabulary, safetensors=safetensors, **config)
+
+
+def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, safetensors=True, **config) -> Path:
+    """Write a model of one of ARCHITECTURES; the rest as in `tiny_bert`, whose forms of LexMAE all architectures have."""
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    model = random_model(architecture, seed=seed, vocabulary=vocabulary, **config)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    saved = model.config.to_dict() | {"architectures": [CLASSES[architecture]]}
+    if form in {"fine_tuned", "pretrained"}:
+        state["bert.embeddings.position_ids"] = torch.arange(model.config.max_position_embeddings)[None]
+        saved |= _lexmae(form, state, config)
+    elif form.startswith("sparse_encoder"):
+        _modules(path, old=form.endswith("_5"))
+    (path / "config.json").write_text(json.dumps(saved))
+    write_weights(path, state, safetensors=safetensors)
+    write_tokenizer(path, architecture, vocabulary)
+    return path
+
+
+def write_weights(path, state, *, safetensors) -> None:
+    """Write the tensors *state* as one file into *path*."""
+    if safetensors:
+        save_file({key: value.contiguous() for key, value in state.items()}, path / "model.safetensors", {"format": "pt"})
+    else:
+        torch.save(state, path / "pytorch_model.bin")
+
+
+def rewrite(folder, change, *, safetensors=True) -> Path:
+    """Let *change* return the tensors of a checkpoint anew."""
+    state = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    write_weights(folder, change(state), safetensors=safetensors)
+    return folder
+
+
+def reconfigure(folder, name="config.json", **settings) -> Path:
+    """Change settings in a JSON file; None removes one."""
+    config = json.loads((folder / name).read_text()) | settings
+    removed = {key for key, value in settings.items() if value is None}
+    (folder / name).write_text(json.dumps({key: value for key, value in config.items() if key not in removed}))
+    return folder
+
+
+def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn.Module:
+    """Return a *ForMaskedLM of transformers every parameter of which is random, so that none can be mistaken for another."""
+    tokens = len(vocabulary or VOCABULARY) if architecture != "roberta" else len(_bytes())
+    sizes = {"vocab_size": tokens, "max_position_embeddings": 64, **SIZES, **config}
+    if architecture == "distilbert":
+        names = {"num_hidden_layers": "n_layers", "num_attention_heads": "n_heads", "hidden_size": "dim"}
+        names["intermediate_size"] = "hidden_dim"
+        sizes = {names.get(name, name): value for name, value in sizes.items()}
+    if architecture == "modernbert":
+        ids = {token: (vocabulary or VOCABULARY).index(token) for token in SPECIAL}
+        roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
+        sizes |= {f"{role}_token_id": ids[token] for role, token in roles.items()}
+    model = transformers.AutoModelForMaskedLM.from_config(transformers.AutoConfig.for_model(architecture, **sizes))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0, 0.2, generator=generator)
+    return model.eval()
+
+
+def write_tokenizer(path, architecture="bert", vocabulary=None) -> None:
+    """Write the tokenizer files: for BERT and DistilBERT vocab.txt alone, as old checkpoints have it."""
+    vocabulary = list(vocabulary or VOCABULARY)
+    if architecture in {"bert", "distilbert"}:
+        (path / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+        kind = {"bert": "BertTokenizer", "distilbert": "DistilBertTokenizer"}[architecture]
+        (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "tokenizer_class": kind}))
+    elif architecture == "roberta":
+        transformers.RobertaTokenizer(vocab=_bytes(), merges=[]).save_pretrained(path)
+    else:
+        fast = transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary)})
+        fast.save_pretrained(path)
+        config = json.loads((path / "tokenizer_config.json").read_text())
+        (path / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "PreTrainedTokenizerFast"}))
+
+
+def _bytes() -> dict[str, int]:
+    """Return the vocabulary of a RoBERTa that knows single bytes only: 0 <s>, 1 <pad>, 2 </s>, 3 <unk>, ..., <mask>."""
+    letters = [chr(i) for i in range(33, 127)] + [chr(i) for i in range(256, 360)]
+    return {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *letters, "<mask>"])}
+
+
+def _lexmae(form, state, config) -> dict:
+    """Add to *state* what the authors' class saves besides the model, and return what its configuration has besides."""
+    if form == "fine_tuned":
+        return {"architectures": ["BertSpladeEnocder"], "keep_special_tokens": False, "disable_partitions": None} | config
+    layer = {key.split(".layer.0.")[1]: value for key, value in state.items() if ".layer.0." in key}
+    state |= {f"decoder_heads.{i}.{key}": value + 1 for i in range(2) for key, value in layer.items()}
+    state |= {f"decoder_{key}": value + 1 for key, value in state.items() if key.startswith("cls.")}
+    return {"architectures": ["BertForEDMLM"], "n_head_layers": 2, "skip_from": None, "disable_bottleneck": False} | config
+
+
+def _modules(path, *, old) -> None:
+    """Write what makes *path* a SparseEncoder of sentence-transformers."""
+    package = "sentence_transformers.sparse_encoder.models" if old else "sentence_transformers.sparse_encoder.modules"
+    first = f"{package}.MLMTransformer" if old else "sentence_transformers.base.modules.transformer.Transformer"
+    last = f"{package}.SpladePooling" if old else f"{package}.splade_pooling.SpladePooling"
+    names = (("0", "", first), ("1", "1_SpladePooling", last))
+    modules = [{"idx": i, "name": name, "path": place, "type": kind} for i, (name, place, kind) in enumerate(names)]
+    (path / "modules.json").write_text(json.dumps(modules))
+    about = {"model_type": "SparseEncoder", "prompts": {"query": "", "document": ""}, "default_prompt_name": None}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(about))
+    task = {"max_seq_length": 64, "do_lower_case": False} if old else {"transformer_task": "fill-mask"}
+    (path / "sentence_bert_config.json").write_text(json.dumps(task))
+    width = "word_embedding_dimension" if old else "embedding_dimension"
+    pooling = {"pooling_strategy": "max", "activation_function": "relu", width: None}
+    (path / "1_SpladePooling").mkdir(exist_ok=True)
+    (path / "1_SpladePooling" / "config.json").write_text(json.dumps(pooling))

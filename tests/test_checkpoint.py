@@ -1,0 +1,351 @@
+"""Checkpoints of masked-language models: every form gives the logits of transformers' own classes, and no code is run."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import checkpoints
+import pytest
+import torch
+import transformers
+from checkpoints import reconfigure, rewrite
+
+from lexbench.encoders import _checkpoint
+from lexbench.errors import InvalidFile, MissingData
+
+TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
+
+
+def load(folder, **settings):
+    """Load *folder* in float32 on the processor, unless told otherwise."""
+    return _checkpoint.load(str(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
+
+
+def tokens(tokenizer):
+    """Return the ids and mask of TEXTS, padded."""
+    encoded = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    return encoded["input_ids"], encoded["attention_mask"]
+
+
+def logits(checkpoint):
+    """Put a checkpoint together again: logits (texts, length, vocabulary) of TEXTS."""
+    states = checkpoint.body(*tokens(checkpoint.tokenizer)).last_hidden_state
+    product = checkpoint.transform(states) @ checkpoint.weight.T
+    return product if checkpoint.bias is None else product + checkpoint.bias
+
+
+def reference(folder):
+    """Return the logits of TEXTS by transformers' own class and loader, which must have found every key."""
+    model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not found["missing_keys"]
+    ids, mask = tokens(transformers.AutoTokenizer.from_pretrained(folder))
+    with torch.no_grad():
+        return model.eval()(input_ids=ids, attention_mask=mask).logits
+
+
+@pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
+@pytest.mark.parametrize("safetensors", [True, False])
+def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architecture, safetensors):
+    """Body, transform, weight and bias are together the *ForMaskedLM that transformers loads from the same folder."""
+    folder = checkpoints.tiny(tmp_path, architecture, safetensors=safetensors)
+    loaded = load(folder)
+
+    torch.testing.assert_close(logits(loaded), reference(folder), atol=1e-5, rtol=0)
+    assert loaded.weight.shape == (loaded.config.vocab_size, 32)
+    assert not any(parameter.requires_grad for part in (loaded.body, loaded.transform) for parameter in part.parameters())
+    assert not loaded.body.training
+    assert loaded.config._attn_implementation == "sdpa"
+    assert loaded.defaults == {}
+
+
+@pytest.mark.parametrize("form", ["fine_tuned", "pretrained", "sparse_encoder", "sparse_encoder_5"])
+@pytest.mark.parametrize("safetensors", [True, False])
+def test_each_form_is_the_model_that_transformers_saves(tmp_path, form, safetensors):
+    """LexMAE's two forms and SparseEncoder folders give the logits of the same weights as BertForMaskedLM has them."""
+    plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
+    folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=safetensors)
+
+    torch.testing.assert_close(logits(load(folder)), reference(plain), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("prefix", ["encoder.", "module.", "module.encoder.", "_orig_mod.module."])
+@pytest.mark.parametrize("form", ["fine_tuned", "pretrained"])
+def test_what_trainers_put_before_keys_is_dropped(tmp_path, prefix, form):
+    """Keys may begin with the names of what wrapped the model in training."""
+    plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
+    folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=True)
+    rewrite(folder, lambda state: {prefix + key: value for key, value in state.items()})
+
+    torch.testing.assert_close(logits(load(folder)), reference(plain), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "absent"),
+    [
+        ("bert", {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}),
+        ("bert", {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}),
+        ("distilbert", {"vocab_projector.weight"}),
+        ("roberta", {"lm_head.decoder.weight", "lm_head.decoder.bias"}),
+        ("roberta", {"roberta.embeddings.word_embeddings.weight", "lm_head.bias"}),
+        ("modernbert", {"decoder.weight"}),
+    ],
+)
+def test_what_repeats_another_tensor_may_be_absent(tmp_path, architecture, absent):
+    """The projection repeats the word embeddings and one bias the other; either alone is enough."""
+    folder = checkpoints.tiny(tmp_path, architecture)
+    whole = reference(folder)
+    rewrite(folder, lambda state: {key: value for key, value in state.items() if key not in absent})
+
+    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+
+
+def test_a_projection_of_its_own_is_kept(tmp_path):
+    """With tie_word_embeddings false the projection is not the word embeddings, and must be there."""
+    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True, tie_word_embeddings=False)
+    loaded = load(folder)
+
+    torch.testing.assert_close(logits(loaded), reference(folder), atol=1e-5, rtol=0)
+    assert not torch.equal(loaded.weight, loaded.body.embeddings.word_embeddings.weight)
+    rewrite(folder, lambda state: {key: value for key, value in state.items() if "decoder.weight" not in key})
+    with pytest.raises(InvalidFile, match=r"1 missing \(cls.predictions.decoder.weight\)$"):
+        load(folder)
+
+
+def test_keys_of_old_conversions_are_read(tmp_path):
+    """Checkpoints converted from TensorFlow have gamma, beta, a pooler and a next-sentence head, as bert-base-uncased has."""
+    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    whole = reference(folder)
+
+    def old(state):
+        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        state = {key.replace(new, names[new]): value for key, value in state.items() for new in names if new in key} | {
+            key: value for key, value in state.items() if "LayerNorm" not in key
+        }
+        rest = {"bert.pooler.dense.weight": torch.ones(32, 32), "cls.seq_relationship.bias": torch.ones(2)}
+        return state | rest
+
+    torch.testing.assert_close(logits(load(rewrite(folder, old))), whole, atol=1e-5, rtol=0)
+
+
+def test_shards_are_one_model(tmp_path):
+    """Weights in several safetensors files, as save_pretrained cuts large models."""
+    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    whole = reference(folder)
+    transformers.AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder, max_shard_size="20KB")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    next(folder.glob("model-00002*")).unlink()
+    with pytest.raises(MissingData, match="model-00002"):
+        load(folder)
+
+
+def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
+    """The logits of a SparseEncoder folder, pooled as its defaults say, are the vectors of sentence-transformers."""
+    from sentence_transformers import SparseEncoder
+
+    folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder", safetensors=True)
+    loaded = load(folder)
+    masked = torch.where(tokens(loaded.tokenizer)[1][:, :, None].bool(), logits(loaded), -torch.inf)
+    expected = SparseEncoder(str(folder), device="cpu").encode(TEXTS, show_progress_bar=False).to_dense()
+
+    assert loaded.defaults == {"positions": "all", "activation": "log1p_relu"}
+    torch.testing.assert_close(masked.amax(1).relu().log1p(), expected, atol=1e-5, rtol=0)
+
+
+def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
+    """modules.json says where the model is, as sentence-transformers has it in a subfolder where told so."""
+    folder = checkpoints.tiny_bert(tmp_path / "model", form="sparse_encoder_5", safetensors=True)
+    whole = reference(folder)
+    (folder / "0_MLMTransformer").mkdir()
+    for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
+        (folder / name).rename(folder / "0_MLMTransformer" / name)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_MLMTransformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    loaded = load(folder)
+
+    torch.testing.assert_close(logits(loaded), whole, atol=1e-5, rtol=0)
+    assert loaded.defaults["document_length"] == 64
+
+
+def test_two_towers_are_two_checkpoints(tmp_path):
+    """Documents and queries of BT-SPLADE have models of different sizes, which load side by side."""
+    document = checkpoints.tiny_bert(tmp_path / "document", seed=1)
+    query = checkpoints.tiny_bert(tmp_path / "query", seed=2, num_hidden_layers=1)
+    both = load(document), load(query)
+
+    assert logits(both[0]).shape == logits(both[1]).shape
+    assert (both[0].config.num_hidden_layers, both[1].config.num_hidden_layers) == (2, 1)
+
+
+@pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(tmp_path, architecture, dtype):
+    """Weights come in the dtype asked for and the logits are those of transformers in it."""
+    folder = checkpoints.tiny(tmp_path, architecture)
+    loaded = load(folder, dtype=dtype)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
+    ids, mask = tokens(loaded.tokenizer)
+    with torch.no_grad():
+        expected = model.eval()(input_ids=ids, attention_mask=mask).logits
+
+    assert loaded.weight.dtype == loaded.bias.dtype == dtype
+    assert {parameter.dtype for parameter in loaded.body.parameters()} == {dtype}
+    torch.testing.assert_close(logits(loaded), expected, atol=0.05, rtol=0.02)
+
+
+def test_ties_share_memory(tmp_path):
+    """Word embeddings and projection of a tied model are one tensor, from either kind of file."""
+    for safetensors in (True, False):
+        folder = checkpoints.tiny_bert(tmp_path / str(safetensors), form="transformers")
+        if safetensors:
+            transformers.AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
+        loaded = load(folder)
+        assert loaded.weight.data_ptr() == loaded.body.embeddings.word_embeddings.weight.data_ptr()
+
+
+def test_weights_are_in_memory(tmp_path):
+    """A file that is written over does not change a model that was loaded from it."""
+    folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
+    loaded = load(folder)
+    before = loaded.weight.clone()
+    content = (folder / "model.safetensors").read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.seek(header)
+        file.write(bytes(len(content) - header))
+
+    assert torch.equal(loaded.weight, before)
+
+
+def test_digests_are_of_what_determines_the_vectors(tmp_path):
+    """A weight, a token or a setting changes its digest; the folder's name, paths and training_args.bin change nothing."""
+    folder = checkpoints.tiny_bert(tmp_path / "a", form="fine_tuned", safetensors=True)
+    first = _checkpoint.digest(str(folder))
+    assert first["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    assert set(first) == {"weights", "tokenizer", "config"}
+    assert str(tmp_path) not in str(first)
+
+    folder = folder.rename(tmp_path / "b")
+    (folder / "training_args.bin").write_bytes(b"anything")
+    reconfigure(folder, _name_or_path=str(tmp_path), transformers_version="4.11.3")
+    assert _checkpoint.digest(str(folder)) == first
+
+    def changed(other):
+        digests = _checkpoint.digest(str(other))
+        return {part for part in first if digests[part] != first[part]}
+
+    def one_weight(state):
+        state["cls.predictions.bias"][7] += 1e-3
+        return state
+
+    assert changed(rewrite(Path(shutil.copytree(folder, tmp_path / "c")), one_weight)) == {"weights"}
+    assert changed(reconfigure(Path(shutil.copytree(folder, tmp_path / "d")), keep_special_tokens=True)) == {"config"}
+    words = Path(shutil.copytree(folder, tmp_path / "e"))
+    (words / "vocab.txt").write_text((words / "vocab.txt").read_text().replace("w50\n", "w5000\n"))
+    assert changed(words) == {"tokenizer"}
+
+
+def test_a_digest_follows_a_file_that_is_written_over(tmp_path):
+    """What is remembered of a file is not believed once the file has changed."""
+    folder = checkpoints.tiny_bert(tmp_path, seed=1, safetensors=True)
+    first = _checkpoint.digest(str(folder))
+    checkpoints.tiny_bert(tmp_path, seed=2, safetensors=True)
+
+    assert _checkpoint.digest(str(folder))["weights"] != first["weights"]
+
+
+def test_digests_need_no_torch(tmp_path):
+    """A plan asks for digests, and must not wait for torch to be imported."""
+    folder = checkpoints.tiny_bert(tmp_path)
+    code = (
+        "import sys; from lexbench.encoders import _checkpoint; "
+        f"_checkpoint.digest({str(folder)!r}); print({{'torch', 'transformers', 'safetensors'}} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout
+
+    assert shown == "set()\n"
+
+
+class Malicious:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("writer", ["torch", "pickle"])
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
+    """Code in pytorch_model.bin is refused in one line, and has not been run."""
+    folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers")
+    bad = Malicious(tmp_path / "written")
+    content = {"cls.predictions.bias": bad, "bert.pooler": torch.ones(3)} if nested else bad
+    with (folder / "pytorch_model.bin").open("wb") as file:
+        torch.save(content, file) if writer == "torch" else pickle.dump(content, file)
+
+    with pytest.raises(InvalidFile, match=r"pytorch_model.bin: it holds more than tensors"):
+        load(folder)
+    assert not (tmp_path / "written").exists()
+
+
+def test_training_arguments_are_never_opened(tmp_path):
+    """training_args.bin, a pickle that the authors' trainer leaves, is not read, and neither is a .bin beside safetensors."""
+    folder = checkpoints.tiny_bert(tmp_path / "model", safetensors=True)
+    for name in ("training_args.bin", "pytorch_model.bin"):
+        (folder / name).write_bytes(pickle.dumps(Malicious(tmp_path / "written")))
+    load(folder)
+    _checkpoint.digest(str(folder))
+
+    assert not (tmp_path / "written").exists()
+
+
+def test_code_in_a_folder_is_not_run(tmp_path):
+    """auto_map names Python files of the checkpoint; they are not imported and nobody is asked about them."""
+    folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True)
+    (folder / "evil.py").write_text(f"import os; os.mkdir({str(tmp_path / 'written')!r})\n")
+    classes = {"AutoConfig": "evil.C", "AutoModelForMaskedLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
+    reconfigure(folder, auto_map=classes)
+    whole = reference(checkpoints.tiny_bert(tmp_path / "same", form="transformers", safetensors=True))
+
+    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    reconfigure(folder, "tokenizer_config.json", auto_map=classes)
+    torch.testing.assert_close(logits(load(folder)), whole, atol=1e-5, rtol=0)
+    assert not (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "settings", "expected"),
+    [
+        ("fine_tuned", {}, {"positions": "text"}),
+        ("fine_tuned", {"keep_special_tokens": True}, {"positions": "all"}),
+        ("fine_tuned", {"architectures": ["BertForMaskedLM"]}, {"positions": "text"}),
+        ("pretrained", {}, {"positions": "text"}),
+        ("transformers", {}, {}),
+        ("transformers", {"lexbench": {"titles": "string"}, "keep_special_tokens": True}, {"titles": "string"}),
+    ],
+)
+def test_defaults_are_what_the_folder_says(tmp_path, form, settings, expected):
+    """Our own table comes first, then what LexMAE's classes would have done; a plain folder says nothing."""
+    folder = reconfigure(checkpoints.tiny_bert(tmp_path, form=form, num_hidden_layers=1), **settings)
+
+    assert load(folder).defaults == expected
+
+
+def test_a_second_logarithm_is_one_of_the_defaults(tmp_path):
+    """sentence-transformers' activation log1p_relu is taken before the logarithm, so it makes two; lengths come along."""
+    folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder_5")
+    reconfigure(folder, "1_SpladePooling/config.json", activation_function="log1p_relu")
+
+    lengths = {"query_length": 64, "document_length": 64}
+    assert load(folder).defaults == {"positions": "all", "activation": "log1p_log1p_relu", **lengths}

@@ -1,0 +1,184 @@
+"""Where a checkpoint comes from: a folder, or the Hugging Face hub, whose real client talks to a hub on this machine."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import checkpoints
+import pytest
+
+from lexbench.encoders import _checkpoint
+from lexbench.errors import CommandError, MissingData
+
+COMMIT = "a" * 40
+COPY = 'put a copy of the model into a folder and give model="FOLDER"'
+ASK = """
+import json, sys
+from lexbench.encoders import _checkpoint
+from lexbench.errors import LexbenchError
+for name, revision in json.loads(sys.argv[1]):
+    try:
+        print(json.dumps([str(_checkpoint.fetch(name, revision)), _checkpoint.digest(name, revision)]))
+    except LexbenchError as error:
+        print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "/no/where", "a/b/c"])
+def test_a_folder_that_is_not_there(name):
+    """What can only be a folder is not asked for at the hub."""
+    with pytest.raises(MissingData) as raised:
+        _checkpoint.fetch(name)
+    assert str(raised.value) == f"no folder {name}; {COPY}"
+
+
+def test_a_folder_is_taken_as_it_is(tmp_path):
+    """A folder has no revisions, and a file is not one."""
+    (tmp_path / "file").touch()
+
+    assert _checkpoint.fetch(str(tmp_path)) == tmp_path
+    with pytest.raises(CommandError, match="revision='main' is for models of the hub"):
+        _checkpoint.fetch(str(tmp_path), "main")
+    with pytest.raises(CommandError, match="is a file; give the folder that it is in"):
+        _checkpoint.fetch(str(tmp_path / "file"))
+
+
+class Answers(BaseHTTPRequestHandler):
+    """As much of the hub as its client asks for."""
+
+    hub: "Hub"
+
+    def do_GET(self, *, body=True):
+        """Answer a question about a model, or send one of its files."""
+        path = self.path.partition("?")[0].strip("/").removeprefix("api/models/").split("/")
+        name = "/".join(path[:2])
+        if name in self.hub.refused:
+            answer = self.hub.refused[name]
+        elif name not in self.hub.folders:
+            answer = (404, b"", {"X-Error-Code": "RepoNotFound"})
+        elif path[2] == "resolve":
+            content = self.hub.folders[name].joinpath(*path[4:]).read_bytes()
+            answer = (200, content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT})
+            if body:
+                self.hub.served.append("/".join(path[4:]))
+        elif path[2] == "revision" and path[3] not in {"main", COMMIT}:
+            answer = (404, b"", {"X-Error-Code": "RevisionNotFound"})
+        else:
+            answer = (200, self._about(name, tree=path[2] == "tree"), {})
+        code, content, headers = answer
+        self.send_response(code)
+        for header, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.write(content if body else b"")
+
+    def do_HEAD(self):
+        """Answer without content."""
+        self.do_GET(body=False)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+    def _about(self, name, *, tree):
+        folder = self.hub.folders[name]
+        sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in folder.rglob("*") if file.is_file()}
+        if tree:
+            entries = [{"type": "file", "path": file, "size": size, "oid": "b" * 40} for file, size in sizes.items()]
+            return json.dumps(entries).encode()
+        return json.dumps({"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in sizes]}).encode()
+
+
+class Hub:
+    """A hub with three models, which have much beside what is needed."""
+
+    def __init__(self, path):
+        self.served = []
+        self.refused = {
+            "org/gated": (403, b"", {"X-Error-Code": "GatedRepo"}),
+            "org/shut": (403, b"", {}),
+        }
+        forms = {"safe": (True, "fine_tuned"), "old": (False, "fine_tuned"), "st": (True, "sparse_encoder")}
+        self.folders = {}
+        for name, (safetensors, form) in forms.items():
+            folder = checkpoints.tiny_bert(path / name, form=form, safetensors=safetensors)
+            for other in ("training_args.bin", "flax_model.msgpack", "README.md", "run.py", "checkpoint-1/model.safetensors"):
+                (folder / other).parent.mkdir(exist_ok=True)
+                (folder / other).write_bytes(b"x")
+            self.folders[f"org/{name}"] = folder
+        (self.folders["org/safe"] / "pytorch_model.bin").write_bytes(b"x")
+        self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
+
+    def ask(self, *names, **environment):
+        """Return what a new process says of each name and revision; nothing else may be shown."""
+        command = [sys.executable, "-c", ASK, json.dumps(names)]
+        environment = {**self.environment, **environment}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+        assert not done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """Run a hub."""
+    running = Hub(tmp_path_factory.mktemp("hub"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Answers,), {"hub": running}))
+    running.environment["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield running
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
+    """Settings, tokenizer and one form of weights come, safetensors before pickles, once; and then no network is needed."""
+    hub.served.clear()
+    names = ["org/safe", "org/old", "org/st"]
+    answers = hub.ask(*((name, None) for name in names))
+
+    assert [digests for _, digests in answers] == [_checkpoint.digest(str(hub.folders[name])) for name in names]
+    assert all(folder.endswith(COMMIT) for folder, _ in answers)
+    modules = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "1_SpladePooling/config.json"]
+    each = ["config.json", "vocab.txt", "tokenizer_config.json"]
+    expected = [*each, "model.safetensors", *each, "pytorch_model.bin", *each, *modules, "model.safetensors"]
+    assert sorted(hub.served) == sorted(expected)
+    hub.served.clear()
+    assert hub.ask(*((name, None) for name in names)) == answers
+    assert hub.ask(*((name, None) for name in names), HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:9") == answers
+    assert not hub.served
+
+
+def test_what_the_hub_does_not_give_is_said_in_one_line(hub):
+    """A name, a revision, an access or a connection that is not there: each error says what to do."""
+    names = [("org/none", None), ("no such", None), ("org/safe", "v9"), ("org/gated", None), ("org/shut", None)]
+    answers = hub.ask(*names)
+
+    assert answers[0] == ["MissingData", f"no folder org/none, and no model of that name on the Hugging Face hub; {COPY}"]
+    assert answers[1] == ["MissingData", f"no folder no such, and the Hugging Face hub has no such names; {COPY}"]
+    revision = "org/safe at revision v9: the Hugging Face hub has no such revision; look at its branches and commits"
+    assert answers[2] == ["MissingData", revision]
+    gated = "org/gated: accept its terms at https://huggingface.co/org/gated, then type: hf auth login"
+    assert answers[3] == ["MissingData", gated]
+    shut = "org/shut is not on this machine, nor to be had from the Hugging Face hub ("
+    assert answers[4][0] == "MissingData"
+    assert answers[4][1].startswith(shut)
+    assert answers[4][1].endswith(f"); {COPY}")
+    ((kind, offline),) = hub.ask(("org/far", None), HF_HUB_OFFLINE="1")
+    assert (kind, offline[: len("org/far is not on")]) == ("MissingData", "org/far is not on")
+    assert "\n" not in "".join(message for _, message in answers) + offline
+
+
+def test_a_download_that_cannot_be_written_is_one_line(hub, tmp_path):
+    """A cache that is no folder, or a full disk, stops before anything else starts."""
+    (tmp_path / "file").touch()
+    ((kind, message),) = hub.ask(("org/safe", None), HF_HOME=str(tmp_path / "file"))
+
+    assert kind == "CannotStart"
+    assert message.startswith("org/safe cannot be downloaded (")
+    assert message.endswith(f"); {COPY}")
+    assert "\n" not in message

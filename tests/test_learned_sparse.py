@@ -1,0 +1,241 @@
+"""LexMAE and SPLADE end to end: from a checkpoint in a folder to scores, on engines that must agree."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from checkpoints import WORDS, tiny_bert  # noqa: E402 - needs torch
+from test_resume import hammer, tree  # noqa: E402
+
+from lexbench import plan, store  # noqa: E402
+from lexbench.errors import CommandError, UnknownName  # noqa: E402
+from lexbench.systems import each_of, system  # noqa: E402
+
+DOCUMENTS, QUERIES = 500, 20
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """Write a LexMAE checkpoint with random weights, as its authors save one."""
+    return tiny_bert(tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", max_position_embeddings=512)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BEIR folder of 500 documents, some of them empty."""
+    path = tmp_path_factory.mktemp("letters")
+    chance = random.Random(11)
+    texts = [" ".join(chance.choices(WORDS, k=chance.randrange(30))) for _ in range(DOCUMENTS)]
+    lines = [{"_id": f"d{i:03d}", "title": "", "text": text} for i, text in enumerate(texts)]
+    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    lines = [{"_id": f"q{i}", "text": " ".join(chance.choices(WORDS, k=3))} for i in range(QUERIES)]
+    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (path / "qrels").mkdir()
+    judged = "".join(f"q{i}\td{i * 7:03d}\t1\n" for i in range(QUERIES))
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return path
+
+
+def lexmae(checkpoint):
+    """Return how the system is typed. Random weights make dense vectors, which have to be allowed."""
+    return f'lexmae(model="{checkpoint}", dense_ok=True)'
+
+
+def command(folder, *systems):
+    """Return the command line that runs *systems* on the folder."""
+    named = [word for one in systems for word in ("-r", one)]
+    return [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *named, "--json", "--depth", "50", "-m", "nDCG@10"]
+
+
+@pytest.fixture(scope="module")
+def finished(checkpoint, folder, tmp_path_factory):
+    """Run LexMAE on three engines, and its top-K on one, in one command."""
+    place = tmp_path_factory.mktemp("store")
+    name = lexmae(checkpoint)
+    systems = [f"{name}@impact", f"{name}|quantize(100)@csr", f"{name}|top_k([8, 2])@impact"]
+    done = subprocess.run(
+        command(folder, *systems),
+        env={**os.environ, "LEXBENCH_STORE": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {one["system"].partition(")")[2]: one for one in json.loads(done.stdout)["results"]}, place
+
+
+def reference(checkpoint, folder):
+    """Return the whole scores (queries, documents) of LexMAE by transformers and numpy alone, and the ids of the documents."""
+    config = json.loads((checkpoint / "config.json").read_text())
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**config))
+    state = torch.load(checkpoint / "pytorch_model.bin", weights_only=True)
+    model.load_state_dict({key: value for key, value in state.items() if "position_ids" not in key})
+    tokenizer = transformers.BertTokenizer.from_pretrained(checkpoint)
+
+    def vectors(texts, length):
+        rows = []
+        for text in texts:
+            ids = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+            with torch.inference_mode():
+                logits = model.eval()(input_ids=ids).logits[0].numpy()
+            kept = logits[~np.isin(ids[0].numpy(), [tokenizer.cls_token_id, tokenizer.sep_token_id])]
+            most = np.maximum(kept.max(axis=0), 0) if len(kept) else np.zeros(logits.shape[1])
+            rows.append(np.rint(np.float32(100) * np.log1p(most.astype(np.float32))))
+        return np.array(rows, np.float32)
+
+    documents = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    queries = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines()]
+    scores = vectors(queries, 32) @ vectors([one["text"] for one in documents], 144).T
+    return scores, [one["_id"] for one in documents]
+
+
+def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finished):
+    """Encoder, quantiser, engine and harness give the scores of twenty lines of numpy, but for roundings of a hundredth."""
+    from lexbench.run_folder import read_run
+
+    _, place = finished
+    scores, ids = reference(checkpoint, folder)
+    kept = next(one for one in (place / "runs").iterdir() if "impact" in one.name and "top" not in one.name)
+    run = read_run(kept).run
+    expected = dict(zip(run.query_ids, scores, strict=True))
+    for row, query in enumerate(run.query_ids):
+        found = slice(run.offsets[row], run.offsets[row + 1])
+        names = [run.doc_ids[doc].decode() for doc in run.docs[found]]
+        truth = expected[query][[ids.index(name) for name in names]]
+
+        assert np.allclose(truth, run.scores[found], rtol=1e-3)
+        assert np.isclose(truth.min(), np.sort(expected[query])[-len(names)], rtol=1e-3)
+
+
+def test_exact_engines_agree(finished):
+    """`impact` and the product of matrices give the same score to every query."""
+    results, _ = finished
+
+    assert results["@impact"]["per_query"] == results["|quantize(100)@csr"]["per_query"]
+
+
+def test_ten_systems_are_encoded_once(finished):
+    """Engines and values of K share one encoding; each has an index of its own."""
+    _, place = finished
+
+    assert len(list((place / "encodings").iterdir())) == 1
+    assert len(list((place / "indexes").iterdir())) == 4
+
+
+def test_the_result_says_what_the_vectors_weigh(finished):
+    """Top-K keeps at most K terms but for ties, costs three bytes a term, and asks for fewer postings and products."""
+    results, _ = finished
+    for k in (8, 2):
+        cut = results[f"|top_k({k})@impact"]
+        assert k <= cut["vectors"]["terms"]["max"] < k + 3
+        assert cut["vectors"]["bytes_per_document"] == pytest.approx(3 * cut["vectors"]["terms"]["mean"])
+    whole, cut = results["@impact"], results["|top_k(8)@impact"]
+
+    assert cut["work"]["query_terms"] == whole["work"]["query_terms"]
+    assert cut["work"]["postings"]["mean"] < whole["work"]["postings"]["mean"]
+    assert whole["work"]["flops"] == pytest.approx(whole["work"]["postings"]["mean"] / DOCUMENTS)
+    assert len(whole["vectors"]["examples"]) == 5
+    assert whole["vectors"]["empty"] >= 1  # a text without words has only [CLS] and [SEP], which do not count
+
+
+@pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
+def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
+    """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
+    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path / "store")}
+
+    def lexbench(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "lexbench", *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    suite = ("run", "suite", "pydoc", "-d", "pydoc/test", "-m", "nDCG@10", "--json", "-r")
+    name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
+    first = lexbench(*suite, name + rest)["results"][0]
+    documents, queries = lexbench("export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
+    again = lexbench(*suite, f'vectors(documents="{documents}", queries="{queries}", format="{layout}"){rest}')["results"][0]
+
+    assert again["per_query"] == first["per_query"]
+    assert again["work"] == first["work"]
+
+
+def test_kills_cost_nothing(checkpoint, folder, tmp_path):
+    """Two kills while it encodes, builds or searches, and the same command ends in the same bytes."""
+    name = lexmae(checkpoint)
+    arguments = command(folder, f"{name}@impact", f"{name}|top_k(8)@impact")
+
+    assert hammer(arguments, dict(os.environ), tmp_path, kills=2, seed=3) == 8
+
+
+def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):
+    """A copy of a checkpoint in another folder is the same system; one with another weight is not."""
+    copy, other = tmp_path / "copy", tiny_bert(tmp_path / "other", form="fine_tuned", seed=1)
+    copy.mkdir()
+    for file in checkpoint.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    recipes = [system(f"{lexmae(place)}@impact").recipe for place in (checkpoint, copy, other)]
+
+    assert recipes[0] == recipes[1] != recipes[2]
+    assert str(tmp_path) not in str(recipes)
+
+
+def test_an_engine_that_adds_whole_numbers_gets_them():
+    """For `impact` vectors are quantised, as the recipe says; who quantises them otherwise is left alone."""
+    recipes = [
+        system(f'splade(model="x"){rest}', label="s").retriever.transforms
+        for rest in ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
+    ]
+    names = [[f"{type(one).__name__}({getattr(one, 'scale', '')})" for one in transforms] for transforms in recipes]
+
+    assert names == [["Quantize(100.0)"], ["Quantize(50.0)"], ["TopK()", "Quantize(100.0)"], []]
+
+
+def test_a_list_is_one_system_for_each_value():
+    """The paper's table is one command: K = 256 ... 1 written as a list; two lists are all their combinations."""
+    assert each_of("lexmae|top_k([2, 1])@impact") == ["lexmae|top_k(2)@impact", "lexmae|top_k(1)@impact"]
+    assert each_of("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
+        f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
+    ]
+    assert each_of("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "line"),
+    [
+        ("lexmae@impact", CommandError, 'lexmae needs model="FOLDER"'),
+        ('lexmae("x")@flat', CommandError, "takes dense vectors; lexmae makes sparse ones"),
+        ('lexmee("x")', UnknownName, "did you mean 'lexmae'"),
+        ('lexmae("x", posittions="all")', UnknownName, "did you mean 'positions'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(text, error, line):
+    """A preset without its model, a dense engine, and slips of the pen are said before any work."""
+    with pytest.raises(error, match=line) as raised:
+        plan.systems_of([text])
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_without_a_model_is_one_line(folder, tmp_path):
+    """A path that holds no checkpoint is said, and nothing is left behind."""
+    done = subprocess.run(
+        command(folder, f'lexmae(model="{tmp_path}/nothing")@impact'),
+        env={**os.environ, "LEXBENCH_STORE": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "nothing" in done.stderr
+    assert not (tmp_path / "store").exists() or not tree(tmp_path / "store")
+    assert store.default_root()

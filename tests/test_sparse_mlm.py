@@ -1,0 +1,417 @@
+"""The encoder `sparse_mlm`: LexMAE and SPLADE, against values by hand, transformers' own models and sentence-transformers."""
+
+import json
+import multiprocessing
+import pickle
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
+from safetensors.torch import load_file  # noqa: E402
+
+from lexbench.encoders import _mlm_packed  # noqa: E402
+from lexbench.encoders._token_batches import batches, cutter, tokenise  # noqa: E402
+from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
+from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
+from lexbench.systems import describe  # noqa: E402
+from lexbench.types import Document, Encoder, Staged  # noqa: E402
+
+TEXTS = [
+    "sparse neural retrieval",
+    "",
+    "the term weight of a query in the search model is dense",
+    "x",
+    "lexical [SEP] search 2026",
+    "w1 w2 w3 " * 30,
+    "document",
+    "sparse neural retrieval",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BERT with random weights."""
+    return tiny_bert(tmp_path_factory.mktemp("models") / "bert", form="transformers", safetensors=True)
+
+
+def encoder(folder, **settings):
+    """Return an encoder that accepts vectors of random weights, which are dense."""
+    lengths = {"query_length": 32, "document_length": 64}
+    return SparseMLM(str(folder), **{**lengths, "device": "cpu", "dense_ok": True, **settings})
+
+
+def reference(folder, text, pair=None, *, positions="all", length=64, last=np.log1p):
+    """Return the vector of one text by transformers' own model and tokenizer, and four lines of numpy."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    pairs = None if pair is None else [pair]
+    row = tokenizer([text], pairs, truncation=True, max_length=length, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(input_ids=row["input_ids"], attention_mask=row["attention_mask"]).logits[0].numpy()
+    if positions == "text":
+        logits[np.isin(row["input_ids"][0], [tokenizer.cls_token_id, tokenizer.sep_token_id])] = 0
+    return last(np.maximum(logits, 0).max(axis=0))
+
+
+def close(found, expected, tolerance=1e-5):
+    """Whether the sparse matrix *found* is the list of rows *expected*."""
+    return np.allclose(found.toarray(), np.array(expected), rtol=0, atol=tolerance)
+
+
+HAND = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "banana", "fruit", "first", "last"]
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    """Write a BERT whose logits are known: 4 + 4 for a token's own term and those that share its vector, else 0; less 5.
+
+    Vectors are rows of a Hadamard matrix, so they have mean 0 and deviation 1, layer normalisation leaves them as they are, and
+    dot products are 8 or 0. The layer adds nothing; the head's transform gives back what it gets.
+    """
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    path = tiny_bert(
+        tmp_path_factory.mktemp("models") / "hand", form="transformers", vocabulary=HAND, safetensors=True, **sizes
+    )
+    state = load_file(path / "model.safetensors")
+    for name, tensor in state.items():
+        tensor.fill_(1.0 if name.endswith("LayerNorm.weight") else 0.0)
+    hadamard = torch.tensor([[1.0]])
+    for _ in range(3):
+        hadamard = torch.cat([torch.cat([hadamard, hadamard], 1), torch.cat([hadamard, -hadamard], 1)])
+    rows = {
+        "[PAD]": 7,
+        "[UNK]": 7,
+        "[CLS]": 1,
+        "[SEP]": 2,
+        "[MASK]": 7,
+        "apple": 3,
+        "banana": 4,
+        "fruit": 3,
+        "first": 1,
+        "last": 2,
+    }
+    vectors = torch.stack([hadamard[rows[token]] for token in HAND])
+    state["bert.embeddings.word_embeddings.weight"].copy_(vectors)
+    state["cls.predictions.decoder.weight"] = vectors.clone()
+    state["cls.predictions.transform.dense.weight"].copy_(100 * torch.eye(8))  # gelu gives 100 and 0, which normalise to 1, -1
+    bias = torch.full((len(HAND),), -5.0)
+    bias[HAND.index("fruit")] = -7.5
+    state["cls.predictions.bias"].copy_(bias)
+    state["cls.predictions.decoder.bias"] = bias.clone()
+    write_weights(path, state, safetensors=True)
+    return path
+
+
+THREE, HALF = np.log(1 + 3), np.log(1 + 0.5)  # logits 8 - 5 and 8 - 7.5
+
+
+@pytest.mark.parametrize(
+    ("positions", "text", "expected"),
+    [
+        ("text", "apple banana apple", {"apple": THREE, "banana": THREE, "fruit": HALF}),
+        ("all", "banana", {"banana": THREE, "[CLS]": THREE, "first": THREE, "[SEP]": THREE, "last": THREE}),
+        ("text", "banana [SEP] banana", {"banana": THREE}),
+        ("text", "", {}),
+        ("all", "", {"[CLS]": THREE, "first": THREE, "[SEP]": THREE, "last": THREE}),
+    ],
+)
+def test_weights_are_those_found_by_hand(by_hand, positions, text, expected):
+    """A term weighs log(1 + its largest logit); with positions=text neither [CLS] nor any [SEP] gives it one."""
+    made = encoder(by_hand, positions=positions)
+    for vectors in (made.encode_document([text]), made.encode_query([text])):
+        assert {made.token(term): pytest.approx(weight, abs=1e-5) for term, weight in expected_terms(vectors)} == expected
+
+
+def expected_terms(vectors):
+    """Return the terms and weights of the one row of *vectors*."""
+    return zip(vectors.indices.tolist(), vectors.data.tolist(), strict=True)
+
+
+@pytest.mark.parametrize("positions", ["all", "text"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
+    """Every text in a batch of many lengths gets the vector that transformers gives it alone, in the order of the texts."""
+    folder = tiny(tmp_path / architecture, architecture)
+    found = encoder(folder, positions=positions, document_length=60).encode_document(TEXTS)
+    expected = [reference(folder, text, positions=positions, length=60) for text in TEXTS]
+
+    assert found.dtype == np.float32
+    assert found.has_sorted_indices
+    assert close(found, expected)
+
+
+def test_text_positions_of_an_empty_text_are_none(folder):
+    """What has no text has no term where special tokens do not pool, and some where they do."""
+    assert encoder(folder, positions="text").encode_document(["", "x"])[[0]].nnz == 0
+    assert encoder(folder, positions="all").encode_document(["", "x"])[[0]].nnz > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_splade_is_that_of_sentence_transformers(tmp_path, dtype):
+    """The settings that make SPLADE give the vectors of a SparseEncoder."""
+    sparse_encoder = pytest.importorskip("sentence_transformers").SparseEncoder
+    folder = tiny_bert(tmp_path / "splade", form="sparse_encoder", safetensors=True)
+    theirs = sparse_encoder(str(folder), device="cpu", model_kwargs={"dtype": getattr(torch, dtype)})
+    ours = encoder(folder, dtype=dtype)
+    tolerance = 1e-4 if dtype == "float32" else 0.05
+
+    assert close(ours.encode_document(TEXTS), theirs.encode_document(TEXTS).to_dense().float().numpy(), tolerance)
+    assert close(ours.encode_query(TEXTS[:3]), theirs.encode_query(TEXTS[:3]).to_dense().float().numpy(), tolerance)
+
+
+DOCUMENTS = [
+    Document("1", "sparse retrieval the search model", 17),
+    Document("2", "no title here", 0),
+    Document("3", "weight " * 50 + "query", 7 * 30),
+    Document("4", "only a title", 12),
+]
+
+
+def test_documents_go_in_as_they_are_without_titles(folder):
+    """With titles=off the text of a document is its text."""
+    made = encoder(folder)
+
+    assert close(made.encode_tokens(made.tokenise_documents(DOCUMENTS)), [reference(folder, one.text) for one in DOCUMENTS])
+
+
+def test_titles_as_pairs(folder):
+    """With titles=pair title and body are a pair whose longer part is cut first; a document without a title has '-'."""
+    made = encoder(folder, titles="pair", document_length=40)
+    tokens = made.tokenise_documents(DOCUMENTS)
+    pairs = [("sparse retrieval", "the search model"), ("-", "no title here")]
+    pairs += [(("weight " * 30).strip(), "weight " * 20 + "query"), ("only a title", "")]
+
+    assert close(made.encode_tokens(tokens), [reference(folder, *pair, length=40) for pair in pairs])
+    assert tokens.truncated == 1
+
+
+def test_titles_in_the_string(folder):
+    """With titles=string title, [SEP] and body are one text that is cut at its end, and this [SEP] does not pool either."""
+    made = encoder(folder, titles="string", positions="text", document_length=40)
+    tokens = made.tokenise_documents(DOCUMENTS)
+    texts = ["sparse retrieval[SEP]the search model", "-[SEP]no title here"]
+    texts += [("weight " * 30).strip() + "[SEP]" + "weight " * 20 + "query", "only a title[SEP]"]
+    expected = [reference(folder, text, positions="text", length=40) for text in texts]
+
+    assert close(made.encode_tokens(tokens), expected)
+    assert not np.allclose(expected[0], reference(folder, DOCUMENTS[0].text, positions="text"), atol=0.01)
+    assert close(made.encode_document(["no title here"]), [expected[1]])  # a text has no title that anyone knew of
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_texts_are_cut_as_transformers_cuts_them(folder, side):
+    """The ids are those of the tokenizer's own truncation, and every text that lost a token is counted."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, truncation_side=side)
+    texts = [" ".join(["term", "x", "w7", "query"][i % 4] for i in range(length)) for length in range(14)]
+    pairs = [(first, second) for first in texts[::3] for second in texts[1::2]]
+    for given, arguments in ((texts, (texts,)), (pairs, tuple(zip(*pairs, strict=True)))):
+        lists = [list(part) for part in arguments]
+        tokens = tokenise(cutter(tokenizer, 10), given)
+        whole = tokenizer(*lists)["input_ids"]
+        found = [tokens.ids[a:b].tolist() for a, b in zip(tokens.starts[:-1], tokens.starts[1:], strict=True)]
+
+        assert found == tokenizer(*lists, truncation=True, max_length=10)["input_ids"]
+        assert tokens.truncated == sum(len(ids) > 10 for ids in whole) > 0
+
+
+def test_every_text_is_in_one_batch_within_its_bounds(folder):
+    """Batches hold every text once, the longest first, and no more padded tokens or texts than they may."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokens = tokenise(cutter(tokenizer, 64), TEXTS * 3)
+    made = list(batches(tokens, 70, 4, pad=0, silent=[2, 3]))
+
+    assert sorted(np.concatenate([batch.texts for batch in made]).tolist()) == list(range(24))
+    assert all(batch.ids.size <= 70 and len(batch.texts) <= 4 for batch in made)
+    assert [batch.ids.shape[1] for batch in made] == sorted((batch.ids.shape[1] for batch in made), reverse=True)
+    assert all(np.array_equal(batch.pools, batch.real & (batch.ids != 2) & (batch.ids != 3)) for batch in made)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 100, 100_000])
+def test_the_batch_size_changes_nothing(folder, batch_tokens):
+    """Vectors are the same however many texts are computed at once, and with whom."""
+    alone = [encoder(folder).encode_document([text]).toarray()[0] for text in TEXTS]
+
+    assert close(encoder(folder, batch_tokens=batch_tokens).encode_document(TEXTS), alone)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_threads_change_nothing(folder, dtype):
+    """One thread and two give the same bytes."""
+    one, two = (encoder(folder, dtype=dtype, threads=threads).encode_document(TEXTS) for threads in (1, 2))
+
+    assert one.data.tobytes() == two.data.tobytes()
+    assert one.indices.tobytes() == two.indices.tobytes()
+
+
+def test_auto_is_a_device_that_is_there(folder):
+    """device=auto takes the GPU or the processor."""
+    found = encoder(folder, device="auto").encode_document(TEXTS[:3])
+
+    assert close(found, [reference(folder, text) for text in TEXTS[:3]], 1e-4)
+
+
+def test_nothing_gives_nothing(folder):
+    """No texts make a matrix without rows and with all columns."""
+    assert encoder(folder).encode_query([]).shape == (0, 200)
+    assert encoder(folder).encode_document([]).shape == (0, 200)
+
+
+@pytest.mark.parametrize(
+    ("activation", "last"),
+    [("relu", lambda values: values), ("log1p_log1p_relu", lambda values: np.log1p(np.log1p(values)))],
+)
+def test_other_activations(folder, activation, last):
+    """`relu` leaves the logits as they are, and `log1p_log1p_relu` takes the logarithm twice."""
+    found = encoder(folder, activation=activation).encode_document(TEXTS)
+
+    assert close(found, [reference(folder, text, last=last) for text in TEXTS])
+
+
+@pytest.mark.parametrize(("dtype", "cosine"), [("bfloat16", 0.999), ("float16", 0.99999)])
+def test_other_types_come_close(folder, dtype, cosine):
+    """Half the bits give nearly the same vectors, in float32."""
+    exact, rough = (encoder(folder, dtype=one).encode_document(TEXTS).toarray() for one in ("float32", dtype))
+    cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
+
+    assert rough.dtype == np.float32
+    assert cosines.min() > cosine
+    assert not np.array_equal(exact, rough)
+
+
+def test_queries_have_a_tower_of_their_own(folder, tmp_path):
+    """With query_model queries go through that, cut to query_length, and documents do not."""
+    other = tiny_bert(tmp_path / "query", seed=7, form="transformers", safetensors=True)
+    made = encoder(folder, query_model=str(other), query_length=8)
+
+    assert close(made.encode_query(TEXTS), [reference(other, text, length=8) for text in TEXTS])
+    assert close(made.encode_document(TEXTS), [reference(folder, text) for text in TEXTS])
+
+
+def test_a_checkpoint_is_known_by_its_content(folder, tmp_path):
+    """A copy elsewhere is the same encoder, other weights are another, and no path is in what a key is made of."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    other = tiny_bert(tmp_path / "other", seed=1, form="transformers", safetensors=True)
+    told = describe(encoder(folder, device="cpu", threads=1))
+
+    assert told == describe(encoder(copy, device="cpu,cpu", batch_tokens=7))
+    assert told != describe(encoder(other))
+    assert told != describe(encoder(folder, query_model=str(other)))
+    assert told != describe(encoder(folder, positions="text"))
+    assert str(folder.parent) not in json.dumps(told)
+
+
+def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
+    """Training into the same folder and encoding again in one session gives the vectors of the new weights."""
+    folder = tiny_bert(tmp_path / "model", seed=1, form="transformers", safetensors=True)
+    first = encoder(folder).encode_document(TEXTS)
+    tiny_bert(folder, seed=2, form="transformers", safetensors=True)
+    second = encoder(folder).encode_document(TEXTS)
+
+    assert not close(first, second.toarray(), 0.1)
+    assert close(second, [reference(folder, text) for text in TEXTS])
+
+
+def test_workers_share_the_work_and_give_the_same_bytes(folder):
+    """Each named device is a worker; one that was sent to another process gives the same bytes as this process."""
+    made = encoder(folder, device="cpu,cpu", threads=1)
+    first, second = made.workers()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        there = pool.submit(second.encode_document, TEXTS).result()
+    here = made.encode_document(TEXTS)
+
+    assert first == second == encoder(folder, threads=1)
+    assert all(one.threads >= 1 for one in encoder(folder, device="cpu,cpu").workers())
+    assert [one.device for one in encoder(folder, device="cuda:0,cuda:1").workers()] == ["cuda:0", "cuda:1"]
+    assert isinstance(pickle.loads(pickle.dumps(first)), Staged)
+    assert isinstance(first, Encoder)
+    for name in ("data", "indices", "indptr"):
+        assert getattr(here, name).tobytes() == getattr(there, name).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_packed_layers_are_linear_layers(dtype):
+    """Where packed layers are used, they give what linear layers give, whatever the shape."""
+    kind = getattr(torch, dtype)
+    if not _mlm_packed.usable("cpu", kind):
+        pytest.skip("this torch, or this processor, has no packed layers")
+    torch.manual_seed(0)
+    layer, states = torch.nn.Linear(48, 33).to(kind), torch.randn(2, 5, 48).to(kind)
+    whole = torch.nn.Sequential(torch.nn.Linear(48, 48), torch.nn.Sequential(torch.nn.GELU(), layer)).to(kind)
+    with torch.inference_mode():
+        expected = whole(states)
+        _mlm_packed.pack(whole)
+
+        assert isinstance(whole[1][1], _mlm_packed.Packed)
+        assert torch.allclose(whole(states), expected, atol=1e-5 if dtype == "float32" else 0.02)
+        assert whole(states[:, :0]).shape == (2, 0, 33)
+
+
+def test_weights_that_are_not_numbers_are_refused(tmp_path):
+    """A logit that overflowed or is NaN is an error in one line, and no vector."""
+    folder = tiny_bert(tmp_path / "broken", form="transformers", safetensors=True)
+    state = load_file(folder / "model.safetensors")
+    state["cls.predictions.transform.dense.bias"][0] = torch.nan
+    write_weights(folder, state, safetensors=True)
+
+    with pytest.raises(LexbenchError, match=r"float32 gives weights that are not numbers; its weights are damaged"):
+        encoder(folder).encode_document(["x"])
+    with pytest.raises(LexbenchError, match=r"bfloat16 gives weights that are not numbers; try dtype=float32"):
+        encoder(folder, dtype="bfloat16").encode_query(["x"])
+
+
+def test_dense_vectors_are_refused(folder):
+    """A model that gives every text most terms was not trained for this, which is said before a corpus is encoded with it."""
+    with pytest.raises(LexbenchError, match=r"gives a text \d\d% of all terms.*dense_ok=True"):
+        encoder(folder, dense_ok=False).encode_document(TEXTS)
+
+
+def test_terms_are_named(folder):
+    """A column of the vectors has the name that it has in the vocabulary."""
+    made = encoder(folder)
+
+    assert made.vocabulary == made.encode_query(["x"]).shape[1] == 200
+    assert [made.token(term) for term in (0, 3, 5, 57)] == ["[PAD]", "[SEP]", "the", "##a"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"positions": "texts"}, r"positions='texts'\): there is all, text"),
+        ({"titles": "on"}, r"titles='on'\): there is off, pair, string"),
+        ({"activation": "softmax"}, r"there is log1p_relu, log1p_log1p_relu, relu"),
+        ({"dtype": "int8"}, r"there is float32, bfloat16, float16"),
+        ({"storage": "uint8"}, r"there is float32, float16"),
+        ({"query_length": 2}, r"query_length=2\): give at least 8"),
+        ({"document_length": 0}, r"document_length=0\): give at least 8"),
+        ({"batch_tokens": -1}, r"batch_tokens=-1\): give a number above 0"),
+        ({"device": "gpu"}, r"device='gpu'\): there is auto, cpu, cuda"),
+        ({"device": "cpu,auto"}, r"device='cpu,auto'\)"),
+        ({"query_revision": "main"}, r"query_model, which is not given"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    """A setting that there is not is refused at once, with what there is."""
+    with pytest.raises(CommandError, match=message):
+        SparseMLM("somewhere", **settings)
+
+
+def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
+    """More tokens than the model has positions, or a device that is not there, are errors in one line."""
+    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
+        encoder(folder, document_length=65).encode_document(["x"])
+    with pytest.raises(CannotStart, match=r"device=cuda:99: .* type device=auto"):
+        encoder(folder, device="cuda:99").encode_document(["x"])
+
+
+def test_nobody_elses_tokenizer_is_set_up_differently(folder):
+    """The cutter is a copy: the tokenizer that it was made of still cuts nothing."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    cutter(tokenizer, 10)
+
+    assert len(tokenizer("x " * 30)["input_ids"]) == 32
