@@ -1,7 +1,7 @@
 """Vectors like those of learned sparse retrieval, for benchmarks: any number of documents, streamed, and real queries.
 
-Documents are made up: about 120 distinct terms of 30,522, drawn independently by a law like Zipf's whose most frequent terms are
-in about 30 % of the documents; whole weights from 1 to 255, log-normal around 60. A document depends on the seed and its
+Documents are made up: about 120 distinct terms of 30,522, drawn independently by a law like Zipf's whose most frequent terms
+are in about 30 % of the documents; whole weights from 1 to 255, log-normal around 60. A document depends on the seed and its
 position alone, so that the first 200,000 of a million are those of 200,000. What is missing is what terms have to do with each
 other: there are no topics, so engines that skip documents can skip fewer of these than of real ones.
 

@@ -9,7 +9,7 @@ from weakref import ref
 
 from lexbench import catalog, registry
 from lexbench.encodings.shards import kind_of
-from lexbench.errors import CommandError, UnknownName
+from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, parse
 from lexbench.retrievers.encoded import Encoded
 from lexbench.store import Recipe
@@ -102,7 +102,7 @@ def _encoded(part: Part) -> Encoded:
     kind: Kind = encoder.kind
     engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
     if engine.kind is not kind:
-        fitting = [name for name in registry.names("engines") if registry.load("engines", name).kind is kind]
+        fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
             f"{part}: {part.engine} takes {engine.kind} vectors; {part.head.name} makes {kind} ones. "
             f"Engines that take {kind}: {', '.join(fitting)}"
@@ -114,6 +114,14 @@ def _encoded(part: Part) -> Encoded:
     if getattr(engine, "impacts", False) and not any(getattr(transform, "impacts", False) for transform in transforms):
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     return Encoded(encoder, engine, tuple(transforms))
+
+
+def _takes(engine: str, kind: Kind) -> bool:
+    """Whether an engine takes vectors of that kind; one whose extra is not installed is not asked."""
+    try:
+        return bool(registry.load("engines", engine).kind is kind)
+    except MissingExtra:
+        return False
 
 
 def _of_object(given: Any) -> Any:
@@ -136,8 +144,9 @@ def _name(given: Any) -> str:
 def describe(plugin: Any, *, index: bool = False) -> Any:
     """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
 
-    With *index*, what decides its index. An object that is no frozen dataclass and has no `identity()` gets a new description
-    in every session, so that its results are never taken for those of another object of the same name.
+    With *index*, what decides its index; its files are then those of `index_identity()`, if it has one. An object that is no
+    frozen dataclass and has no `identity()` gets a new description in every session, so that its results are never taken for
+    those of another object of the same name.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]
@@ -150,7 +159,9 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         told["settings"] = describe(registry.settings(plugin, index=index), index=index)
     elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
         told[_SESSION] = _session(plugin)
-    if hasattr(plugin, "identity"):
+    if index and hasattr(plugin, "index_identity"):
+        told["identity"] = plugin.index_identity()
+    elif hasattr(plugin, "identity"):
         told["identity"] = plugin.identity()
     return told
 

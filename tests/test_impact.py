@@ -1,6 +1,7 @@
 """The engine `impact`, against scipy's product of whole numbers."""
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_shards_of_any_size_make_the_same_bytes(tmp_path):
     documents = drawn(np.random.default_rng(1), 1300, FREQUENCIES, range(1, 700))
     cuts = [0, 0, 1, 200, 200, 512, 513, 1290, 1300]
     indexed(tmp_path / "one", documents)
-    indexed(tmp_path / "many", *(documents[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)))
+    indexed(tmp_path / "many", *(documents[start:stop] for start, stop in pairwise(cuts)))
     one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
 
     assert len(one) == 9
@@ -122,6 +123,27 @@ def test_threads_cannot_change_an_answer(tmp_path):
     for some in (queries, queries[:1], queries[:0]):
         assert np.array_equal(one.search(some, 20).docs, three.search(some, 20).docs)
         assert np.array_equal(one.search(some, 20).scores, three.search(some, 20).scores)
+
+
+def test_a_wrong_guess_costs_a_second_pass_and_no_hit(tmp_path):
+    """The first 1,000 documents score 100 and more, the others less: what the 2,000th is expected to score is too high."""
+    weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
+    weights[:1000] += 99
+    documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((1, 1), np.float32))
+    hits, counts = indexed(tmp_path, documents).search_counted(queries, 2000)
+
+    assert counts["passes"].tolist() == [2]
+    assert np.array_equal(by_scipy(documents, queries, 2000)[0], hits.docs)
+
+
+def test_a_right_guess_takes_one_pass(tmp_path):
+    """Documents in no order: their first are like all of them."""
+    rng = np.random.default_rng(9)
+    documents, queries = drawn(rng, 20_000, FREQUENCIES, range(1, 256)), drawn(rng, 9, np.full(10, 0.9), range(1, 99))
+    hits, counts = indexed(tmp_path, documents, window=1024, group=4096).search_counted(queries, 500)
+
+    assert counts["passes"].tolist() == [1] * 9
+    assert np.array_equal(by_scipy(documents, queries, 500)[0], hits.docs)
 
 
 def test_terms_of_no_document_and_queries_of_nothing_find_nothing(tmp_path):
@@ -196,14 +218,18 @@ def test_vectors_of_another_width_are_refused(tmp_path):
     """A shard or a query of another vocabulary."""
     with pytest.raises(LexbenchError, match="vectors of 3 terms and of 4"):
         indexed(tmp_path, *(sparse.csr_array(np.ones((1, width), np.float32)) for width in (3, 4)))
-    with pytest.raises(LexbenchError, match="the queries have 4 terms and the index has 3"):
-        indexed(tmp_path, sparse.csr_array(np.ones((1, 3), np.float32))).search(sparse.csr_array(np.ones((1, 4), np.float32)), 1)
+    with pytest.raises(LexbenchError, match="queries have 4 terms and the index has 3"):
+        indexed(tmp_path, sparse.csr_array(np.ones((1, 3), np.float32))).search(
+            sparse.csr_array(np.ones((1, 4), np.float32)), 1
+        )
 
 
 def test_counters_are_those_counted_by_hand(tmp_path):
     """A weight above 255 is one posting, a weight of 0 none; a query's zero is no term."""
     documents = sparse.csr_array(np.array([[300, 0, 1], [256, 2, 0], [0, 0, 7]], np.float32))
-    queries = sparse.csr_array((np.array([1, 1, 0, 5], np.float32), np.array([0, 2, 1, 1]), np.array([0, 3, 4, 4])), shape=(3, 3))
+    queries = sparse.csr_array(
+        (np.array([1, 1, 0, 5], np.float32), np.array([0, 2, 1, 1]), np.array([0, 3, 4, 4])), shape=(3, 3)
+    )
     index = indexed(tmp_path, documents)
     counters = index.counters(queries)
 

@@ -50,8 +50,11 @@ class Vectors:
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files, wherever they lie."""
-        names = ("documents", "queries", "vocabulary")
-        return {name: _digest(getattr(self, name)) for name in names if getattr(self, name)}
+        return self.index_identity() | {"queries": _digest(self.queries)}
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return those of the files that document vectors come from."""
+        return {name: _digest(getattr(self, name)) for name in ("documents", "vocabulary") if getattr(self, name)}
 
     def token(self, term: int) -> str:
         """Return a term as text."""

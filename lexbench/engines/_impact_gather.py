@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -15,36 +15,26 @@ from lexbench.engines._impact_layout import BLOCK, PAD, bit_of, is_dense
 
 _GATHERED = 1 << 24  # postings that are gathered at a time, where no list has more
 
-_bit_of = njit(bit_of)
+_bit_of: Any = njit(bit_of)
 _Batch: TypeAlias = tuple[slice, NDArray[np.uint16], NDArray[np.uint8]]  # lists, ids, weights
 
 
 def gather(postings: Sorted, path: Path) -> None:
     """Write the index of *postings* into the folder *path*."""
-    per_group = [counts.sum(axis=1, dtype=np.int64) for counts in postings.counts]
-    totals = np.sum(per_group, axis=0, dtype=np.int64) if per_group else np.zeros(2 * postings.vocabulary, np.int64)
+    per_group = [part.sum(axis=1, dtype=np.int64) for part in postings.counts]
+    totals = _sum(per_group, 2 * postings.vocabulary)
     used = np.flatnonzero(totals)
-    sizes = totals[used]
-    dense = is_dense(sizes, postings.documents)
+    sizes, dense = totals[used], is_dense(totals[used], postings.documents)
     counts = np.concatenate([np.zeros((len(used), 0), np.uint16), *(part[used] for part in postings.counts)], axis=1)
     postings.counts.clear()
-    lists = np.full(2 * postings.vocabulary, -1, np.int32)
-    lists[used] = np.arange(len(used))
-    id_starts = np.cumsum(np.where(dense, 0, sizes)) - sizes
-    starts = np.column_stack([np.cumsum(sizes) - sizes, np.where(dense, -np.cumsum(dense), id_starts)])
-    facts = {"documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
-    (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
-    np.save(path / "document_frequency.npy", postings.frequency)
-    np.save(path / "largest_weight.npy", postings.largest)
-    np.save(path / "lists.npy", lists.reshape(2, -1))
-    np.save(path / "starts.npy", starts.astype(np.int64))
+    _save_tables(postings, used, sizes, dense, path)
     np.save(path / "counts.npy", counts)
     words = counts.shape[1] * postings.window // BLOCK
     with ExitStack() as files:
         ids = files.enter_context(_npy(path / "ids.npy", np.uint16, int(sizes[~dense].sum()) + PAD))
         weights = files.enter_context(_npy(path / "weights.npy", np.uint8, int(sizes.sum()) + PAD))
         bitmaps = files.enter_context(_npy(path / "bitmaps.npy", np.uint64, int(dense.sum()), words))
-        for some, own_ids, own_weights in _batches(postings.path, [part[used] for part in per_group]):
+        for some, own_ids, own_weights in _batches(postings.path, [part[used] for part in per_group], sizes):
             rows = np.zeros((int(dense[some].sum()), words), np.uint64)
             kept = _split(own_ids, own_weights, sizes[some], dense[some], counts[some], postings.window, rows)
             own_ids[:kept].tofile(ids)
@@ -54,38 +44,67 @@ def gather(postings: Sorted, path: Path) -> None:
         np.zeros(PAD, np.uint8).tofile(weights)
 
 
+def _sum(parts: list[NDArray[np.int64]], size: int) -> NDArray[np.int64]:
+    """Return the sum of arrays of that size, of which there may be none."""
+    total = np.zeros(size, np.int64)
+    for part in parts:
+        total += part
+    return total
+
+
+def _save_tables(
+    postings: Sorted, used: NDArray[np.int64], sizes: NDArray[np.int64], dense: NDArray[np.bool_], path: Path
+) -> None:
+    """Write what is there once a collection, a term or a list; *used* are the numbers of the lists that have postings."""
+    facts = {"documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
+    (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    lists = np.full(2 * postings.vocabulary, -1, np.int32)
+    lists[used] = np.arange(len(used))
+    id_starts = np.cumsum(np.where(dense, 0, sizes)) - sizes
+    starts = np.column_stack([np.cumsum(sizes) - sizes, np.where(dense, np.negative(np.cumsum(dense)), id_starts)])
+    np.save(path / "document_frequency.npy", postings.frequency)
+    np.save(path / "largest_weight.npy", postings.largest)
+    np.save(path / "lists.npy", lists.reshape(2, -1))
+    np.save(path / "starts.npy", starts.astype(np.int64))
+
+
 def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
     """Return a file in which the array of that type and shape is to be written."""
     file = path.open("wb")
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
+    np.lib.format.write_array_header_1_0(file, header)
     file.flush()
     return file
 
 
-def _batches(folder: Path, per_group: list[NDArray[np.int64]]) -> Iterator[_Batch]:
+def _batches(folder: Path, per_group: list[NDArray[np.int64]], sizes: NDArray[np.int64]) -> Iterator[_Batch]:
     """Yield the postings of consecutive lists; the arrays are the receiver's to change."""
-    totals = np.sum(per_group, axis=0, dtype=np.int64) if per_group else np.zeros(0, np.int64)
     bases = np.cumsum([0, *(part.sum() for part in per_group)])
-    before = [np.concatenate([np.zeros(1, np.int64), np.cumsum(part)]) + base for part, base in zip(per_group, bases, strict=False)]
+    starts = [base + np.cumsum([0, *part]) for base, part in zip(bases, per_group, strict=False)]
+    ends = np.cumsum(sizes)
     first = 0
-    while first < len(totals):
-        last = max(first + 1, first + int(np.searchsorted(np.cumsum(totals[first:]), _GATHERED, "right")))
+    while first < len(sizes):
+        before = ends[first] - sizes[first]
+        last = max(first + 1, int(np.searchsorted(ends, before + _GATHERED, "right")))
         some = slice(first, last)
-        ids, weights = np.empty(totals[some].sum(), np.uint16), np.empty(totals[some].sum(), np.uint8)
-        at = np.cumsum(totals[some]) - totals[some]
-        for part, starts in zip(per_group, before, strict=True):
-            group_ids, group_weights = (
-                np.fromfile(folder / name, array.dtype, int(starts[last] - starts[first]), offset=int(starts[first]) * array.itemsize)
-                for name, array in (("ids.sorted", ids), ("weights.sorted", weights))
-            )
-            _interleave(group_ids, group_weights, part[some], at, ids, weights)
+        ids, weights = np.empty(ends[last - 1] - before, np.uint16), np.empty(ends[last - 1] - before, np.uint8)
+        at = ends[some] - sizes[some] - before
+        for own, start in zip(per_group, starts, strict=True):
+            group_ids = _read(folder / "ids.sorted", np.uint16, start[first], start[last])
+            group_weights = _read(folder / "weights.sorted", np.uint8, start[first], start[last])
+            _interleave(group_ids, group_weights, own[some], at, ids, weights)
         yield some, ids, weights
         first = last
 
 
+def _read(path: Path, dtype: DTypeLike, start: int, stop: int) -> NDArray[Any]:
+    """Return elements *start* to *stop* of a file of nothing else."""
+    kind = np.dtype(dtype)
+    return np.fromfile(path, kind, int(stop - start), offset=int(start) * kind.itemsize)
+
+
 @njit(nogil=True, cache=True)
-def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Append what one group has of each list to where the list is *at*."""
     start = 0
     for each in range(len(sizes)):
@@ -98,8 +117,8 @@ def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ign
 
 
 @njit(nogil=True, cache=True)
-def _split(ids, weights, sizes, dense, counts, window, bitmaps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
-    """Make bitmaps of dense lists, their weights in the order of bits; move the ids of the others to the front, and count them."""
+def _split(ids, weights, sizes, dense, counts, window, bitmaps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Make bitmaps of dense lists, their weights in the order of bits; move other ids to the front and return their number."""
     start = kept = row = 0
     spread = np.zeros(window, np.uint8)
     for each in range(len(sizes)):

@@ -1,29 +1,30 @@
-"""The inner loop of `impact`: add up all postings of a query's lists in one window after another, and keep the best k documents.
+"""The inner loop of `impact`: add up all postings of a query, one window after another, and keep the best k documents.
 
 Exhaustive, term at a time within a window (H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995), on
 windows whose sums stay in the first-level cache. While a list's postings of one window are added those of the next are
-prefetched, which comes to a third of the time where the index is larger than the caches. Dense lists are added when the
+prefetched, which saves a third of their time where the index is larger than the caches. Dense lists are added when the
 window is swept for its best documents: their sums then never leave the registers.
 
-A document that may be among the best is a key, a whole number: its score, then its position with all bits flipped, as the
-lower position wins ties. The larger key ranks first. The bar is the k-th best key when there were last enough to tell.
+Sums above a bar become keys (_impact_best). Where fewer than k turn out to be above a bar that was a guess, the query is
+searched again without guessing, so hits are always exact.
 """
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.engines._impact_best import guess, select
 from lexbench.engines._impact_layout import BLOCK, place_of
 from lexbench.engines._impact_vector import CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
 
-_FEW = 12  # keys that are put in order one by one
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
-_DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
-_place_of = njit(place_of)
+_place_of: Any = njit(place_of)
 
 
 @njit(nogil=True, cache=True)
-def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return queries, a CSR matrix, as lists, whether all weights are valid, and the most that a score of one can be.
 
     *lists* (2, vocabulary) and *largest* (vocabulary,) as in _impact_layout. Three arrays: where the lists of each query start,
@@ -62,7 +63,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     lists: NDArray[np.int32],  # (query lists,)
     factors: NDArray[np.int32],  # (query lists,) what a list's weights are multiplied with
     expands: bool,  # noqa: FBT001 - whether the machine spreads bytes by a mask in one instruction
-    passes: NDArray[np.int32],  # (queries,) out: how often all postings were added up, twice where a guess was wrong
+    passes: NDArray[np.int64],  # (queries,) out: how often all postings were added up, twice where a guess was wrong
     best: NDArray[np.uint64],  # (queries, k) out: flipped keys of the best, in no order; untouched where there are no more
 ) -> None:
     """Find the best k documents of each query. No sum may reach 2**31."""
@@ -71,17 +72,17 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     keys, spare = np.empty(2 * k + _SPARE, np.uint64), np.empty(2 * k + _SPARE, np.uint64)
     for query in range(len(best)):
         first, last = query_starts[query], query_starts[query + 1]
-        guess = True
+        sample = documents
         while True:
             passes[query] += 1
             cursors = np.empty((last - first, CURSOR), np.int64)
             sparse, swept = _point(
                 ids, weights, bitmaps, counts, starts, lists[first:last], factors[first:last], expands, cursors
             )
-            count, floor = _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documents if guess else 0, keys, spare, k)
+            count, floor = _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, sample, keys, spare, k)
             if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
                 break
-            guess = False
+            sample = 0  # no guessing
         for i in range(min(count, k)):
             best[query, i] = ~keys[i]
 
@@ -99,7 +100,7 @@ def _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documen
         for i in range(sparse + swept, len(cursors)):
             _add_bits(bitmaps, weights, cursors[i], number, sums)
         count, bar, floor = _sweep(sums, found, cursors[sparse:], swept, number, documents, keys, spare, count, bar, floor, k)
-    _select(keys, count, k, spare)
+    select(keys, count, k, spare)
     return count, floor
 
 
@@ -107,7 +108,8 @@ def _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documen
 def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
     """Fill *cursors*, and return how many lists are sparse and how many are for `sweep`.
 
-    First the sparse lists: addresses of ids and weights, factor, list; then those for `sweep`, as it has it; then other dense ones.
+    First the sparse lists: addresses of ids and weights, factor, list; then those for `sweep`, as it has it; then other
+    dense ones.
     """
     sparse = swept = 0
     for i in range(len(lists)):
@@ -153,17 +155,10 @@ def _sweep(sums, found, cursors, dense, number, documents, keys, spare, count, b
                 keys[count] = (np.uint64(found[i]) << np.uint64(32)) | np.uint64(~np.uint32(block * BLOCK + i))
                 count += 1
                 if count == len(keys):
-                    _select(keys, count, k, spare)
+                    select(keys, count, k, spare)
                     count, bar = k, np.int32(keys[k - 1] >> np.uint64(32))
-        seen = (block + 1) * BLOCK
-        if block & (block + 1) == 0 and block > 1 and seen < documents:
-            expected = k * seen / documents
-            rank = np.int64(expected + _DEVIATIONS * np.sqrt(expected) + _AT_LEAST)
-            if rank < min(count, k):
-                _select(keys, count, rank, spare)
-                score = np.int32(keys[rank - 1] >> np.uint64(32))
-                if score > bar:
-                    count, bar, floor = rank, score, score
+        if block & (block + 1) == 0 and block > 1 and (block + 1) * BLOCK < documents:
+            count, bar, floor = guess((block + 1) * BLOCK / documents, keys, spare, count, bar, floor, k)
     return count, bar, floor
 
 
@@ -179,36 +174,3 @@ def _add_bits(bitmaps, weights, cursor, number, sums):  # type: ignore[no-untype
             word &= word - np.uint64(1)
             at += 1
     cursor[1] = weights.ctypes.data + at
-
-
-@njit(nogil=True, cache=True)
-def _select(keys, count, k, spare):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move the *k* largest of the first *count* distinct keys to the front, the least of them last; *spare* is as long.
-
-    Hoare's quickselect, but each key is written to both ends of *spare* and one of them moves on: no jump to be foreseen.
-    """
-    if count < k:
-        return
-    low, high = 0, count  # what is before *low* is among the largest; the k-th is from there to before *high*
-    while high - low > _FEW:
-        first, middle, last = keys[low], keys[(low + high) >> 1], keys[high - 1]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        up, down = np.uint64(low), np.uint64(high - 1)
-        for i in range(low, high):
-            key = keys[np.uint64(i)]
-            larger = np.uint64(key > pivot)
-            spare[up] = key
-            spare[down] = key
-            up += larger
-            down -= np.uint64(1) - larger
-        keys[low:high] = spare[low:high]
-        if np.int64(up) >= k:
-            high = np.int64(up)
-        else:
-            low = np.int64(up)
-    for i in range(low + 1, high):
-        key, at = keys[i], i
-        while at > low and keys[at - 1] < key:
-            keys[at] = keys[at - 1]
-            at -= 1
-        keys[at] = key

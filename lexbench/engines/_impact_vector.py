@@ -1,6 +1,7 @@
-"""What `impact` does that numba cannot say, as LLVM code: prefetching, and vectors of sums. LLVM makes of it what the machine has.
+"""What `impact` does that numba cannot say, as LLVM code: prefetching, and vectors of sums.
 
-Addresses are whole numbers (`array.ctypes.data` and what is added to it, in bytes). Nothing is checked.
+LLVM makes of it what the machine has. Addresses are whole numbers: `array.ctypes.data` and what is added to it, in bytes.
+Nothing is checked.
 """
 
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ _BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 
 _BITS, _BYTES, _WORDS, _INTS = (ir.VectorType(*kind) for kind in ((_BIT, 64), (_BYTE, 64), (_SHORT, 32), (_INT, 16)))
 _POINTER = ir.PointerType(_BYTE)
 
+_cgutils: Any = cgutils
 _Value: TypeAlias = Any  # llvmlite has no types
 _Code: TypeAlias = Any
 
@@ -59,7 +61,7 @@ class _Writer:
     def call(self, name: str, result: Any, *args: _Value) -> _Value:
         """Call one of LLVM's own functions."""
         kind = ir.FunctionType(result, [arg.type for arg in args])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), args)
+        return self.builder.call(_cgutils.get_or_insert_function(self.builder.module, kind, name), args)
 
     def prefetch(self, address: _Value) -> None:
         """Ask for the cache line at *address*: read, into all levels, data."""
@@ -67,8 +69,7 @@ class _Writer:
         self.call("llvm.prefetch.p0", ir.VoidType(), self.builder.inttoptr(address, _POINTER), *flags)
 
 
-@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
-def trailing_zeros(_: Any, word: Any) -> _Code:
+def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
     """Return the number of the lowest bit of *word*, uint64, which is not 0."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -77,8 +78,10 @@ def trailing_zeros(_: Any, word: Any) -> _Code:
     return types.int64(types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
-def prefetch(_: Any, address: Any) -> _Code:
+trailing_zeros: Any = intrinsic(_trailing_zeros)
+
+
+def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
     """Ask for the cache line at *address*."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -88,8 +91,10 @@ def prefetch(_: Any, address: Any) -> _Code:
     return types.int32(types.int64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
-def add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:
+prefetch: Any = intrinsic(_prefetch)
+
+
+def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
     """Add *factor* times the uint8 weight of each of *size* postings to the int32 sum of its uint16 id.
 
     The last STEP are always worked on, whatever follows them with weight 0: a jump that cannot be foreseen costs more. As many
@@ -105,7 +110,10 @@ def add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _C
             write.store(builder.add(write.load(at, _INT, 4), builder.mul(weight, factor)), at, 4)
 
         whole = builder.and_(size, ir.Constant(_LONG, -STEP))
-        with cgutils.for_range_slice(builder, ir.Constant(_LONG, 0), whole, ir.Constant(_LONG, STEP), intp=_LONG) as (first, _):
+        with _cgutils.for_range_slice(builder, ir.Constant(_LONG, 0), whole, ir.Constant(_LONG, STEP), intp=_LONG) as (
+            first,
+            _,
+        ):
             own_ids, own_weights = write.address(ids, first, 2), write.address(weights, first, 1)
             write.prefetch(write.address(own_ids, size, 2))
             write.prefetch(write.address(own_weights, size, 1))
@@ -125,8 +133,10 @@ def add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _C
     return types.int32(types.int64, types.int64, types.int64, types.int32, types.int64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator,unused-ignore]
-def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, found: Any) -> _Code:  # noqa: PLR0913, PLR0917
+add: Any = intrinsic(_add)
+
+
+def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, found: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
     """Return which of BLOCK sums are above *bar*, one bit each, after adding what dense lists have; clear the sums.
 
     *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
@@ -138,7 +148,7 @@ def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, fou
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
         sums, cursors, lists, block, bar, found = args
         write = _Writer(builder)
-        totals = [cgutils.alloca_once_value(builder, write.load(write.address(sums, i, 64), _INTS, 4)) for i in range(4)]
+        totals = [_cgutils.alloca_once_value(builder, write.load(write.address(sums, i, 64), _INTS, 4)) for i in range(4)]
         for i in range(4):
             write.store(ir.Constant(_INTS, None), write.address(sums, i, 64), 4)
         if machine_expands():
@@ -155,17 +165,20 @@ def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, fou
     return types.uint64(types.int64, types.int64, types.int64, types.int64, types.int32, types.int64), code
 
 
+sweep: Any = intrinsic(_sweep)
+
+
 def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Value, block: _Value) -> None:
     """Add what `sweep` says to *totals*, 4 variables of 16 int32.
 
     The bytes of a block are spread to where its bitmap has ones. Bytes 0, 2, 4 ... and bytes 1, 3, 5 ... become 32 words each
     by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why _impact_layout
     has `bit_of`. The load has a mask, without need, as LLVM would else make one instruction of it and of the spreading,
-    which takes a Zen 4 twice as long.
+    which takes a Zen 4 half as long again.
     """
     builder = write.builder
-    parts = [cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(2)]
-    with cgutils.for_range(builder, lists) as loop:
+    parts = [_cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(2)]
+    with _cgutils.for_range(builder, lists) as loop:
         row = write.address(cursors, loop.index, 8 * CURSOR)
         word = write.load(write.address(write.load(row, _LONG), block, 8), _LONG)
         weights, size = write.load(write.address(row, 1, 8), _LONG), builder.ctpop(word)

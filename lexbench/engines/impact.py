@@ -60,7 +60,7 @@ class ImpactIndex:
     def __init__(self, path: Path, threads: int = 1) -> None:
         from lexbench.engines import _impact_kernel, _impact_vector
 
-        self._kernel = _impact_kernel
+        self._kernel: Any = _impact_kernel
         self._threads = threads
         self._expands = _impact_vector.machine_expands()
         facts = json.loads((path / "facts.json").read_bytes())
@@ -69,7 +69,7 @@ class ImpactIndex:
         self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
         # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
         mapped = (np.asarray(np.load(path / f"{name}.npy", mmap_mode="c")) for name in ("ids", "weights", "bitmaps", "counts"))
-        self._arrays = (*mapped, np.load(path / "starts.npy"), self._window, self.documents)
+        self._arrays: tuple[Any, ...] = (*mapped, np.load(path / "starts.npy"), self._window, self.documents)
         self.search(sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
@@ -78,15 +78,28 @@ class ImpactIndex:
         Sums are exact; scores above 2**24 are rounded to float32 after that, and equal ones are in order of position again.
         LexbenchError where a weight is anything else, or where a sum could reach 2**31.
         """
+        return self.search_counted(queries, k)[0]
+
+    def search_counted(self, queries: sparse.csr_array, k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
+        """Return what `search` does, and what it took: how often the postings of each query were added up, `passes` (queries,).
+
+        That is once; twice where the first documents were no fair sample, and the score expected of the k-th was too high.
+        """
         query_lists = self._of(queries)
         best = np.full((queries.shape[0], min(k, self.documents)), ~np.uint64(0))
+        passes = np.zeros(queries.shape[0], np.int64)
         if best.size and self._threads == 1:
-            self._search(query_lists, best, 0, len(best))
+            self._search(query_lists, best, passes, 0, len(best))
         elif best.size:
             bounds = np.linspace(0, len(best), self._threads + 1).astype(int).tolist()
             with ThreadPoolExecutor(self._threads) as pool:
-                list(pool.map(lambda *part: self._search(query_lists, best, *part), bounds[:-1], bounds[1:]))
+                list(pool.map(lambda *part: self._search(query_lists, best, passes, *part), bounds[:-1], bounds[1:]))
         best.sort(axis=1)
+        return self._hits(best), {"passes": passes}
+
+    @staticmethod
+    def _hits(best: NDArray[np.uint64]) -> Hits:
+        """Return sorted keys as positions and scores."""
         docs = (best & _LOW).astype(np.int32)  # no document is -1
         scores = (~best >> np.uint64(32)).astype(np.float32)
         if best.size and scores.max() >= _EXACT:
@@ -112,13 +125,12 @@ class ImpactIndex:
         """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
         if queries.shape[1] != self.vocabulary and self.documents:
             raise LexbenchError(
-                f"the queries have {queries.shape[1]:,} terms and the index has {self.vocabulary:,}; encode both with one encoder"
+                f"queries have {queries.shape[1]:,} terms and the index has {self.vocabulary:,}; encode both with one encoder"
             )
         if not self.documents:
             return np.zeros(queries.shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
-        starts, lists, factors, valid, most = self._kernel.lists_of(
-            queries.indptr, queries.indices, queries.data, self._lists, self._largest
-        )
+        columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)
+        starts, lists, factors, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
         if not valid:
             impacts(queries, "impact")  # says what is wrong
         if most > _MOST:
@@ -127,9 +139,10 @@ class ImpactIndex:
             )
         return starts, lists, factors
 
-    def _search(self, query_lists: tuple[Any, Any, Any], best: NDArray[np.uint64], first: int, last: int) -> None:
-        """Fill rows *first* to *last* of *best*."""
+    def _search(
+        self, query_lists: tuple[Any, Any, Any], best: NDArray[np.uint64], passes: NDArray[np.int64], first: int, last: int
+    ) -> None:
+        """Fill rows *first* to *last* of *best* and *passes*."""
         starts, lists, factors = query_lists
-        passes = np.zeros(last - first, np.int32)
-        self._kernel.search(*self._arrays, starts[first : last + 1], lists, factors, self._expands, passes, best[first:last])
-        self.passes=passes
+        rows = slice(first, last)
+        self._kernel.search(*self._arrays, starts[first : last + 1], lists, factors, self._expands, passes[rows], best[rows])
