@@ -1,5 +1,6 @@
 """What the README says can be typed is typed here."""
 
+import importlib.util
 import json
 import os
 import re
@@ -29,6 +30,10 @@ def place(tmp_path_factory, ir_datasets_home):
     (mine / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "red fox"}) + "\n")
     (mine / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
     (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
+    if importlib.util.find_spec("transformers"):
+        from checkpoints import sparsified, tiny_bert
+
+        sparsified(tiny_bert(folder / "DIR", safetensors=True, max_position_embeddings=512))
     environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store"), "IR_DATASETS_HOME": str(ir_datasets_home)}
     return folder, {**environment, "LEXBENCH_OFFLINE": "1"}
 
@@ -44,6 +49,8 @@ def test_a_command_of_the_readme_works(place, command):
     folder, environment = place
     if "lucene" in command:
         pytest.importorskip("jnius_config", reason="bm25@lucene is in the extra lucene")
+    if "DIR" in command:
+        pytest.importorskip("transformers", reason="lexmae is in the extra neural")
     words = [sys.executable, "-m", "lexbench", *shlex.split(command)[1:]]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

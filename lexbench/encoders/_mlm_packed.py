@@ -1,7 +1,7 @@
 """Linear layers on a CPU whose weights are laid out once as oneDNN wants them, and not at every call.
 
-1.1 times as fast in bfloat16 and 1.2 times in float32, with the arithmetic of either type (benchmarks/encoding.py). The
-operation is what `torch.compile` puts into its programs; it is none of torch's public ones, so it is tried before it is used.
+A BERT-base on an AMD EPYC of 2022 encodes 1.08 times as fast in bfloat16 and 1.19 times in float32, in the arithmetic of either
+type. The operation is what `torch.compile` puts into its programs and none of torch's public ones, so it is tried before use.
 """
 
 from functools import cache

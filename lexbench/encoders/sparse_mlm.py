@@ -157,10 +157,9 @@ class SparseMLM:
             made.append(self._vectors(model, batch))
             order.append(batch.texts)
         if not made:
-            return sparse.csr_array((0, model.vocabulary), dtype=np.float32)
+            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
         longest_first: Any = sparse.vstack(made, format="csr")
-        rows = longest_first[np.argsort(np.concatenate(order))]
-        vectors = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(len(tokens.starts) - 1, model.vocabulary))
+        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate(order))])
         vectors.sort_indices()
         return vectors
 
