@@ -87,7 +87,10 @@ def _loaded(entry: EntryPoint, name: str) -> type[Any]:
 
 
 def create(group: str, call: Call, typed: str = "") -> Any:
-    """Make the plug-in that *call* names, its settings checked against the class's fields; *typed* as in `load`."""
+    """Make the plug-in that *call* names, its settings checked against the class's fields; *typed* as in `load`.
+
+    A class with `carried(given)` knows of settings that what is given brings along, as a checkpoint's folder does.
+    """
     plugin = load(group, call.name, typed)
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
@@ -97,15 +100,15 @@ def create(group: str, call: Call, typed: str = "") -> Any:
         raise CommandError(f"{call}: {min(twice)} is given twice, by its place and by its name")
     given |= dict(call.kwargs)
     known = {item.name: item for item in settings}
-    types = get_type_hints(plugin)
-    for name, value in given.items():
-        if name not in known:
-            raise UnknownName(f"setting of {call.name}:", name, known)
-        given[name] = _fitted(value, types[name], f"{call.name}({name}=…)")
+    if unknown := [name for name in given if name not in known]:
+        raise UnknownName(f"setting of {call.name}:", unknown[0], known)
     for name, item in known.items():
         if name not in given and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
-    return plugin(**given)
+    if hasattr(plugin, "carried"):
+        given = {name: value for name, value in plugin.carried(given).items() if name in known} | given
+    types = get_type_hints(plugin)
+    return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in given.items()})
 
 
 def _fitted(value: Value, wanted: Any, place: str) -> Any:

@@ -17,6 +17,7 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing
 from lexbench.encodings.statistics import spread
+from lexbench.errors import LexbenchError
 from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
 from lexbench.run_folder import read_hits, read_work, write_hits, write_run
@@ -126,6 +127,10 @@ class Workbench:
             self.progress.start(f"{name} on {self.dataset.contract.corpus}", "encode", left, "documents")
             with watch.time("encode"):
                 encode(encoder, self.corpus, draft, self.progress.advance)
+            if describe(encoder, index=True) != recipe["encoder"]:
+                raise LexbenchError(
+                    f"{name} has changed while it encoded: give the same command again"
+                )
             watch.write(draft)
             self.progress.end()
 

@@ -98,8 +98,8 @@ def _on_engine(head: Call, engine: Call) -> Call:
 
 
 def _encoded(part: Part) -> Encoded:
-    encoder = registry.create("encoders", catalog.expand(part.head), typed=part.head.name)
-    kind: Kind = encoder.kind
+    head = catalog.expand(part.head)
+    kind: Kind = registry.load("encoders", head.name, typed=part.head.name).kind
     engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
@@ -113,7 +113,7 @@ def _encoded(part: Part) -> Encoded:
             raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
     if getattr(engine, "impacts", False) and not any(getattr(transform, "impacts", False) for transform in transforms):
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
-    return Encoded(encoder, engine, tuple(transforms))
+    return Encoded(registry.create("encoders", head), engine, tuple(transforms))  # last: a checkpoint may have to be fetched
 
 
 def _takes(engine: str, kind: Kind) -> bool:

@@ -63,7 +63,8 @@ def rewrite(folder, change, *, safetensors=True) -> Path:
 
 def sparsified(folder, less=2.5) -> Path:
     """Lower every logit of a BERT, so that most weights of a text are 0 as if it had been trained for that."""
-    return rewrite(folder, lambda state: {key: value - less * (key == "cls.predictions.bias") for key, value in state.items()})
+    biases = ("cls.predictions.bias", "cls.predictions.decoder.bias")
+    return rewrite(folder, lambda state: {key: value - less * (key in biases) for key, value in state.items()})
 
 
 def reconfigure(folder, name="config.json", **settings) -> Path:

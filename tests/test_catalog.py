@@ -85,7 +85,7 @@ def test_its_settings_are_those_of_its_encoder(name, tmp_path):
 
     assert found.settings.keys() <= {item.name for item in fields(plugin) if item.init}
     given = () if found.weights == "public" else (("model", str(tmp_path)),)
-    made = registry.create("encoders", catalog.expand(Call(name, kwargs=given)))
+    made = plugin(**dict(catalog.expand(Call(name, kwargs=given)).kwargs))
     assert {setting: getattr(made, setting) for setting in found.settings} == found.settings
 
 

@@ -17,7 +17,9 @@ from test_resume import hammer, tree  # noqa: E402
 
 from lexbench import plan, store  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
-from lexbench.systems import each_of, system  # noqa: E402
+from lexbench.pipeline import kept_results  # noqa: E402
+from lexbench.run_folder import read_run  # noqa: E402
+from lexbench.systems import describe, each_of, system  # noqa: E402
 
 DOCUMENTS, QUERIES = 500, 20
 
@@ -99,16 +101,14 @@ def reference(checkpoint, folder):
 
 def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finished):
     """Encoder, quantiser, engine and harness give the scores of twenty lines of numpy, but for roundings of a hundredth."""
-    from lexbench.run_folder import read_run
-
     _, place = finished
     scores, ids = reference(checkpoint, folder)
-    kept = next(one for one in (place / "runs").iterdir() if "impact" in one.name and "top" not in one.name)
-    run = read_run(kept).run
-    expected = dict(zip(run.query_ids, scores, strict=True))
+    kept = next(one for one in kept_results(store.Store(place)) if one.result.system.endswith(")@impact") and one.run)
+    run = read_run(kept.run).run
+    expected = {f"q{i}": row for i, row in enumerate(scores)}
     for row, query in enumerate(run.query_ids):
         found = slice(run.offsets[row], run.offsets[row + 1])
-        names = [run.doc_ids[doc].decode() for doc in run.docs[found]]
+        names = [run.table[doc].decode() for doc in run.docs[found]]
         truth = expected[query][[ids.index(name) for name in names]]
 
         assert np.allclose(truth, run.scores[found], rtol=1e-3)
@@ -162,6 +162,7 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
     first = lexbench(*suite, name + rest)["results"][0]
     documents, queries = lexbench("export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
+    rest = rest.replace("100", "1")  # they are whole numbers already
     again = lexbench(*suite, f'vectors(documents="{documents}", queries="{queries}", format="{layout}"){rest}')["results"][0]
 
     assert again["per_query"] == first["per_query"]
@@ -188,10 +189,28 @@ def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):
     assert str(tmp_path) not in str(recipes)
 
 
-def test_an_engine_that_adds_whole_numbers_gets_them():
+def test_a_checkpoint_says_how_it_encodes(checkpoint):
+    """The authors' LexMAE says that words alone pool; what is typed, or what a preset says, goes before."""
+    plain, typed, preset = (
+        system(text).retriever.encoder
+        for text in (f'sparse_mlm("{checkpoint}")', f'sparse_mlm("{checkpoint}", positions="all")', f'splade("{checkpoint}")')
+    )
+
+    assert (plain.positions, typed.positions, preset.positions) == ("text", "all", "all")
+
+
+def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):
+    """What only queries see is in the key of a run, and not in that of vectors and indexes."""
+    systems = [system(f'lexmae("{checkpoint}", query_length={length})@impact') for length in (16, 32)]
+
+    assert systems[0].recipe != systems[1].recipe
+    assert describe(systems[0].retriever, index=True) == describe(systems[1].retriever, index=True)
+
+
+def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
     """For `impact` vectors are quantised, as the recipe says; who quantises them otherwise is left alone."""
     recipes = [
-        system(f'splade(model="x"){rest}', label="s").retriever.transforms
+        system(f'splade(model="{checkpoint}"){rest}', label="s").retriever.transforms
         for rest in ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
     ]
     names = [[f"{type(one).__name__}({getattr(one, 'scale', '')})" for one in transforms] for transforms in recipes]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lexbench.encoders import _checkpoint_keys as keys
-from lexbench.encoders._checkpoint_files import Files, digest, fetch, files
+from lexbench.encoders._checkpoint_files import Files, carried, digest, fetch, files
 from lexbench.errors import InvalidFile
 
 if TYPE_CHECKING:
     import torch
     import transformers
 
-__all__ = ["Checkpoint", "digest", "fetch", "load"]
+__all__ = ["Checkpoint", "carried", "digest", "fetch", "load"]
 
 
 @dataclass(frozen=True)

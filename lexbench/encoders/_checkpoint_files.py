@@ -53,6 +53,11 @@ def files(folder: Path) -> Files:
     return Files(place, config, _weights(place), tokenizer, defaults(folder, config))
 
 
+def carried(model: str, revision: str | None = None) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that *model* carries; errors as of `fetch` and `files`."""
+    return files(fetch(model, revision)).defaults
+
+
 def _weights(place: Path) -> list[Path]:
     if (whole := place / "model.safetensors").is_file():
         return [whole]

@@ -7,7 +7,7 @@ of titles; see `positions` and `titles`.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +35,10 @@ _NO_TITLE = "-"  # what LexMAE's data has where there is none
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # a processor wants its cache, a GPU wants work
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 _DENSE = 0.5  # of the vocabulary
+
+
+def _untold(_count: int) -> None:
+    """Hear of progress, where nobody else wants to."""
 
 
 def _place() -> Any:
@@ -90,12 +94,25 @@ class SparseMLM:
         if self.query_revision and not self.query_model:
             raise CommandError("sparse_mlm(query_revision=…) says which revision of query_model, which is not given")
 
+    @classmethod
+    def carried(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that the folder, or hub's model, `model` says of itself: a LexMAE, or a SparseEncoder, does."""
+        from lexbench.encoders import _checkpoint
+
+        return _checkpoint.carried(str(given["model"]), given.get("revision"))
+
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""
         from lexbench.encoders import _checkpoint
 
         query = _checkpoint.digest(self.query_model, self.query_revision) if self.query_model else None
-        return {"model": _checkpoint.digest(self.model, self.revision), "query_model": query}
+        return self.index_identity() | {"query_model": query}
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return those that document vectors come from."""
+        from lexbench.encoders import _checkpoint
+
+        return {"model": _checkpoint.digest(self.model, self.revision)}
 
     def workers(self) -> list["SparseMLM"]:
         """Return one copy for each device that is named; those on the processor share its cores."""
@@ -124,9 +141,9 @@ class SparseMLM:
             texts = [str(model.tokenizer.sep_token).join(text) for text in texts]
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens) -> sparse.csr_array:
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = _untold) -> sparse.csr_array:
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        return self._encode(self._documents(), tokens)
+        return self._encode(self._documents(), tokens, advance)
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents that have no title."""
@@ -145,7 +162,7 @@ class SparseMLM:
 
         return model(Place(name, revision, self.dtype, self.device.split(",")[0]))
 
-    def _encode(self, model: "Model", tokens: Tokens) -> sparse.csr_array:
+    def _encode(self, model: "Model", tokens: Tokens, advance: Callable[[int], None] = _untold) -> sparse.csr_array:
         import torch
 
         if self.threads:
@@ -156,6 +173,7 @@ class SparseMLM:
         for batch in batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent):
             made.append(self._vectors(model, batch))
             order.append(batch.texts)
+            advance(len(batch.texts))
         if not made:
             return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
         longest_first: Any = sparse.vstack(made, format="csr")
