@@ -128,9 +128,7 @@ class Workbench:
             with watch.time("encode"):
                 encode(encoder, self.corpus, draft, self.progress.advance)
             if describe(encoder, index=True) != recipe["encoder"]:
-                raise LexbenchError(
-                    f"{name} has changed while it encoded: give the same command again"
-                )
+                raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
             watch.write(draft)
             self.progress.end()
 

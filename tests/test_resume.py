@@ -33,7 +33,7 @@ def finished(root):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Make a BEIR folder of 9,000 documents, three shards, whose words are numbers."""
+    """Make a BEIR folder of 9,000 documents, five shards, whose words are numbers."""
     path = tmp_path_factory.mktemp("words")
     chance = random.Random(7)
     documents = [

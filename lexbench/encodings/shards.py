@@ -25,7 +25,7 @@ from lexbench import atomic
 from lexbench.errors import LexbenchError
 from lexbench.types import Kind
 
-SHARD = 4096  # documents
+SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that two bytes can name
 
 

@@ -1,9 +1,16 @@
-"""Choosing the best k of many scores, ties to the lower position."""
+"""What exact engines share: refusing queries that do not fit, and the best k of many scores, ties to the lower position."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.errors import LexbenchError
 from lexbench.types import Hits
+
+
+def same_width(queries: int, index: int) -> None:
+    """Raise LexbenchError unless query vectors are as wide as those of the index."""
+    if queries != index:
+        raise LexbenchError(f"the queries have {queries:,} terms and the index has {index:,}; encode both with one encoder")
 
 
 def best_of_row(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:

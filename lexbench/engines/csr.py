@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._top_k import best_of_row, no_hits
+from lexbench.engines._top_k import best_of_row, no_hits, same_width
 from lexbench.types import Hits, Kind
 
 _QUERIES = 64  # multiplied at a time: the product of a block is kept whole, at most this many rows of all documents
@@ -25,6 +25,8 @@ class CsrIndex:
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        if self.postings.shape[1]:
+            same_width(queries.shape[1], self.postings.shape[0])
         k = min(k, self.postings.shape[1])
         hits = no_hits(queries.shape[0], k)
         for start in range(0, queries.shape[0], _QUERIES):

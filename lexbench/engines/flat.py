@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines._top_k import best_of_row, merged, no_hits
+from lexbench.engines._top_k import best_of_row, merged, no_hits, same_width
 from lexbench.types import Hits, Kind
 
 _BLOCK = 16_384  # documents multiplied at a time: 25 MB of float32 at 384 dimensions
@@ -22,6 +22,8 @@ class FlatIndex:
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, dimensions)."""
+        if len(self.vectors):
+            same_width(queries.shape[1], self.vectors.shape[1])
         k = min(k, len(self.vectors))
         best = no_hits(len(queries), 0)
         for start in range(0, len(self.vectors), _BLOCK):

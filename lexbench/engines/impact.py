@@ -14,6 +14,7 @@ from scipy import sparse
 
 from lexbench.engines._impact_layout import GROUP, WINDOW
 from lexbench.engines._impacts import impacts
+from lexbench.engines._top_k import same_width
 from lexbench.errors import LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
@@ -123,10 +124,8 @@ class ImpactIndex:
 
     def _of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
-        if queries.shape[1] != self.vocabulary and self.documents:
-            raise LexbenchError(
-                f"queries have {queries.shape[1]:,} terms and the index has {self.vocabulary:,}; encode both with one encoder"
-            )
+        if self.documents:
+            same_width(queries.shape[1], self.vocabulary)
         if not self.documents:
             return np.zeros(queries.shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
         columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)

@@ -253,6 +253,17 @@ def test_no_queries_are_no_hits(engine, tmp_path):
     assert hits.docs.shape[0] == hits.scores.shape[0] == 0
 
 
+def test_queries_of_another_width_are_answered_or_refused_in_one_line(engine, tmp_path):
+    """Queries of another encoder are an error that says so; engines that know terms by name find what there is."""
+    index = indexed(engine, tmp_path, [[1, 2], [3, 4]])
+    try:
+        hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
+    except LexbenchError as refused:
+        assert "the queries have 3 terms and the index has 2" in str(refused)  # noqa: PT017 - either is right
+    else:
+        assert hits.docs[0].tolist() == [1, 0]
+
+
 def test_an_index_opens_again(engine, tmp_path):
     """The folder is all there is: opened twice, and moved, it answers the same."""
     first = indexed(engine, tmp_path / "here", DOCUMENTS).search(vectors(engine, QUERIES), 10)
