@@ -31,8 +31,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where to write")
     given = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(given.minilm)
-    logging.set_verbosity_error()  # that the head is not in MiniLM is what this is for
-    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call] # that the head is not in MiniLM is what this is for
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model = BertForMaskedLM.from_pretrained(given.minilm)
     model.train(mode=False)
     head = model.cls.predictions
