@@ -9,19 +9,17 @@ What is written holds strictly decreasing scores, so every tool that reads it se
 never written: pytrec_eval, ir_measures and ranx fail on them.
 """
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.atomic import atomic_path
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.ids import encode
 from lexbench.interop._columns import Kind, first_fields, read_columns
+from lexbench.interop._text import written
 from lexbench.ranking import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
 
@@ -66,7 +64,7 @@ def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
     _refuse_unwritable(encode([tag]), "tag")
     scores, end = strictly_decreasing(run), tag.encode()
     line = b"%b Q0 %b %d %.9g %b\n"  # nine digits tell any two float32 numbers apart
-    with _written(path) as file:
+    with written(path) as file:
         for query, documents, part in _lists(run):
             ranked = enumerate(zip(documents, scores[part].tolist(), strict=True), 1)
             file.write(b"".join(line % (query, document, rank, score, end) for rank, (document, score) in ranked))
@@ -74,7 +72,7 @@ def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
 
 def write_msmarco_run(run: Run, path: Path) -> None:
     """Write an MS MARCO run: query, document and rank, set apart by tabs."""
-    with _written(path) as file:
+    with written(path) as file:
         for query, documents, _ in _lists(run):
             file.write(b"".join(b"%b\t%b\t%d\n" % (query, document, rank) for rank, document in enumerate(documents, 1)))
 
@@ -92,7 +90,7 @@ def write_beir_qrels(qrels: Qrels, path: Path) -> None:
 def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:
     _refuse_unwritable(encode(qrels.query_ids), "query id")
     _refuse_unwritable(qrels.doc_ids, "document id")
-    with _written(path) as file:
+    with written(path) as file:
         file.write(header)
         file.writelines(line.format(*judgement).encode() for judgement in qrels.judgements())
 
@@ -112,17 +110,6 @@ def _refuse_unwritable(ids: NDArray[np.bytes_], what: str) -> None:
     wrong: Iterable[bytes] = (one for one in ids.tolist() if len(one.split()) != 1 or one.split()[0] != one or one[:1] == b"#")
     for one in wrong:
         raise LexbenchError(f"{what} {one.decode()!r} cannot be written: it is empty, has white space in it or begins with '#'")
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[BinaryIO]:
-    """Open *path* for writing, whole or not at all; compressed files carry no name and no time, so they are repeatable."""
-    with atomic_path(path) as draft, draft.open("wb") as file:
-        if path.suffix != ".gz":
-            yield file
-            return
-        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-            yield cast(BinaryIO, packed)
 
 
 def _checked(path: Path, make: Callable[[], T]) -> T:

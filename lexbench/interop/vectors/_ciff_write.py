@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
+from lexbench.interop._text import written
 from lexbench.interop.vectors import _ciff_kernel as kernel
-from lexbench.interop.vectors._text import written
 from lexbench.interop.vectors.blocks import Block, Vocabulary, checked
 
 _Rows: TypeAlias = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]  # offsets, terms and weights of a block

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.interop.vectors._text import lines
+from lexbench.interop._text import lines
 from lexbench.interop.vectors.blocks import ROWS, Block, Vocabulary, made
 
 

@@ -19,8 +19,8 @@ import msgspec
 
 from lexbench.atomic import atomic_path
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.interop._text import lines, written
 from lexbench.interop.vectors import _rows
-from lexbench.interop.vectors._text import lines, written
 from lexbench.interop.vectors.blocks import Block, Named, Vocabulary, named
 
 _LONGEST = 255  # characters of a token, as Java counts them

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from lexbench.interop._text import written
 from lexbench.interop.vectors import _rows
-from lexbench.interop.vectors._text import written
 from lexbench.interop.vectors.blocks import Block, Vocabulary, named
 
 
