@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from lexbench.report.table import Table
+from lexbench.report.cells import Table
 from lexbench.report.terminal import render
 
 TABLE = Table(

@@ -14,8 +14,9 @@ import msgspec
 
 from lexbench import aggregates, atomic, results, suites
 from lexbench.errors import CannotStart, InvalidFile
+from lexbench.report.cells import DIGITS, Table
 from lexbench.report.markdown import escape, render
-from lexbench.report.table import DIGITS, Table, notes
+from lexbench.report.table import notes
 from lexbench.results import Result
 from lexbench.suites import Suite
 

@@ -1,6 +1,6 @@
 """Tables as GitHub Markdown."""
 
-from lexbench.report.table import Table
+from lexbench.report.cells import Table
 
 _ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", "_": "\\_", "\n": " "})
 

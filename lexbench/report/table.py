@@ -1,33 +1,22 @@
 """The tables of a run: which cells there are, whatever they are shown with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from lexbench import aggregates
-from lexbench.results import Result, Work
+from lexbench.report.cells import Table, figure
+from lexbench.report.vectors import vector_tables
+from lexbench.results import Result
 from lexbench.suites import Suite
 
-DIGITS = 4  # as trec_eval prints
 _WARN = 0.001  # a tie interval wider than this is said
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text; the first column is text, the others are figures."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = field(default=())
 
 
 def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
     if not results:
         return []
-    found = _scores(results, suite)
-    sparse = [result for result in results if result.vectors is not None]
-    return [*found, *([_vectors(sparse)] if sparse else [])]
+    return [*_scores(results, suite), *vector_tables(results)]
 
 
 def _scores(results: Sequence[Result], suite: Suite | None) -> list[Table]:
@@ -44,51 +33,25 @@ def _scores(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     return [*shown[:-1], replace(shown[-1], notes=tuple(notes(results)))]
 
 
-def _vectors(results: Sequence[Result]) -> Table:
-    """Return what sparse vectors weigh and what searching them has to look at: the same on every machine but the index."""
-    datasets = {result.dataset for result in results}
-    rows = []
-    for result in results:
-        assert result.vectors is not None
-        documents, work = result.counts.documents or 1, result.work or Work()
-        rows.append(
-            (
-                result.system if len(datasets) == 1 else f"{result.system} on {result.dataset}",
-                f"{result.vectors.terms['mean']:.1f}",
-                f"{result.vectors.bytes_per_document:.0f}",
-                f"{result.sizes['index'] / documents:.0f}" if "index" in result.sizes else "—",
-                f"{work.query_terms['mean']:.1f}" if work.query_terms else "—",
-                f"{work.postings['mean']:,.0f}" if work.postings else "—",
-                "—" if work.flops is None else f"{work.flops:.3g}",
-            )
-        )
-    header = ("system", "terms/document", "3 bytes a term", "index bytes/document", "terms/query", "postings/query", "FLOPS")
-    return Table("sparse vectors", header, tuple(rows), tuple(_vector_notes(results)))
-
-
-def _vector_notes(results: Sequence[Result]) -> list[str]:
-    lines = []
-    for result in results:
-        facts, documents = result.vectors, result.counts.documents or 1
-        if facts is None:
-            continue
-        said = [
-            f"{number:,} {what}"
-            for number, what in (
-                (facts.truncated, f"of {documents:,} texts were cut to the encoder's length"),
-                (facts.empty, "documents have no term"),
-                (facts.clipped, "weights were clipped"),
-            )
-            if number
-        ]
-        lines += [f"{result.system} on {result.dataset}: {'; '.join(said)}"] if said else []
-    return lines
+def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
+    """Return the means of one measure with a row for each of what there is more of: long names fold in the first column."""
+    means = {(result.system, result.dataset): result.means.get(measure) for result in results}
+    header = [*datasets]
+    columns = [[figure(means.get((system, dataset))) for system in systems] for dataset in datasets]
+    for aggregate in suite.aggregates if suite else ():
+        if aggregate.measure == measure:
+            of_each = [[result for result in results if result.system == system] for system in systems]
+            header.append(aggregate.id)
+            columns.append([str(aggregates.over_results(aggregate, each)) for each in of_each])
+    if len(systems) > len(datasets):
+        return Table(measure, ("system", *header), tuple(zip(systems, *columns, strict=True)))
+    return Table(measure, ("dataset", *systems), tuple((name, *column) for name, column in zip(header, columns, strict=True)))
 
 
 def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:
     measures = list(dict.fromkeys(measure for result in results for measure in result.means))
     rows = [
-        (name, *(_figure(result.means.get(measure)) for measure in measures))
+        (name, *(figure(result.means.get(measure)) for measure in measures))
         for name, result in zip(names, results, strict=True)
     ]
     if suite:
@@ -96,16 +59,6 @@ def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], wha
             value = str(aggregates.over_results(aggregate, results))
             rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measures)))
     return Table(title, (what, *measures), tuple(rows), tuple(notes(results)))
-
-
-def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
-    means = {(result.system, result.dataset): result.means.get(measure) for result in results}
-    rows = [(dataset, *(_figure(means.get((system, dataset))) for system in systems)) for dataset in datasets]
-    for aggregate in suite.aggregates if suite else ():
-        if aggregate.measure == measure:
-            of_each = [[result for result in results if result.system == system] for system in systems]
-            rows.append((aggregate.id, *(str(aggregates.over_results(aggregate, each)) for each in of_each)))
-    return Table(measure, ("dataset", *systems), tuple(rows))
 
 
 def notes(results: Sequence[Result]) -> list[str]:
@@ -127,7 +80,3 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{place}: tied scores leave open {', '.join(wide)}")
         lines += [f"{place}: {note}" for note in result.notes]
     return lines
-
-
-def _figure(value: float | None) -> str:
-    return "—" if value is None else f"{value:.{DIGITS}f}"
