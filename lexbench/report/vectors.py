@@ -6,7 +6,7 @@ from lexbench.report.cells import Table, figure
 from lexbench.results import Result, Work
 
 _HEADER = ("system", "terms", "bytes", "index", "query terms", "postings", "FLOPS")
-_LEGEND = "a document's terms, its bytes at 3 a term and in the index; a query's terms and their postings; products per query and document"
+_LEGEND = "a document's terms, its bytes at 3 a term and in the index; a query's terms and postings; products per document"
 
 
 def vector_tables(results: Sequence[Result]) -> list[Table]:

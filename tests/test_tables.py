@@ -1,0 +1,57 @@
+"""Tables hold what there is, the way it fits."""
+
+import pytest
+
+from lexbench.report.table import tables
+from lexbench.results import Counts, Result, Vectors, Work
+
+
+def result(system, dataset="d/test", mean=0.5, **facts):
+    """Make a result with one measure."""
+    counts = Counts(queries=1, documents=100)
+    scores = {"means": {"nDCG@10": mean}, "query_ids": ["q"], "per_query": {"nDCG@10": [mean]}}
+    return Result(system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, counts=counts, **scores, **facts)
+
+
+def sparse(system, dataset="d/test", **facts):
+    """Make the result of a sparse system: 2.5 terms a document, 40 postings a query, an index of 1,000 bytes."""
+    vectors = Vectors(terms={"mean": 2.5}, bytes_per_document=7.5, **facts)
+    work = Work(query_terms={"mean": 4.0}, postings={"mean": 40.0}, flops=0.4)
+    return result(system, dataset, vectors=vectors, work=work, sizes={"index": 1000})
+
+
+@pytest.mark.parametrize(
+    ("systems", "datasets", "header"),
+    [(3, 2, ("system", "d0", "d1")), (2, 2, ("dataset", "s0", "s1")), (2, 3, ("dataset", "s0", "s1"))],
+)
+def test_there_is_a_row_for_each_of_what_there_is_more_of(systems, datasets, header):
+    """Many systems are rows, many datasets are rows; no figure changes its place."""
+    results = [result(f"s{i}", f"d{j}", mean=i / 10 + j / 100) for j in range(datasets) for i in range(systems)]
+    table = tables(results, None)[0]
+    by_system = table.header[0] == "system"
+
+    assert table.header == header
+    for one in results:
+        row, column = (one.system, one.dataset) if by_system else (one.dataset, one.system)
+        cells = dict(zip(table.header, next(cells for cells in table.rows if cells[0] == row), strict=True))
+        assert cells[column] == f"{one.means['nDCG@10']:.4f}"
+
+
+def test_sparse_systems_have_a_table_for_each_dataset():
+    """What vectors weigh stands apart from scores; other systems are not in it."""
+    found = tables([result("bm25"), sparse("a"), sparse("b", "e/test")], None)[1:]
+
+    assert [table.title for table in found] == ["sparse vectors, d/test", "sparse vectors, e/test"]
+    assert found[0].rows == (("a", "2.5", "8", "10", "4.0", "40", "0.4"),)
+    assert len(tables([result("bm25")], None)) == 1
+
+
+def test_what_systems_have_in_common_is_said_once():
+    """Texts are cut when they are encoded, once for all values of K; what was clipped is each system's own."""
+    notes = tables([sparse("a", truncated=30), sparse("b", truncated=30, clipped=2, empty=1)], None)[-1].notes
+
+    assert notes[1:] == (
+        "30 of 100 texts were cut to the encoder's length",
+        "1 of 100 documents have no term",
+        "b: 2 weights were clipped",
+    )
