@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import WORDS, tiny_bert  # noqa: E402 - needs torch
+from checkpoints import WORDS, sparsified, tiny_bert  # noqa: E402 - needs torch
 from test_resume import hammer, tree  # noqa: E402
 
 from lexbench import plan, store  # noqa: E402
@@ -175,6 +175,18 @@ def test_kills_cost_nothing(checkpoint, folder, tmp_path):
     arguments = command(folder, f"{name}@impact", f"{name}|top_k(8)@impact")
 
     assert hammer(arguments, dict(os.environ), tmp_path, kills=2, seed=3) == 8
+
+
+@pytest.mark.slow
+def test_twenty_kills_on_real_collections_cost_nothing(ir_datasets_home, tmp_path):
+    """LexMAE and its top-K on SciFact and NFCorpus, killed twenty times at random moments, end in the same bytes."""
+    folder = sparsified(tiny_bert(tmp_path / "model", safetensors=True, max_position_embeddings=512))
+    name = f'lexmae(model="{folder}")'
+    systems = ["-r", f"{name}@impact", "-r", f"{name}|top_k(8)@impact"]
+    datasets = ["-d", "beir/scifact/test", "-d", "beir/nfcorpus/test"]
+    arguments = [sys.executable, "-m", "lexbench", "run", "suite", "beir", *datasets, *systems]
+
+    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(ir_datasets_home)}, tmp_path, kills=20, seed=4) == 16
 
 
 def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):
