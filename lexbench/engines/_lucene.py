@@ -31,7 +31,8 @@ class _TopDocs(msgspec.Struct):
 class Writer:
     """Writes documents of one field into one segment, in which Lucene numbers them in the order they come in."""
 
-    def __init__(self, path: Path, field: str, analyser: Any, similarity: Any) -> None:
+    def __init__(self, path: Path, field: str, analyser: Any, similarity: Any, *, lengths: bool = False) -> None:
+        """Begin; with *lengths* Lucene keeps how long each document is, for scores that depend on it."""
         config = java_class(f"{LUCENE}.index.IndexWriterConfig")(analyser)
         config.setSimilarity(similarity)
         config.setRAMBufferSizeMB(_BUFFER_MB)
@@ -39,7 +40,7 @@ class Writer:
         config.setMergeScheduler(java_class(f"{LUCENE}.index.SerialMergeScheduler")())
         config.setMergePolicy(java_class(f"{LUCENE}.index.LogByteSizeMergePolicy")())  # merges neighbours: numbers keep order
         self._writer = java_class(f"{LUCENE}.index.IndexWriter")(_directory(path), config)
-        self._field = java_class(f"{LUCENE}.document.Field")(field, "", _field_type(), signature=_OF_TEXT)
+        self._field = java_class(f"{LUCENE}.document.Field")(field, "", _field_type(lengths=lengths), signature=_OF_TEXT)
         self._document = java_class(f"{LUCENE}.document.Document")()
         self._document.add(self._field)
 
@@ -79,10 +80,10 @@ def _directory(path: Path) -> Any:
     return java_class(f"{LUCENE}.store.FSDirectory").open(java_class("java.io.File")(str(path)).toPath())
 
 
-def _field_type() -> Any:
+def _field_type(*, lengths: bool) -> Any:
     kind = java_class(f"{LUCENE}.document.FieldType")()
     kind.setTokenized(True)
-    kind.setOmitNorms(True)  # a document's length takes no part in the score
+    kind.setOmitNorms(not lengths)
     kind.setIndexOptions(java_class(f"{LUCENE}.index.IndexOptions").DOCS_AND_FREQS)
     kind.freeze()
     return kind
