@@ -104,20 +104,26 @@ def result_of(job: Job, bench: Workbench) -> Result:
     index = bench.index(job.system.retriever, job.system.label)
     inputs: Recipe = {"run": folder.name.rpartition("-")[2]}
     made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
-    stages = [measured(index), measured(folder), made.measured]
+    return _completed(made, folder, index, bench.corpus.path)
+
+
+def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
+    """Return a result with what its run, index and corpus add: sizes, counts, and the times of every stage."""
+    stages = [measured(index), measured(run), made.measured]
     seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
+    vectors = index / VECTORS
     return msgspec.structs.replace(
         made,
-        sizes={"index": size(index, ENGINE), "corpus": size(bench.corpus.path)},
-        vectors=msgspec.json.decode((index / VECTORS).read_bytes(), type=Vectors) if (index / VECTORS).exists() else None,
-        work=_work(folder, len(bench.corpus)),
+        sizes={"index": size(index, ENGINE), "corpus": size(corpus)},
+        vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
+        work=_work(run, made.counts.documents or 1),
         measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
     )
 
 
-def _work(folder: Path, documents: int) -> Work | None:
-    """Return what searching took, if the run in *folder* counted it."""
-    found = json.loads((folder / "work.json").read_bytes())
+def _work(run: Path, documents: int) -> Work | None:
+    """Return what searching took, if the run counted it."""
+    found = json.loads((run / "work.json").read_bytes())
     return Work(**found, flops=found["postings"]["mean"] / documents) if found else None
 
 
@@ -182,7 +188,16 @@ def kept_results(kept: Store) -> Iterator[Kept]:
     """Yield every finished result of the store, sorted by dataset and system."""
     found = []
     for path in kept.root.glob("results/*/result.json"):
-        run = recipe_of(path.parent).get("run", "none")
-        result = msgspec.structs.replace(results.load(path), measured=measured(path.parent))
-        found.append(Kept(result, next(kept.root.glob(f"runs/*-{run}"), None)))
+        made = msgspec.structs.replace(results.load(path), measured=measured(path.parent))
+        run = _one(kept.root, "runs", recipe_of(path.parent).get("run"))
+        index = run and _one(kept.root, "indexes", recipe_of(run)["index"])
+        corpus = run and kept.root / "corpora" / json.loads((run / "run.json").read_bytes())["corpus"]
+        if run and index and corpus and corpus.exists():
+            made = _completed(made, run, index, corpus)
+        found.append(Kept(made, run))
     yield from sorted(found, key=lambda one: (one.result.dataset, one.result.system))
+
+
+def _one(root: Path, stage: str, key: str | None) -> Path | None:
+    """Return the finished folder of that key, if it is still there."""
+    return next((root / stage).glob(f"*-{key}"), None) if key else None

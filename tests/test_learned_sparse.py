@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -144,6 +145,19 @@ def test_the_result_says_what_the_vectors_weigh(finished):
     assert whole["work"]["flops"] == pytest.approx(whole["work"]["postings"]["mean"] / DOCUMENTS)
     assert len(whole["vectors"]["examples"]) == 5
     assert whole["vectors"]["empty"] >= 1  # a text without words has only [CLS] and [SEP], which do not count
+
+
+def test_a_kept_result_says_it_too(finished):
+    """What a run printed can be shown later from the store alone: vectors, work, sizes and the times of every stage."""
+    results, place = finished
+    for kept in kept_results(store.Store(place)):
+        shown = msgspec.to_builtins(kept.result)
+        printed = results[kept.result.system.partition(")")[2]]
+
+        assert {name: shown[name] for name in ("vectors", "work", "sizes")} == {
+            name: printed[name] for name in ("vectors", "work", "sizes")
+        }
+        assert {"encode", "build", "search", "score"} <= shown["measured"]["seconds"].keys()
 
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
