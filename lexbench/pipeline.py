@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -156,13 +156,19 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
         with watch.time("score"):
             result = _fresh(job, dataset, read(), corpus)
             if corpus is not None:
-                result = msgspec.structs.replace(result, notes=bench.remarks)
+                result = msgspec.structs.replace(result, notes=[*bench.remarks, *_remarks(job)])
         results.save(result, draft / "result.json")
         watch.write(draft)
 
     folder = bench.produce("results", job.system.label, recipe, work)
     stored = results.load(folder / "result.json")
     return msgspec.structs.replace(stored, system=job.system.label, measured=measured(folder))
+
+
+def _remarks(job: Job) -> list[str]:
+    """Return what the encoder of a job has to say of how it is used."""
+    encoder: Any = getattr(job.system.retriever, "encoder", None)
+    return list(encoder.remarks()) if hasattr(encoder, "remarks") else []
 
 
 def _fresh(job: Job, dataset: Dataset, ranked: Filtered, corpus: StoredCorpus | None) -> Result:

@@ -16,7 +16,7 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import WORDS, sparsified, tiny_bert  # noqa: E402 - needs torch
 from test_resume import hammer, tree  # noqa: E402
 
-from lexbench import plan, store  # noqa: E402
+from lexbench import pipeline, plan, store  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.pipeline import kept_results  # noqa: E402
 from lexbench.run_folder import read_run  # noqa: E402
@@ -223,6 +223,16 @@ def test_a_checkpoint_says_how_it_encodes(checkpoint):
     )
 
     assert (plain.positions, typed.positions, preset.positions) == ("text", "all", "all")
+
+
+def test_a_checkpoint_used_in_another_way_is_remarked_upon(checkpoint, folder, tmp_path):
+    """A LexMAE encoded as a SPLADE is what was asked for, and its result says so; the right preset has no remark."""
+    planned = plan.plan_dataset(
+        str(folder), [f'{name}(model="{checkpoint}", dense_ok=True)@csr' for name in ("splade", "lexmae")], ["nDCG@10"], 10
+    )
+    notes = [outcome.result.notes for outcome in pipeline.run(planned, store.Store(tmp_path / "store"))]
+
+    assert notes == [["positions='all' was asked for, and the checkpoint says positions='text'"], []]
 
 
 def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):

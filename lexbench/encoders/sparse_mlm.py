@@ -101,6 +101,15 @@ class SparseMLM:
 
         return _checkpoint.carried(str(given["model"]), given.get("revision"))
 
+    def remarks(self) -> list[str]:
+        """Return what a reader of scores must know: where the checkpoint says that it is encoded with in another way."""
+        said = self.carried({"model": self.model, "revision": self.revision})
+        return [
+            f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
+            for name, value in said.items()
+            if name in _CHOICES and value != getattr(self, name)
+        ]
+
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""
         from lexbench.encoders import _checkpoint
