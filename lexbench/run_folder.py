@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from lexbench import atomic
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
@@ -19,8 +19,13 @@ _WORK = "work."  # before the names of counts, in a block's file
 
 def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
     """Write the hits of a block of queries, and what finding them took, (queries,) each; whole or not at all."""
-    with atomic.atomic_path(path) as draft:
-        save_file({"docs": hits.docs, "scores": hits.scores, **{_WORK + name: counts for name, counts in work.items()}}, draft)
+    counted = {_WORK + name: counts for name, counts in work.items()}
+    _write({"docs": hits.docs, "scores": hits.scores, **counted}, path)
+
+
+def _write(arrays: dict[str, NDArray[Any]], path: Path) -> None:
+    """Write a file of arrays; not by save_file, whose own temporary file would stay behind a kill."""
+    atomic.write_bytes(path, save(arrays))
 
 
 def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
@@ -42,7 +47,7 @@ def read_hits(paths: Sequence[Path]) -> Hits:
 def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:
     """Write a run: its arrays, its query ids, and the name of the corpus, which has the document ids."""
     run = ranked.run
-    save_file({"offsets": run.offsets, "docs": run.docs, "scores": run.scores}, folder / "run.safetensors")
+    _write({"offsets": run.offsets, "docs": run.docs, "scores": run.scores}, folder / "run.safetensors")
     facts = {"corpus": corpus.path.name, "self_matches": ranked.dropped, "queries": run.query_ids}
     atomic.write_text(folder / "run.json", json.dumps(facts, ensure_ascii=False) + "\n")
 

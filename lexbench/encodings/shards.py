@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 from scipy import sparse
 
 from lexbench import atomic
@@ -60,8 +60,8 @@ def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str 
         arrays[name] = np.ascontiguousarray(arrays[name], np.dtype(storage))
     if not np.isfinite(arrays[name]).all():
         raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
-    with atomic.atomic_path(target) as draft:
-        save_file(arrays | {"facts": np.array([width, truncated])}, draft)  # metadata would come in a random order
+    # Not by save_file, whose own temporary file would stay behind a kill; and not as metadata, whose order is random.
+    atomic.write_bytes(target, save(arrays | {"facts": np.array([width, truncated])}))
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
