@@ -87,7 +87,7 @@ def test_only_the_command_line_prints():
 
 
 def test_no_writer_has_a_temporary_file_of_its_own():
-    """safetensors' save_file writes beside its target, by a name that the store does not know; what a kill left would be kept."""
+    """The save_file of safetensors writes beside its target under a name of its own: what a kill leaves of it would be kept."""
     for path in MODULES:
         names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
         assert "save_file" not in names, path
