@@ -64,17 +64,12 @@ class TopK:
 @njit(nogil=True, cache=True)
 def _mark(offsets, weights, k, cut, kept):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Clear *kept* (nonzeros,) for the weights of each row that are not among its *k* largest."""
-    longest = 0
-    for row in range(len(offsets) - 1):
-        longest = max(longest, offsets[row + 1] - offsets[row])
-    scratch = np.empty(longest, np.float32)
     for row in range(len(offsets) - 1):
         start, stop = offsets[row], offsets[row + 1]
         if stop - start <= k:
             continue
-        for i in range(start, stop):
-            scratch[i - start] = weights[i]
-        bar = _kth_largest(scratch, stop - start, k)
+        place = stop - start - k
+        bar = np.partition(weights[start:stop], place)[place]
         level = stop - start  # how many of those that equal the bar may stay
         if cut:
             level = k
@@ -83,28 +78,3 @@ def _mark(offsets, weights, k, cut, kept):  # type: ignore[no-untyped-def]  # no
         for i in range(start, stop):
             level -= weights[i] == bar
             kept[i] = weights[i] > bar or (weights[i] == bar and level >= 0)
-
-
-@njit(nogil=True, cache=True)
-def _kth_largest(values, count, k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the *k*-th largest of the first *count* values, which are moved about: Hoare's quickselect."""
-    low, high = 0, count - 1
-    while low < high:
-        pivot = values[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]
