@@ -123,7 +123,8 @@ def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
 
 def _work(run: Path, documents: int) -> Work | None:
     """Return what searching took, if the run counted it."""
-    found = json.loads((run / "work.json").read_bytes())
+    counted = run / "work.json"
+    found = json.loads(counted.read_bytes()) if counted.exists() else {}  # runs of older versions have none
     return Work(**found, flops=found["postings"]["mean"] / documents) if found else None
 
 

@@ -69,10 +69,10 @@ def resolve(part: Part) -> Any:
         return _encoded(part)
     if part.transforms:
         raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
-    call = part.head if part.engine is None else _on_engine(part.head, part.engine)
-    if call.name not in registry.names("retrievers"):
+    if part.head.name not in registry.names("retrievers"):
         known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
-        raise UnknownName("retriever, encoder or model", call.name, known, see="lexbench list retrievers, or models")
+        raise UnknownName("retriever, encoder or model", part.head.name, known, see="lexbench list retrievers, or models")
+    call = part.head if part.engine is None else _on_engine(part.head, part.engine)
     return registry.create("retrievers", call, typed=f"{part.head.name}@{part.engine.name}" if part.engine else "")
 
 

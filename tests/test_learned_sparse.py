@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -160,6 +161,19 @@ def test_a_kept_result_says_it_too(finished):
         assert {"encode", "build", "search", "score"} <= shown["measured"]["seconds"].keys()
 
 
+def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path):
+    """Runs that counted no work, and corpora that know no bodies, can be listed and their runs read."""
+    _, place = finished
+    older = tmp_path / "older"
+    shutil.copytree(place, older)
+    for path in (*older.glob("runs/*/work.json"), *older.glob("corpora/*/bodies.npy")):
+        path.unlink()
+    found = list(kept_results(store.Store(older)))
+
+    assert [kept.result.work for kept in found] == [None] * 4
+    assert all(len(read_run(kept.run).run) for kept in found)
+
+
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
 def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
     """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
@@ -269,6 +283,7 @@ def test_a_list_is_one_system_for_each_value():
         ("lexmae@impact", CommandError, 'lexmae needs model="FOLDER"'),
         ('lexmae("x")@flat', CommandError, "takes dense vectors; lexmae makes sparse ones"),
         ('lexmee("x")', UnknownName, "did you mean 'lexmae'"),
+        ("splade_v4@impact", UnknownName, "no retriever, encoder or model 'splade_v4'; did you mean 'splade_v3'"),
         ('lexmae("x", posittions="all")', UnknownName, "did you mean 'positions'"),
     ],
 )

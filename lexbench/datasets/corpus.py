@@ -14,6 +14,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -44,8 +45,13 @@ class StoredCorpus:
         self.empty: int = facts["empty"]  # documents without any text
         self.text_bytes: int = facts["text_bytes"]
         self.doc_ids: NDArray[np.bytes_] = np.load(path / "ids.npy", mmap_mode="r")
-        self._bodies: NDArray[np.uint32] = np.load(path / "bodies.npy", mmap_mode="r")
         self._offsets: NDArray[np.int64] = np.load(path / "offsets.npy", mmap_mode="r")
+
+    @cached_property
+    def _bodies(self) -> NDArray[np.uint32]:
+        """Where bodies start; older stores, whose runs need the ids alone, do not have it."""
+        bodies: NDArray[np.uint32] = np.load(self.path / "bodies.npy", mmap_mode="r")
+        return bodies
 
     def __len__(self) -> int:
         """Return the number of documents."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.encodings.statistics import query_work
 from lexbench.engines._impact_layout import GROUP, WINDOW
 from lexbench.engines._impacts import impacts
 from lexbench.engines._top_k import same_width
@@ -116,11 +117,7 @@ class ImpactIndex:
         """
         used = sparse.csr_array(queries, copy=True)
         used.eliminate_zeros()
-        rows = np.repeat(np.arange(used.shape[0]), np.diff(used.indptr))
-        terms = np.bincount(rows, minlength=used.shape[0])
-        postings = np.zeros(used.shape[0], np.int64)
-        np.add.at(postings, rows, self.document_frequency[used.indices])
-        return {"query_terms": terms, "postings": postings}
+        return query_work(used, self.document_frequency)
 
     def _of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
