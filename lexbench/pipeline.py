@@ -3,6 +3,7 @@
 import json
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lexbench import atomic, results
+from lexbench import atomic, measures, results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
@@ -18,13 +19,16 @@ from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
 from lexbench.results import Result, Vectors, Work
+from lexbench.retrievers._combination import referred
 from lexbench.retrievers.encoded import ENGINE, VECTORS
+from lexbench.retrievers.pipeline import Pipeline
 from lexbench.retrievers.run_file import RunFile
 from lexbench.run_folder import read_run
 from lexbench.scoring import score_run
 from lexbench.stages import Workbench
 from lexbench.stopwatch import Stopwatch, measured
 from lexbench.store import Recipe, Store, digest, readable, recipe_of, size
+from lexbench.systems import leaves
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,17 @@ def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
     vectors = index / VECTORS
     return msgspec.structs.replace(
         made,
-        sizes={"index": size(index, ENGINE), "corpus": size(corpus)},
+        sizes={"index": sum(size(part, ENGINE) for part in _parts_of(index)), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run, made.counts.documents or 1),
         measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
     )
+
+
+def _parts_of(index: Path) -> set[Path]:
+    """Return the folders that an index consists of: itself, or each of those that it refers to, once."""
+    own = referred(index)
+    return set().union(*map(_parts_of, own)) if own else {index}
 
 
 def _work(run: Path, documents: int) -> Work | None:
@@ -155,9 +165,11 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
     def work(draft: Path) -> None:
         watch = Stopwatch()
         with watch.time("score"):
-            result = _fresh(job, dataset, read(), corpus)
+            ranked = read()
+            result = _fresh(job, dataset, ranked, corpus)
             if corpus is not None:
-                result = msgspec.structs.replace(result, notes=[*bench.remarks, *_remarks(job)])
+                notes = [*bench.remarks, *_remarks(job), *_candidates(job, dataset, ranked)]
+                result = msgspec.structs.replace(result, notes=notes)
         results.save(result, draft / "result.json")
         watch.write(draft)
 
@@ -167,9 +179,18 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
 
 
 def _remarks(job: Job) -> list[str]:
-    """Return what the encoder of a job has to say of how it is used."""
-    encoder: Any = getattr(job.system.retriever, "encoder", None)
-    return list(encoder.remarks()) if hasattr(encoder, "remarks") else []
+    """Return what the encoders of a job have to say of how they are used, each line once."""
+    encoders: list[Any] = [getattr(retriever, "encoder", None) for retriever in leaves(job.system.retriever)]
+    return list(dict.fromkeys(line for encoder in encoders if hasattr(encoder, "remarks") for line in encoder.remarks()))
+
+
+def _candidates(job: Job, dataset: Dataset, ranked: Filtered) -> list[str]:
+    """Return how much of what is relevant a pipeline's first retriever finds; the run has all its candidates, and no more."""
+    if not isinstance(job.system.retriever, Pipeline):
+        return []
+    recall = measures.with_threshold(f"R@{job.system.retriever.k}", job.contract)
+    mean = measures.score(ranked.run, dataset.qrels, [recall]).means[recall]
+    return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
 
 
 def _fresh(job: Job, dataset: Dataset, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
@@ -200,7 +221,8 @@ def kept_results(kept: Store) -> Iterator[Kept]:
         index = run and _one(kept.root, "indexes", recipe_of(run)["index"])
         corpus = run and kept.root / "corpora" / json.loads((run / "run.json").read_bytes())["corpus"]
         if run and index and corpus and corpus.exists():
-            made = _completed(made, run, index, corpus)
+            with suppress(MissingData):  # of an ensemble a part may be gone
+                made = _completed(made, run, index, corpus)
         found.append(Kept(made, run))
     yield from sorted(found, key=lambda one: (one.result.dataset, one.result.system))
 

@@ -13,8 +13,8 @@ from lexbench.datasets.source import Source
 from lexbench.errors import CommandError, UnknownName
 from lexbench.retrievers.encoded import Encoded
 from lexbench.suites import Suite
-from lexbench.systems import System, describe
-from lexbench.types import Kind
+from lexbench.systems import System, describe, leaves
+from lexbench.types import Combined, Kind
 
 _TEXT = 600  # bytes of a document's text, on average over the suites
 _INDEX = 900  # bytes of a document in an index and its building, likewise
@@ -47,13 +47,14 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """Estimate of what the store will grow by: each corpus and each of its encodings once, an index for each system."""
+        """Estimate of what the store will grow by: each corpus and each of its encodings once, an index for each retriever."""
         documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
-        indexes = {(job.contract.corpus, str(job.system.recipe)) for job in self.jobs}
+        used = [(job.contract.corpus, retriever) for job in self.jobs for retriever in leaves(job.system.retriever)]
+        indexes = {(corpus, str(describe(retriever))) for corpus, retriever in used}
         encodings = {
-            (job.contract.corpus, str(describe(job.system.retriever.encoder, index=True)), job.system.retriever.engine.kind)
-            for job in self.jobs
-            if isinstance(job.system.retriever, Encoded)
+            (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind)
+            for corpus, retriever in used
+            if isinstance(retriever, Encoded)
         }
         vectors = sum(documents[corpus] * _VECTOR.get(kind, 0) for corpus, _, kind in encodings)
         return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
@@ -119,6 +120,8 @@ def _job(
 ) -> Job:
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
+    if isinstance(system.retriever, Combined):
+        system.retriever.check_depth(depth)
     named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
     for measure in named:
         cutoff = getattr(measures.parse(measure), "cutoff", None)

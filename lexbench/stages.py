@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +20,12 @@ from lexbench.encodings.statistics import spread
 from lexbench.errors import LexbenchError
 from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
+from lexbench.retrievers._combination import encode_queries
 from lexbench.run_folder import read_hits, read_work, write_hits, write_run
 from lexbench.stopwatch import Stopwatch, measured
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe, reusable
-from lexbench.types import Composite, Corpus, Document, Encoder, Hits, Identifying, Query, Retriever, Searcher
+from lexbench.types import Combined, Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
 
 _FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
@@ -137,8 +138,9 @@ class Workbench:
         self.parts.append(folder)
         return Told(folder, self.progress, f"{name} on {self.dataset.contract.corpus}", len(self.corpus))
 
-    def index(self, retriever: Retriever | Composite, label: str = "part") -> Path:
-        """Return the folder of an index of the corpus."""
+    def index(self, retriever: Retriever | Composite, label: str = "") -> Path:
+        """Return the folder of an index of the corpus, made or found; what it refers to is there, too."""
+        label = label or type(retriever).__name__
         recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
 
         def work(draft: Path) -> None:
@@ -158,6 +160,10 @@ class Workbench:
             watch.write(draft)
 
         with Stopwatch().time("part"):  # of another index, whose own time it is not
+            if isinstance(retriever, Combined):  # what it refers to may be gone, or damaged, since it was made
+                outer, self.parts = self.parts, []
+                retriever.folders(self)
+                self.parts = outer
             folder = self.produce("indexes", label, recipe, work)
         self.parts.append(folder)
         return folder
@@ -200,7 +206,7 @@ class Workbench:
         for start in left:
             block = queries[start : start + _QUERIES]
             with watch.time("encode_queries"):
-                encoded = _encoded(searcher, block)
+                encoded = encode_queries(searcher, block)
             with watch.time("search"):
                 hits = searcher.search(encoded, k)
             write_hits(hits, blocks[start], searcher.work(encoded) if hasattr(searcher, "work") else {})
@@ -230,9 +236,3 @@ class Workbench:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
         for folder in dict.fromkeys(self.made):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _encoded(searcher: Searcher[Any], queries: Sequence[Query]) -> Any:
-    if isinstance(searcher, Identifying):
-        return searcher.encode_queries(queries)
-    return searcher.encode([query.text for query in queries])

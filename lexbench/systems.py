@@ -1,6 +1,6 @@
 """From what a user names, or hands over, to a system that the harness can run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from typing import Any
@@ -10,10 +10,10 @@ from weakref import ref
 from lexbench import catalog, registry
 from lexbench.encodings.shards import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
-from lexbench.notation import Call, Part, parse
+from lexbench.notation import Call, Part, Value, parse
 from lexbench.retrievers.encoded import Encoded
 from lexbench.store import Recipe
-from lexbench.types import Encoder, Kind
+from lexbench.types import Combined, Encoder, Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
 _SESSION = "only in this session"
@@ -50,15 +50,19 @@ def system(given: Any, label: str | None = None) -> System:
 
 def each_of(text: str) -> list[str]:
     """Return the systems that *text* names: one for each value where a transform is given a list, as top_k([64, 32])."""
-    part = parse(text)
-    choices = [_choices(call) for call in part.transforms]
-    return [str(replace(part, transforms=transforms)) for transforms in product(*choices)]
+    return [str(part) for part in _each(parse(text))]
 
 
-def _choices(call: Call) -> list[Call]:
-    """Return *call* once for each combination of the values of its lists."""
+def _each(part: Part) -> list[Part]:
+    heads = _choices(part.head, lambda value: _each(value) if isinstance(value, Part) else [value])  # its own lists are lists
+    choices = [_choices(call, lambda value: value if isinstance(value, tuple) else [value]) for call in part.transforms]
+    return [replace(part, head=head, transforms=tuple(transforms)) for head, *transforms in product(heads, *choices)]
+
+
+def _choices(call: Call, each: Callable[[Value], Sequence[Value]]) -> list[Call]:
+    """Return *call* once for each combination of what *each* gives for its values."""
     names = [name for name, _ in call.kwargs]
-    values = [value if isinstance(value, tuple) else (value,) for value in (*call.args, *(value for _, value in call.kwargs))]
+    values = [each(value) for value in (*call.args, *(value for _, value in call.kwargs))]
     places = len(call.args)
     return [Call(call.name, one[:places], tuple(zip(names, one[places:], strict=True))) for one in product(*values)]
 
@@ -73,7 +77,29 @@ def resolve(part: Part) -> Any:
         known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
         raise UnknownName("retriever, encoder or model", part.head.name, known, see="lexbench list retrievers, or models")
     call = part.head if part.engine is None else _on_engine(part.head, part.engine)
-    return registry.create("retrievers", call, typed=f"{part.head.name}@{part.engine.name}" if part.engine else "")
+    typed = f"{part.head.name}@{part.engine.name}" if part.engine else ""
+    if hasattr(registry.load("retrievers", call.name, typed), "parts"):
+        call = _of_retrievers(call)
+    return registry.create("retrievers", call, typed=typed)
+
+
+def _of_retrievers(call: Call) -> Call:
+    """Return the call of a retriever that is made of retrievers, these resolved."""
+    given = [value for value in call.args if isinstance(value, Part)]
+    if len(given) < len(call.args) or "parts" in dict(call.kwargs):
+        raise CommandError(
+            f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
+        )
+    return replace(call, args=(tuple(map(resolve, given)),))
+
+
+def leaves(retriever: Any) -> Iterator[Any]:
+    """Yield the retrievers that *retriever* is made of in the end: itself, unless it is made of retrievers."""
+    if isinstance(retriever, Combined):
+        for part in retriever.parts:
+            yield from leaves(part)
+    else:
+        yield retriever
 
 
 def _retrievers() -> list[str]:

@@ -194,6 +194,11 @@ class Transform(Protocol):
 class Vectors(Protocol[V_co]):
     """The stored vectors of a corpus."""
 
+    @property
+    def path(self) -> Path:
+        """Their folder, from which `lexbench.encodings.shards` reads them."""
+        ...
+
     def shards(self) -> Iterator[V_co]:
         """Yield them shard by shard, in position order."""
         ...
@@ -225,4 +230,50 @@ class Composite(Protocol):
 
     def open(self, path: Path) -> Searcher[Any]:
         """Open what *assemble* wrote."""
+        ...
+
+
+@runtime_checkable
+class Combined(Protocol):
+    """A composite of retrievers. Its index is where their indexes and vectors are, and nothing of its own."""
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The retrievers."""
+        ...
+
+    def folders(self, workshop: Workshop) -> list[Path]:
+        """Return the folders that searching reads, in order: each made, or found."""
+        ...
+
+    def check_depth(self, depth: int) -> None:
+        """Raise CommandError where a run of *depth* documents a query cannot come of the settings."""
+        ...
+
+
+class Scorer(Protocol[Q]):
+    """Scores documents that it is given: exactly, without a search."""
+
+    def encode(self, queries: Sequence[str]) -> Q:
+        """Turn query texts into what *score* takes, as a searcher of the same retriever does for its *search*."""
+        ...
+
+    def score(self, encoded: Q, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return scores (queries, n) of the positions *docs* (queries, n), each row ascending, then -1 where there are no more.
+
+        A document that does not match has the score 0 of an empty sum; what stands at a -1 means nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """A retriever that can also score documents it is given, and so come later in a pipeline."""
+
+    def stored(self, workshop: Workshop) -> list[Path]:
+        """Return the folders that scoring reads, in order: each made, or found."""
+        ...
+
+    def scorer(self, folders: Iterator[Path]) -> Scorer[Any]:
+        """Open what *stored* returned, taking as many from *folders*."""
         ...

@@ -6,7 +6,7 @@ S. E. Robertson et al., "Okapi at TREC-3", 1994, in the variant of Lucene (C. Ka
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +22,7 @@ from lexbench.registry import at_search, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
-from lexbench.types import Corpus, Hits
+from lexbench.types import Corpus, Hits, Workshop
 
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
@@ -83,6 +83,14 @@ class BM25(Settings):
         """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
         return BM25Searcher(self, path)
 
+    def stored(self, workshop: Workshop) -> list[Path]:
+        """Return the folder of the index: scoring given documents reads their postings alone."""
+        return [workshop.index(self)]
+
+    def scorer(self, folders: Iterator[Path]) -> "BM25Searcher":
+        """Open it."""
+        return self.open(next(folders))
+
 
 class BM25Searcher:
     """An opened index."""
@@ -125,6 +133,20 @@ class BM25Searcher:
         return self._settings.settled(
             Hits(np.where(none, -1, docs).astype(np.int32), np.where(none, -np.float32(np.inf), scores))
         )
+
+    def score(self, encoded: QueryTerms, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the scores (queries, n) of the documents *docs*: those of `search`, of which it may lower equal ones."""
+        scores = np.zeros(docs.shape, np.float32)
+        for row, (start, stop) in enumerate(zip(encoded.starts[:-1].tolist(), encoded.starts[1:].tolist(), strict=True)):
+            sums = np.zeros(docs.shape[1])
+            for term, weight in zip(encoded.terms[start:stop].tolist(), encoded.weights[start:stop], strict=True):
+                postings = slice(self._offsets[term], self._offsets[term + 1])
+                own = self._docs[postings]
+                places = np.minimum(np.searchsorted(own, docs[row]), len(own) - 1)
+                there = own[places] == docs[row]
+                sums[there] += weight - weight / self._ratios[self._pairs[postings][places[there]]]
+            scores[row] = sums
+        return scores
 
     def _search(self, encoded: QueryTerms, best: NDArray[np.uint64], start: int, stop: int) -> None:
         """Fill rows *start* to *stop* of *best*."""

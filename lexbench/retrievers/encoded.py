@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import kind_of
 from lexbench.encodings.statistics import Tally, query_work
 from lexbench.errors import LexbenchError
+from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.types import Corpus, Encoder, Engine, Hits, Identifying, Index, Kind, Query, Transform, Vectors, Workshop
 
 ENGINE = "engine"  # the folder of the engine's own files: what counts as the size of the index
@@ -84,18 +85,30 @@ class Encoded:
     def documents(self, stored: Vectors[Any], counts: "Counter[str]") -> Iterator[Any]:
         """Yield the transformed shards of *stored* vectors, adding to *counts* what the transforms count."""
         for shard in stored.shards():
-            vectors, found = shard, kind_of(shard)
-            if found is not self.engine.kind:
-                engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
-                raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {found} ones")
-            for transform in self.transforms:
-                if hasattr(transform, "counts"):
-                    counts.update(transform.counts(vectors))
-                vectors = transform.document(vectors)
-            yield vectors
+            yield self.as_documents(shard, counts)
+
+    def as_documents(self, vectors: Any, counts: "Counter[str] | None" = None) -> Any:
+        """Transform stored document vectors, adding to *counts*, if given, what the transforms count."""
+        found = kind_of(vectors)
+        if found is not self.engine.kind:
+            engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
+            raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {found} ones")
+        for transform in self.transforms:
+            if counts is not None and hasattr(transform, "counts"):
+                counts.update(transform.counts(vectors))
+            vectors = transform.document(vectors)
+        return vectors
 
     def open(self, path: Path) -> EncodedSearcher:
         """Open the engine's index in *path*."""
         frequencies = path / _FREQUENCIES
         found = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
         return EncodedSearcher(self, self.engine.open(path / ENGINE), found)
+
+    def stored(self, workshop: Workshop) -> list[Path]:
+        """Return the folder of the stored vectors: scoring given documents needs no index of the engine."""
+        return [workshop.encodings(self.encoder).path]
+
+    def scorer(self, folders: Iterator[Path]) -> StoredVectors:
+        """Open it."""
+        return StoredVectors(self, next(folders))

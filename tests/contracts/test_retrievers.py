@@ -1,15 +1,18 @@
-"""What every retriever that builds its own index must do, checked on each by name."""
+"""What every retriever must do, checked on each by name; those that are made of others are made of two that differ."""
 
 import hashlib
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from lexbench import registry, systems
-from lexbench.datasets.corpus import write_corpus
+from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import MissingExtra
-from lexbench.notation import Call
-from lexbench.types import Document
+from lexbench.notation import parse
+from lexbench.store import digest
+from lexbench.types import Composite, Document
 
 NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  # that one builds nothing
 
@@ -24,11 +27,31 @@ TEXTS = {
 }
 
 
+class Shop(NamedTuple):
+    """The folder of a store, in which indexes are made for retrievers that are made of parts."""
+
+    corpus: StoredCorpus
+    root: Path
+
+    def index(self, retriever):
+        """Make an index, or find it; the folder's name ends in its key, as in a store."""
+        path = self.root / "indexes" / f"index-{digest(systems.describe(retriever, index=True))}"
+        if not path.exists():
+            path.mkdir(parents=True)
+            if isinstance(retriever, Composite):
+                retriever.assemble(self.corpus, path, self)
+            else:
+                retriever.build(self.corpus, path)
+        return path
+
+
 @pytest.fixture(params=NAMES)
 def retriever(request):
     """Make one retriever with its default settings."""
+    typed = next(typed for typed, name in systems.retrievers().items() if name == request.param)
     try:
-        return registry.create("retrievers", Call(request.param))
+        made_of = hasattr(registry.load("retrievers", request.param), "parts")
+        return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if made_of else typed))
     except MissingExtra as missing:
         pytest.skip(str(missing))
 
@@ -41,10 +64,8 @@ def corpus(tmp_path):
 
 
 def built(retriever, corpus, path):
-    """Build an index in *path* and open it."""
-    path.mkdir()
-    retriever.build(corpus, path)
-    return retriever.open(path)
+    """Build an index in the store *path* and open it."""
+    return retriever.open(Shop(corpus, path).index(retriever))
 
 
 def found(searcher, corpus, query, k=10):
@@ -103,9 +124,11 @@ def test_many_queries_are_the_same_as_one_at_a_time(retriever, corpus, tmp_path)
 
 
 def test_the_folder_is_all_there_is(retriever, corpus, tmp_path):
-    """An index that was moved, and whose corpus is gone, answers the same."""
+    """An index that was moved, with the store that it is in, and whose corpus is gone, answers the same."""
     before = found(built(retriever, corpus, tmp_path / "index"), corpus, "quick fox")
-    moved = (tmp_path / "index").rename(tmp_path / "elsewhere")
+    (tmp_path / "index").rename(tmp_path / "elsewhere")
+    moved = Shop(corpus, tmp_path / "elsewhere").index(retriever)
+    (tmp_path / "corpus").rename(tmp_path / "gone")
 
     assert found(retriever.open(moved), corpus, "quick fox") == before
 

@@ -1,0 +1,148 @@
+"""What `ensemble` and `pipeline` share: their settings, where the files of their parts are, and the queries of all parts."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CommandError, MissingData
+from lexbench.registry import at_search
+from lexbench.retrievers._fusion import SCORES, Rule, fused
+from lexbench.types import Combined, Corpus, Identifying, Query, Scoring, Workshop
+
+_PARTS = "parts.json"  # the folders that an index refers to, as ["indexes/<key>", "encodings/<key>"]
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Combination(ABC):
+    """Several retrievers, whose scores are added with *weights* (default: 1 each), made comparable as *scores* says.
+
+    See `_fusion` for the values of *scores*; *rrf_k* is the constant of "rrf".
+    """
+
+    parts: tuple[Any, ...] = ()
+    weights: tuple[float, ...] = at_search(())
+    scores: str = at_search("minmax")
+    rrf_k: int = at_search(60)
+
+    deterministic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be; fill in the weights, so that they are in every key."""
+        name = self._name
+        if len(self.parts) < _FEWEST:
+            raise CommandError(
+                f"{name} takes two retrievers or more, as in {name}(bm25, bm25(k1=2.0)); {len(self.parts)} given"
+            )
+        for part in self.parts:
+            if not hasattr(part, "open"):
+                raise CommandError(f"{name}: {type(part).__name__} has no index to search, so it cannot be a part")
+        object.__setattr__(self, "weights", self._weights())
+        if self.scores not in SCORES:
+            raise CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+        if self.rrf_k < 0:
+            raise CommandError(f"{name}(rrf_k={self.rrf_k}): a whole number from 0, as in rrf_k=60")
+
+    def _weights(self) -> tuple[float, ...]:
+        given: Any = self.weights
+        listed = given if isinstance(given, tuple | list) else (given,)
+        numbers = [one for one in listed if type(one) in (int, float) and isfinite(one) and one >= 0]
+        if len(numbers) < len(listed) or (listed and not any(numbers)):
+            raise CommandError(
+                f"{self._name}(weights={given!r}): weights are numbers from 0, not all 0, as in weights=[1, 0.3]"
+            )
+        if listed and len(listed) != len(self.parts):
+            raise CommandError(f"{self._name} of {len(self.parts)} retrievers takes as many weights; {len(listed)} given")
+        return tuple(map(float, numbers)) or (1.0,) * len(self.parts)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__.lower()
+
+    def _rule(self, missing: str = "min") -> Rule:
+        return Rule(self.weights, self.scores, missing, self.rrf_k)
+
+    @abstractmethod
+    def folders(self, workshop: Workshop) -> list[Path]:
+        """Return the folders that searching reads, in order: each made, or found."""
+
+    @abstractmethod
+    def check_depth(self, depth: int) -> None:
+        """Raise CommandError where *depth* documents a query are not to be had."""
+
+    def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:  # noqa: ARG002 - the parts read the corpus
+        """Write down in *path* which folders searching reads: their stages and keys, which are the same in every store."""
+        kept = [f"{folder.parent.name}/{folder.name.rpartition('-')[2]}" for folder in self.folders(workshop)]
+        (path / _PARTS).write_text(json.dumps(kept) + "\n", encoding="utf-8")
+
+    def stored(self, workshop: Workshop) -> list[Path]:
+        """Return the folders that scoring given documents reads."""
+        return [folder for part in self.parts for folder in part.stored(workshop)]
+
+    def scorer(self, folders: Iterator[Path]) -> "CombinedScorer":
+        """Open them."""
+        return CombinedScorer(tuple(part.scorer(folders) for part in self.parts), self._rule())
+
+
+def must_score(name: str, parts: Sequence[Any]) -> None:
+    """Raise CommandError, for the retriever *name*, where one of *parts* cannot score documents that it is given."""
+    for part in parts:
+        if isinstance(part, Combined):
+            must_score(name, part.parts)
+        elif not isinstance(part, Scoring):
+            raise CommandError(f"{name}: {type(part).__name__} cannot score documents that others found; bm25 and encoders can")
+
+
+def referred(path: Path) -> list[Path]:
+    """Return the folders that the index in *path* refers to, in order: none, unless it is that of a combination.
+
+    MissingData where one is no longer in the store.
+    """
+    found = []
+    for reference in json.loads((path / _PARTS).read_bytes()) if (path / _PARTS).exists() else ():
+        stage, key = reference.split("/")
+        folder = next((path.parent.parent / stage).glob(f"*-{key}"), None)
+        if folder is None:
+            raise MissingData(f"{path} needs {stage}/*-{key}, which is gone; the command that made it makes it again")
+        found.append(folder)
+    return found
+
+
+def encode_queries(searcher: Any, queries: Sequence[Query]) -> Any:
+    """Let a searcher or scorer encode *queries*, with their ids where it has to know them."""
+    if isinstance(searcher, Identifying):
+        return searcher.encode_queries(queries)
+    return searcher.encode([query.text for query in queries])
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The opened parts; encoded queries are a list with what each part made of them."""
+
+    parts: tuple[Any, ...]  # Searcher or Scorer
+    rule: Rule
+
+    def encode(self, queries: Sequence[str]) -> list[Any]:
+        """Let each part encode query texts."""
+        return [part.encode(queries) for part in self.parts]
+
+    def encode_queries(self, queries: Sequence[Query]) -> list[Any]:
+        """Do the same for queries with their ids, for parts that look vectors up."""
+        return [encode_queries(part, queries) for part in self.parts]
+
+
+@dataclass(frozen=True)
+class CombinedScorer(Encoding):
+    """Scores given documents by all parts; each part's scores are normalised over these documents."""
+
+    def score(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weighted sums (queries, n) for *docs*."""
+        columns = [part.score(one, docs) for part, one in zip(self.parts, encoded, strict=True)]
+        return fused(docs, columns, self.rule)

@@ -1,0 +1,98 @@
+"""One ranked list from several: scores made comparable query by query, and added with weights.
+
+    raw     the scores as they are
+    minmax  (s - min) / (max - min), and 1 where all are equal, as pyserini.fusion has it
+    z       (s - mean) / standard deviation (of all, not of a sample), and 0 where all are equal
+    rrf     1 / (rrf_k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009); equal scores: the lower position first
+
+all over the documents of one list. A document that a list does not have counts, in that list, as the list's least value
+("min", as in Pyserini's HybridSearcher; 0 where the list is empty) or as 0 ("zero").
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.types import Hits
+
+SCORES = ("minmax", "raw", "rrf", "z")
+_NONE = np.int32(np.iinfo(np.int32).max)  # sorts behind every position
+
+
+class Rule(NamedTuple):
+    """How lists become one."""
+
+    weights: tuple[float, ...]  # one a list
+    scores: str  # one of SCORES
+    missing: str  # "min" or "zero"
+    rrf_k: int
+
+
+def union(lists: Sequence[Hits]) -> NDArray[np.int32]:
+    """Return the positions (queries, n) that are in any list, each once, ascending in each row, then -1."""
+    every = np.concatenate([hits.docs for hits in lists], axis=1)
+    every = np.sort(np.where(every < 0, _NONE, every), axis=1)
+    every[:, 1:][every[:, 1:] == every[:, :-1]] = _NONE
+    every.sort(axis=1)
+    every = every[:, : int((every != _NONE).sum(axis=1).max(initial=0))]
+    return np.where(every == _NONE, -1, every).astype(np.int32)
+
+
+def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
+    """Return the scores in *hits* of the positions *docs* (queries, n), which are a union with them; NaN where it has none."""
+    row = np.arange(len(docs))[:, None] << 31
+    there = hits.docs >= 0
+    places = np.searchsorted((row | np.where(docs < 0, _NONE, docs)).ravel(), (row | hits.docs)[there])
+    found = np.full(docs.shape, np.nan)
+    found.flat[places] = hits.scores[there]
+    return found
+
+
+def fused(docs: NDArray[np.int32], columns: Sequence[NDArray[np.floating]], rule: Rule) -> NDArray[np.float32]:
+    """Return the scores (queries, n) of *docs*, ascending in each row, then -1, for which the score is minus infinity.
+
+    *columns* has an array (queries, n) for each list: its scores, NaN where it misses a document.
+    """
+    total = np.zeros(docs.shape)
+    for weight, column in zip(rule.weights, columns, strict=True):
+        known = (docs >= 0) & ~np.isnan(column)
+        values = _normalised(np.where(known, column, 0).astype(np.float64), known, rule)
+        least = np.where(known, values, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+        filler = np.where(np.isfinite(least), least, 0) if rule.missing == "min" else 0
+        total += weight * np.where(known, values, filler)
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which the harness refuses
+        return np.where(docs >= 0, total, -np.inf).astype(np.float32)
+
+
+def _normalised(scores: NDArray[np.float64], known: NDArray[np.bool_], rule: Rule) -> NDArray[np.float64]:
+    """Return *scores* (queries, n) on the scale of the rule; what stands where they are not *known* means nothing."""
+    if rule.scores == "minmax":
+        low = np.where(known, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+        high = np.where(known, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+        return _ratio(scores - low, high - low, 1)
+    if rule.scores == "z":
+        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+        centred = np.where(known, scores - scores.sum(axis=1, keepdims=True) / count, 0)
+        spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
+        return _ratio(centred, spread, 0)
+    if rule.scores == "rrf":
+        order = np.argsort(np.where(known, -scores, np.inf), axis=1, kind="stable")
+        ranks = np.empty(scores.shape)
+        np.put_along_axis(ranks, order, np.arange(1.0, scores.shape[1] + 1)[None], axis=1)
+        return 1 / (rule.rrf_k + ranks)
+    return scores
+
+
+def _ratio(values: NDArray[np.float64], spread: NDArray[np.float64], flat: float) -> NDArray[np.float64]:
+    """Return *values* (queries, n) in units of their *spread* (queries, 1); *flat* where there is none."""
+    found = np.full(values.shape, float(flat))
+    np.divide(values, spread, out=found, where=np.broadcast_to(spread > 0, values.shape))
+    return found
+
+
+def best(docs: NDArray[np.int32], scores: NDArray[np.float32], k: int) -> Hits:
+    """Return the best *k* of *docs* (queries, n), which ascend in each row; of equal scores the lower position first."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))

@@ -1,0 +1,83 @@
+"""Several retrievers search the corpus, each on its own, and their scores are added.
+
+The *ensemble* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), Table 5, which
+names neither weights nor normalisation nor depth: here all are settings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lexbench.errors import CommandError
+from lexbench.registry import at_search
+from lexbench.retrievers._combination import Combination, CombinedScorer, Encoding, must_score, referred
+from lexbench.retrievers._fusion import aligned, best, fused, union
+from lexbench.types import Hits, Workshop
+
+_MISSING = ("min", "rescored", "zero")
+
+
+@dataclass(frozen=True)
+class Ensemble(Combination):
+    """Each part's best *depth* documents; of what is in any of these lists, the best by the weighted sum of its scores.
+
+    *missing* is what a document counts in a list that does not have it: "min" (the default), "zero" (that of "rrf"), or
+    "rescored": what the part's exact score of it is, from the vector store; scores are then normalised over all documents of
+    all lists.
+    """
+
+    missing: str | None = None
+    depth: int = at_search(1000)
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.missing is None:
+            object.__setattr__(self, "missing", "zero" if self.scores == "rrf" else "min")
+        if self.missing not in _MISSING:
+            raise CommandError(f"ensemble(missing={self.missing!r}) is unknown; missing is one of {', '.join(_MISSING)}")
+        if self.depth < 1:
+            raise CommandError(f"ensemble(depth={self.depth}): a whole number from 1, as in depth=1000")
+        if self._rescores:
+            must_score("ensemble(missing='rescored')", self.parts)
+        for part in self.parts:
+            if isinstance(part, Ensemble):
+                part.check_depth(self.depth)
+
+    @property
+    def _rescores(self) -> bool:
+        return self.missing == "rescored"
+
+    def check_depth(self, depth: int) -> None:
+        """Raise CommandError where lists of *depth* documents are asked for and the parts are searched for fewer."""
+        if depth > self.depth:
+            raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents a query; give it depth={depth}")
+
+    def folders(self, workshop: Workshop) -> list[Path]:
+        """Return the index of each part, then what scoring reads, if missing documents are rescored."""
+        return [*map(workshop.index, self.parts), *(self.stored(workshop) if self._rescores else ())]
+
+    def open(self, path: Path) -> "EnsembleSearcher":
+        """Open the parts."""
+        folders = iter(referred(path))
+        parts = tuple(part.open(next(folders)) for part in self.parts)
+        rule = self._rule("zero" if self.missing == "zero" else "min")
+        return EnsembleSearcher(parts, rule, self.depth, self.scorer(folders) if self._rescores else None)
+
+
+@dataclass(frozen=True)
+class EnsembleSearcher(Encoding):
+    """The opened parts, all of them searched."""
+
+    depth: int
+    scorer: CombinedScorer | None  # of the same parts, where missing documents are rescored
+
+    def search(self, encoded: Sequence[Any], k: int) -> Hits:
+        """Return the best *k*; each part is searched to *depth*, or to *k* where a self-match will be dropped."""
+        found = zip(self.parts, encoded, strict=True)
+        lists = [part.search(one, max(self.depth, k)) for part, one in found]
+        docs = union(lists)
+        if self.scorer:
+            return best(docs, self.scorer.score(encoded, docs), k)
+        return best(docs, fused(docs, [aligned(docs, hits) for hits in lists], self.rule), k)

@@ -1,0 +1,422 @@
+"""Several retrievers fused into one list: every rule by hand, by an independent reference, and through the whole harness."""
+
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
+
+from lexbench import pipeline, plan
+from lexbench.errors import CommandError, MissingData, UnknownName
+from lexbench.plan import systems_of
+from lexbench.progress import Silent
+from lexbench.retrievers._combination import referred
+from lexbench.retrievers._fusion import Rule
+from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
+from lexbench.retrievers.pipeline import Pipeline
+from lexbench.store import Store
+from lexbench.systems import describe, each_of, system
+from lexbench.types import Hits
+
+# Two lists over four documents at the positions 0 to 3; document 1 is in both.
+FIRST = ((1, 4.0), (0, 2.0), (2, 1.0))
+SECOND = ((3, 10.0), (1, 5.0))
+ROOT = math.sqrt(14)  # the scores of FIRST have the standard deviation ROOT / 3 about 7 / 3
+
+
+class Listed:
+    """A searcher whose encoded queries are finished lists."""
+
+    def search(self, encoded, k):
+        """Return the first *k* entries of the list of each query."""
+        rows = [list(one)[:k] + [(-1, -np.inf)] * (k - len(one)) for one in encoded]
+        docs, scores = zip(*(zip(*row, strict=True) for row in rows), strict=True)
+        return Hits(np.array(docs, np.int32), np.array(scores, np.float32))
+
+
+def ensemble(lists, weights, scores="minmax", missing="min", rrf_k=60, depth=1000):
+    """Fuse *lists*, one for each part, of a single query, and return {position: score} in the order of the ranking."""
+    searcher = EnsembleSearcher(tuple(Listed() for _ in lists), Rule(weights, scores, missing, rrf_k), depth, None)
+    hits = searcher.search([[one] for one in lists], 10)
+    there = hits.docs[0] >= 0
+    return dict(zip(hits.docs[0][there].tolist(), hits.scores[0][there].tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("scores", "missing", "expected"),
+    [
+        ("raw", "min", {1: 4 + 2.5, 3: 1 + 5, 0: 2 + 2.5, 2: 1 + 2.5}),
+        ("raw", "zero", {1: 4 + 2.5, 3: 5, 0: 2, 2: 1}),
+        ("minmax", "min", {1: 1, 3: 0.5, 0: 1 / 3, 2: 0}),
+        ("minmax", "zero", {1: 1, 3: 0.5, 0: 1 / 3, 2: 0}),
+        ("z", "min", {1: 5 / ROOT - 0.5, 3: -4 / ROOT + 0.5, 0: -1 / ROOT - 0.5, 2: -4 / ROOT - 0.5}),
+        ("z", "zero", {1: 5 / ROOT - 0.5, 3: 0.5, 0: -1 / ROOT, 2: -4 / ROOT}),
+        ("rrf", "zero", {1: 1 / 61 + 0.5 / 62, 0: 1 / 62, 2: 1 / 63, 3: 0.5 / 61}),
+        ("rrf", "min", {1: 1 / 61 + 0.5 / 62, 0: 1.5 / 62, 3: 1 / 63 + 0.5 / 61, 2: 1 / 63 + 0.5 / 62}),
+    ],
+)
+def test_every_rule_by_hand(scores, missing, expected):
+    """Two lists, weights 1 and 0.5: the sums are those of pencil and paper, best first."""
+    found = ensemble([FIRST, SECOND], (1.0, 0.5), scores, missing)
+
+    assert list(found) == sorted(expected, key=lambda doc: (-expected[doc], doc))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_go_to_the_lower_position():
+    """Equal sums stand in the canonical order, also across the lists and in ranks."""
+    assert list(ensemble([((3, 1.0), (0, 0.0)), ((1, 1.0), (0, 0.0))], (1.0, 1.0))) == [1, 3, 0]
+    assert ensemble([((0, 2.0), (5, 2.0)), ((7, 1.0),)], (1.0, 1.0), "rrf", "zero") == pytest.approx(
+        {0: 1 / 61, 7: 1 / 61, 5: 1 / 62}
+    )
+
+
+def test_lists_without_spread_and_without_documents():
+    """Where all scores of a list are equal minmax is 1 and z is 0; an empty list adds nothing, and two give nothing."""
+    alike = ((0, 3.0), (2, 3.0))
+    assert ensemble([alike, ((1, 5.0), (0, 4.0))], (1.0, 1.0), "minmax", "zero") == {0: 1, 1: 1, 2: 1}
+    assert ensemble([alike, ()], (1.0, 1.0), "z") == {0: 0, 2: 0}
+    assert ensemble([alike, ()], (1.0, 1.0), "raw") == {0: 3, 2: 3}
+    assert ensemble([(), ()], (1.0, 1.0)) == {}
+
+
+def test_each_list_is_cut_to_the_depth():
+    """With depth 1 only the best of each list takes part, and k above it asks for more."""
+    searcher = EnsembleSearcher((Listed(),) * 2, Rule((1.0, 1.0), "raw", "zero", 60), 1, None)
+    assert searcher.search([[FIRST], [SECOND]], 1).docs.tolist() == [[3]]
+    assert searcher.search([[FIRST], [SECOND]], 2).docs.tolist() == [[3, 1]]
+
+
+def reference(lists, weights, scores, missing, rrf_k):
+    """Fuse lists of pairs (position, score), best first, with dictionaries; return {position: score}."""
+    normalised = []
+    for one in lists:
+        values = dict(one)
+        given = list(values.values())
+        if scores == "rrf":
+            values = {doc: 1 / (rrf_k + rank) for rank, doc in enumerate(values, 1)}
+        elif scores == "minmax":
+            values = {doc: (s - min(given)) / (max(given) - min(given)) if max(given) > min(given) else 1 for doc, s in one}
+        elif scores == "z":
+            values = {doc: (s - np.mean(given)) / np.std(given) if np.std(given) > 0 else 0 for doc, s in one}
+        normalised.append(values)
+    least = [min(values.values(), default=0) if missing == "min" else 0 for values in normalised]
+    return {
+        doc: sum(w * values.get(doc, low) for w, values, low in zip(weights, normalised, least, strict=True))
+        for doc in set().union(*normalised)
+    }
+
+
+def random_list(rng, corpus, longest):
+    """Return a list in canonical order: up to *longest* of *corpus* positions, with scores that often tie."""
+    docs = rng.choice(corpus, rng.integers(0, longest), replace=False)
+    scores = (rng.integers(0, 40, len(docs)) / 8).tolist()
+    return tuple(sorted(zip(docs.tolist(), scores, strict=True), key=lambda entry: (-entry[1], entry[0])))
+
+
+@pytest.mark.parametrize("missing", ["min", "zero"])
+@pytest.mark.parametrize("scores", ["raw", "minmax", "z", "rrf"])
+def test_random_lists_are_fused_as_dictionaries_are(scores, missing):
+    """Two to four lists of up to fifty of a hundred documents, a batch of queries at once: a few lines of Python agree."""
+    rng = np.random.default_rng(8)
+    for parts in (2, 3, 4):
+        weights = tuple(rng.integers(1, 9, parts) / 4)
+        queries = [[random_list(rng, 100, 50) for _ in range(parts)] for _ in range(20)]
+        searcher = EnsembleSearcher(tuple(Listed() for _ in weights), Rule(weights, scores, missing, 7), 60, None)
+        hits = searcher.search([[query[part] for query in queries] for part in range(parts)], 60)
+        for lists, docs, found in zip(queries, hits.docs, hits.scores, strict=True):
+            expected = reference(lists, weights, scores, missing, 7)
+            ranked = sorted(expected.values(), reverse=True)[:60]
+            there = docs >= 0
+            assert found[there] == pytest.approx(ranked, abs=1e-5)
+            assert [expected[doc] for doc in docs[there].tolist()] == pytest.approx(ranked, abs=1e-5)
+
+
+@pytest.mark.parametrize("scores", ["minmax", "rrf"])
+def test_pyserini_gives_the_same_sums(scores):
+    """pyserini.fusion, where it has the rule: normalised scores and reciprocal ranks, summed, a missing document counting 0."""
+    fusion = pytest.importorskip("pyserini.fusion", reason="pyserini is in the extra lucene")
+    from pyserini.trectools import TrecRun
+
+    rng = np.random.default_rng(9)
+    lists = [random_list(rng, 60, 50) for _ in range(3)]
+    runs = [
+        TrecRun.from_list([("q", "Q0", str(doc), rank, score, "t") for rank, (doc, score) in enumerate(one, 1)])
+        for one in lists
+    ]
+    theirs = fusion.normalize(runs) if scores == "minmax" else fusion.reciprocal_rank_fusion(runs)
+    expected = {int(doc): float(score) for doc, score in zip(theirs.run_data["docid"], theirs.run_data["score"], strict=True)}
+    found = EnsembleSearcher((Listed(),) * 3, Rule((1.0,) * 3, scores, "zero", 60), 60, None).search([[o] for o in lists], 60)
+    there = found.docs[0] >= 0
+
+    assert dict(zip(found.docs[0][there].tolist(), found.scores[0][there].tolist(), strict=True)) == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+TEXTS = ("red fox", "a red red car", "blue sky", "blue blue car park", "the fox and the sky", "a car", "sky sky sky fox")
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Write a BEIR folder of seven documents and three queries; its store is empty."""
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    place = tmp_path / "tiny"
+    (place / "qrels").mkdir(parents=True)
+    lines = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(TEXTS)]
+    (place / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    queries = enumerate(("red car", "fox sky", "blue"))
+    (place / "queries.jsonl").write_text("".join(json.dumps({"_id": f"q{i}", "text": text}) + "\n" for i, text in queries))
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\nq1\td4\t1\nq1\td6\t1\nq2\td3\t1\n")
+    return place
+
+
+def outcomes(place, store, *given, depth=1000):
+    """Run systems on a folder."""
+    return list(pipeline.run(plan.plan_dataset(str(place), given, ["nDCG@10"], depth), Store(store)))
+
+
+def entries(run):
+    """Return the scores of a run: {(query, position): score}."""
+    queries = np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets))
+    return dict(zip(zip(queries.tolist(), run.docs.tolist(), strict=True), run.scores.tolist(), strict=True))
+
+
+def results(*arguments, **options):
+    """Run systems on a folder, all of which must have a result."""
+    ended = outcomes(*arguments, **options)
+    assert [outcome.error for outcome in ended] == [None] * len(ended)
+    return [outcome.result for outcome in ended]
+
+
+class Counted:
+    """A dense encoder that counts letters, and how many documents it has seen; its identity is its name."""
+
+    seen = 0
+
+    def identity(self):
+        """Say the same always."""
+        return "letters"
+
+    def encode_document(self, texts):
+        """Count, and return counts (texts, 26)."""
+        type(self).seen += len(texts)
+        return self._letters(texts)
+
+    def encode_query(self, texts):
+        """Return counts (texts, 26)."""
+        return self._letters(texts)
+
+    def _letters(self, texts):
+        return np.array([[text.count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+
+
+class Named(Counted):
+    """One that knows queries by their ids alone."""
+
+    def identity(self):
+        """Say the same always."""
+        return "named"
+
+    def encode_query(self, texts):
+        """Refuse; but for the question what kind of vectors it makes, which is not of a query."""
+        if texts != ["what kind of vectors are these?"]:
+            raise AssertionError("queries have ids")
+        return self._letters(texts)
+
+    def encode_queries(self, queries):
+        """Return letters by id."""
+        return self._letters([{"q0": "red car", "q1": "fox sky", "q2": "blue"}[query.query_id] for query in queries])
+
+
+def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
+    """A part that is run alone and in two ensembles is encoded and indexed once; sizes are sums over parts."""
+    Counted.seen = 0
+    dense, bm25 = system(Counted()).retriever, system("bm25").retriever
+    both = Ensemble(parts=(bm25, dense), weights=(1, 0.3))
+    given = {"bm25": "bm25", "dense": dense, "both": both, "twice": replace(both, parts=(both, dense, bm25), weights=())}
+    planned = plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000)
+    found = [outcome.result for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+
+    assert Counted.seen == len(TEXTS)
+    assert len(list((tmp_path / "store" / "encodings").glob("*-*"))) == 1
+    assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 4
+    sizes = [one.sizes["index"] for one in found]
+    assert sizes[2] == sizes[3] == sizes[0] + sizes[1]
+
+
+def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
+    """Through notation, store and harness an ensemble ranks as the parts' own lists add up."""
+    store = tmp_path / "store"
+    typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
+    results(tiny, store, "bm25", "bm25(k1=2.0, b=0.9)", typed)
+    kept = {one.result.system: pipeline.read_run(one.run).run for one in pipeline.kept_results(Store(store))}
+    fused = entries(next(run for name, run in kept.items() if name.startswith("ensemble")))
+    plain, tuned = entries(kept["bm25"]), entries(kept["bm25(b=0.9, k1=2.0)"])
+
+    assert fused == pytest.approx({at: plain.get(at, 0) + 0.25 * tuned.get(at, 0) for at in {*plain, *tuned}}, abs=1e-5)
+
+
+def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
+    """A part that looks queries up by id gives in an ensemble what the same vectors give that are made from texts."""
+    named, counted = (system(one).retriever for one in (Named(), Counted()))
+    bm25 = system("bm25").retriever
+    given = {"ids": Ensemble(parts=(bm25, named)), "texts": Ensemble(parts=(bm25, counted))}
+    found = list(pipeline.run(plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000), Store(tmp_path / "store")))
+
+    assert found[0].error is None, found[0].error
+    assert found[0].result.per_query == found[1].result.per_query
+
+
+def test_missing_documents_can_be_rescored(tiny, tmp_path):
+    """With lists of one document each, "rescored" gives all of them the sums of exact scores, as full lists have them."""
+    dense, bm25 = system(Counted()).retriever, system("bm25(ties='trec_eval')").retriever
+    full = Ensemble(parts=(bm25, dense), scores="raw", missing="zero")
+    given = {"full": full, "rescored": replace(full, missing="rescored", depth=2)}
+    planned = plan.plan_dataset(str(tiny), given, ["nDCG@2"], 2)
+    ended = [outcome.error for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+    assert ended == [None, None]
+    runs = {one.result.system: pipeline.read_run(one.run).run for one in pipeline.kept_results(Store(tmp_path / "store"))}
+    assert entries(runs["rescored"]) == pytest.approx(entries(runs["full"]))
+
+
+def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
+    """Whoever cleans a store of an index that ensembles refer to costs the same command some time, and no answer."""
+    typed = "ensemble(bm25, bm25(k1=2.0))"
+    (first,) = results(tiny, tmp_path / "store", typed)
+    (part,) = (tmp_path / "store" / "indexes").glob("*BM25-*")
+    (whole,) = (tmp_path / "store" / "indexes").glob("*ensemble-*")
+    for path in sorted(part.rglob("*"), reverse=True):
+        path.unlink()
+    part.rmdir()
+    with pytest.raises(MissingData, match="which is gone; the command that made it makes it again"):
+        referred(whole)
+    assert [one.result.means for one in pipeline.kept_results(Store(tmp_path / "store"))] == [first.means]
+    (again,) = results(tiny, tmp_path / "store", typed)
+
+    assert again.means == first.means
+    assert part.is_dir()
+
+
+def test_defaults_are_filled_in():
+    """What is typed and what is meant have one key: whole weights and none, and the rule for missing documents."""
+    plain = system("ensemble(bm25, bm25(k1=2.0))")
+
+    assert plain.recipe == system("ensemble(bm25, bm25(k1=2), weights=[1, 1.0], missing='min', depth=1000)").recipe
+    assert plain.recipe != system("ensemble(bm25, bm25(k1=2.0), weights=[1, 0.5])").recipe
+    assert plain.recipe != system("ensemble(bm25, bm25(k1=2.1))").recipe
+    assert plain.label == "ensemble(bm25, bm25(k1=2.0))"
+    assert system("ensemble(bm25, bm25, scores='rrf')").retriever.missing == "zero"
+    assert system("ensemble(bm25, bm25(k1=2.0), weights=[1, 1])").label == "ensemble(bm25, bm25(k1=2.0), weights=[1, 1])"
+    weighted = system("ensemble(bm25, bm25(k1=2.0), weights=[3, 1])").retriever
+    assert describe(weighted, index=True) == describe(plain.retriever, index=True)
+
+
+def test_lists_within_parts_are_several_systems_and_weights_are_one():
+    """top_k([64, 32]) in a part makes two ensembles, whatever the depth of nesting; weights=[...] is a setting."""
+    nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
+
+    assert each_of(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
+    assert each_of("x|top_k([2, 1])@csr") == ["x|top_k(2)@csr", "x|top_k(1)@csr"]
+    assert [one.label for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
+        "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ("ensemble", CommandError, "takes two retrievers or more, as in ensemble(bm25, bm25(k1=2.0)); 0 given"),
+        ("ensemble(bm25)", CommandError, "; 1 given"),
+        ("ensemble(bm25, 3)", CommandError, "takes retrievers, then settings by name"),
+        ("ensemble(parts=bm25)", CommandError, "takes retrievers, then settings by name"),
+        ("ensemble(bm25, bm52)", UnknownName, "did you mean 'bm25'?"),
+        ("ensemble(bm25, bm25, weight=[1, 2])", UnknownName, "did you mean 'weights'?"),
+        ("ensemble(bm25, bm25, weights=[1, 2, 3])", CommandError, "of 2 retrievers takes as many weights; 3 given"),
+        ("ensemble(bm25, bm25, weights=0.3)", CommandError, "takes as many weights; 1 given"),
+        ("ensemble(bm25, bm25, weights=['a', 1])", CommandError, "weights are numbers from 0"),
+        ("ensemble(bm25, bm25, weights=[0, 0])", CommandError, "not all 0"),
+        ("ensemble(bm25, bm25, weights=[1, -1])", CommandError, "weights are numbers from 0"),
+        ("ensemble(bm25, bm25, weights=[1, 1e999])", CommandError, "weights are numbers from 0"),
+        ("ensemble(bm25, bm25, scores='zscore')", CommandError, "scores are one of minmax, raw, rrf, z"),
+        ("ensemble(bm25, bm25, missing='drop')", CommandError, "missing is one of min, rescored, zero"),
+        ("ensemble(bm25, bm25, depth=0)", CommandError, "a whole number from 1"),
+        ("ensemble(bm25, bm25, rrf_k=-1)", CommandError, "a whole number from 0"),
+        (
+            "ensemble(bm25, ensemble(bm25, bm25, depth=10))",
+            CommandError,
+            "1000 documents a query; give it depth=1000",
+        ),
+        ("ensemble(bm25, run_file(path='x'))", CommandError, "RunFile has no index to search"),
+        ("ensemble(bm25, bm25)|top_k(3)", CommandError, "is no encoder"),
+    ],
+)
+def test_a_mistake_costs_one_line(given, error, said):
+    """What is wrong, what there is and what to type stand in one line."""
+    with pytest.raises(error, match=re.escape(said)) as caught:
+        system(given)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_deeper_than_the_ensemble_is_refused_before_work(tiny):
+    """Ranks that the parts were never searched for are not made up."""
+    with pytest.raises(CommandError, match=re.escape("ensemble(depth=50) is asked for 1000 documents a query")):
+        plan.plan_dataset(str(tiny), ["ensemble(bm25, bm25, depth=50)"], ["nDCG@10"], 1000)
+
+
+def test_the_disk_estimate_counts_parts():
+    """An ensemble of what is run alone anyway needs no more disk."""
+    alone = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)"], ["nDCG@10"], 1000)
+    both = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)", "ensemble(bm25, bm25(k1=2.0))"], ["nDCG@10"], 1000)
+
+    assert both.bytes_needed == alone.bytes_needed
+
+
+class Interrupting(Silent):
+    """Progress that ends the work, as Ctrl-C does, when it is told something for the last time that it allows."""
+
+    def __init__(self, allowed):
+        self.left = allowed
+
+    def start(self, *_arguments):
+        """Count."""
+        self.advance()
+
+    def advance(self, count=1):
+        """Count."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
+    """Interrupted at every point at which progress is told, and started again, hybrids end in the same bytes."""
+    dense = system(Counted()).retriever
+    both = Ensemble(parts=(system("bm25").retriever, dense), missing="rescored")
+    planned = plan.plan_dataset(str(tiny), {"both": both, "nested": Pipeline(parts=(both, both), k=3)}, ["nDCG@10"], 1000)
+    list(pipeline.run(planned, Store(tmp_path / "calm")))
+    interruptions = 0
+    for allowed in range(1, 100):
+        try:
+            list(pipeline.run(planned, Store(tmp_path / "hurried"), Interrupting(allowed)))
+        except KeyboardInterrupt:
+            interruptions += 1
+        else:
+            break
+
+    assert interruptions > 5
+    assert tree(tmp_path / "hurried") == tree(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_kills_cost_nothing(plugin_environment, folder, tmp_path):  # noqa: F811 - a fixture
+    """Killed at random moments and started again, an ensemble and a pipeline end in the same bytes."""
+    systems = ["-r", "ensemble(bm25, letters@flat)", "-r", "pipeline(bm25, letters@flat, k=20)"]
+    command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *systems]
+
+    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=3) == 10  # two are the parts' indexes

@@ -1,0 +1,292 @@
+"""Candidates of one retriever, scored by others from what is stored: the scores are those of full exact searches."""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lexbench import pipeline, plan, registry
+from lexbench.datasets.dataset import open_dataset
+from lexbench.encodings.shards import SHARD
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.notation import parse
+from lexbench.progress import Silent
+from lexbench.retrievers._fusion import Rule, fused
+from lexbench.retrievers._stored_vectors import StoredVectors
+from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.ensemble import Ensemble
+from lexbench.retrievers.pipeline import Pipeline
+from lexbench.stages import Workbench
+from lexbench.store import Store
+from lexbench.systems import resolve, system
+from lexbench.types import Kind
+
+DOCUMENTS, QUERIES = 2 * SHARD + 300, 12
+WORDS = [f"w{i}" for i in range(300)]
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A sparse encoder: a term a word, with a made-up weight; texts without words have no term."""
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    storage: ClassVar[str] = "float32"
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return weights (texts, 300) from .01 to 3."""
+        rows = np.zeros((len(texts), len(WORDS)), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[int(word[1:])] += np.float32(0.01 + (int(word[1:]) * 37 % 100) / 33)
+        return sparse.csr_array(rows)
+
+    encode_query = encode_document
+
+
+@dataclass(frozen=True)
+class Half(Bag):
+    """The same, stored in half precision."""
+
+    storage: ClassVar[str] = "float16"
+
+
+@dataclass(frozen=True)
+class Folded(Bag):
+    """A dense encoder: the same weights, folded into 16 dimensions."""
+
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def encode_document(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors (texts, 16)."""
+        folding = np.random.default_rng(0).normal(size=(len(WORDS), 16)).astype(np.float32)
+        return np.asarray(Bag.encode_document(self, texts) @ folding)
+
+    encode_query = encode_document
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BEIR folder of three shards of documents, some of them empty."""
+    path = tmp_path_factory.mktemp("words")
+    chance = random.Random(4)
+    texts = [" ".join(chance.choices(WORDS, k=chance.randrange(12))) for _ in range(DOCUMENTS)]
+    lines = [{"_id": f"d{i:05d}", "title": "", "text": text} for i, text in enumerate(texts)]
+    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    lines = [{"_id": f"q{i}", "text": " ".join(chance.choices(WORDS, k=4))} for i in range(QUERIES)]
+    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (path / "qrels").mkdir()
+    judged = "".join(f"q{i}\td{j:05d}\t1\n" for i in range(QUERIES) for j in range(i, DOCUMENTS, 400))
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Return a store for all tests of this file: what one has made, another finds."""
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def bench(folder, store):
+    """Open the dataset in the store."""
+    store.prepare()
+    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
+    return Workbench(open_dataset(job.contract, job.source), store, Silent())
+
+
+def encoded(encoder, written):
+    """Return encoder|transforms@engine, the transforms and the engine as they are *written* behind `vectors`."""
+    part = parse(f"x{written}")
+    made = [registry.create("transforms", call) for call in part.transforms]
+    return Encoded(encoder, registry.create("engines", part.engine), tuple(made))
+
+
+def opened(bench, retriever):
+    """Build and open a retriever; return its searcher and its encoded queries."""
+    searcher = retriever.open(bench.index(retriever))
+    return searcher, searcher.encode([query.text for query in bench.dataset.queries])
+
+
+def searched(bench, retriever, k):
+    """Return what a retriever finds: {position: score} of each query."""
+    searcher, queries = opened(bench, retriever)
+    hits = searcher.search(queries, k)
+    return [
+        dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True))
+        for docs, scores in zip(hits.docs, hits.scores, strict=True)
+    ]
+
+
+BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
+
+
+@pytest.mark.parametrize(
+    ("encoder", "written", "exactly"),
+    [
+        (Bag(), "|quantize(100)@impact", True),
+        (Bag(), "|top_k(3)|quantize(50)@impact", True),
+        (Bag(), "|quantize(100)@csr", True),
+        (Bag(), "@csr", False),
+        (Half(), "|top_k(4)@csr", False),
+        (Folded(), "@flat", False),
+    ],
+)
+def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly):
+    """Of the candidates, in three shards, each score is what a search of the whole corpus gives, whole numbers to the bit."""
+    second = encoded(encoder, written)
+    first = searched(bench, resolve(parse(BM25)), 150)
+    found = searched(bench, Pipeline(parts=(resolve(parse(BM25)), second), weights=(0, 1), scores="raw", k=150), DOCUMENTS)
+    everything = searched(bench, second, DOCUMENTS)
+    for candidates, scored, full in zip(first, found, everything, strict=True):
+        expected = {doc: full.get(doc, 0.0) for doc in candidates}  # a sparse engine does not list what has no common term
+        assert len(candidates) > 20
+        assert scored == (expected if exactly else pytest.approx(expected, rel=1e-5, abs=1e-5))
+        ranked = sorted(scored, key=lambda doc: (-scored[doc], doc))
+        assert list(scored) == ranked
+
+
+def test_bm25_scores_what_another_found(bench):
+    """The candidates of a dense retriever have the BM25 scores of a full search to the bit, those without its words 0."""
+    first = encoded(Folded(), "@flat")
+    found = searched(bench, Pipeline(parts=(first, resolve(parse(BM25))), weights=(0, 1), scores="raw", k=200), 1000)
+    candidates = searched(bench, first, 200)
+    everything = searched(bench, resolve(parse(BM25)), DOCUMENTS)
+    zeros = 0
+    for wanted, scored, full in zip(candidates, found, everything, strict=True):
+        assert scored == {doc: full.get(doc, 0.0) for doc in wanted}
+        zeros += list(scored.values()).count(0.0)
+
+    assert 0 < zeros < 200 * QUERIES
+
+
+def test_no_second_index_is_built(folder, tmp_path):
+    """The later part's vectors are made and its engine is not asked for an index; the sizes are index and vectors."""
+    made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=50)
+    planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
+    both = [outcome.result for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+    (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
+    bytes_of_vectors = sum(path.stat().st_size for path in vectors.glob("shard-*"))
+
+    assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 2
+    assert both[0].sizes["index"] == both[1].sizes["index"] + bytes_of_vectors
+
+
+def test_a_pipeline_adds_normalised_scores(bench):
+    """With minmax and weights 2 and 1 each candidate has twice its BM25 score, and its second score, on scales from 0 to 1."""
+    second = encoded(Bag(), "|quantize(100)@impact")
+    found = searched(bench, Pipeline(parts=(resolve(parse(BM25)), second), weights=(2, 1), k=30), 1000)
+    first, full = searched(bench, resolve(parse(BM25)), 30), searched(bench, second, DOCUMENTS)
+    for scored, ones, every in zip(found, first, full, strict=True):
+        twos = {doc: every.get(doc, 0.0) for doc in ones}
+        low, high = min(twos.values()), max(twos.values())
+        one_low, one_high = min(ones.values()), max(ones.values())
+        expected = {d: 2 * (ones[d] - one_low) / (one_high - one_low) + (twos[d] - low) / (high - low) for d in ones}
+        assert scored == pytest.approx(expected, abs=1e-6)
+
+
+def test_parts_can_be_nested(bench):
+    """A pipeline of an ensemble and a pipeline: raw sums are the sums of what each part alone scores."""
+    bm25, bag, dense = resolve(parse(BM25)), encoded(Bag(), "|quantize(100)@impact"), encoded(Folded(), "@flat")
+    finds = Ensemble(parts=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
+    scores = Pipeline(parts=(Ensemble(parts=(dense, bm25), scores="raw"), bag), scores="raw", weights=(1, 0.5))
+    found = searched(bench, Pipeline(parts=(finds, scores), scores="raw", weights=(1, 2), k=25), 25)
+    full = [searched(bench, part, DOCUMENTS) for part in (bm25, bag, dense)]
+    for row, scored in enumerate(found):
+        words, bags, folds = (one[row] for one in full)
+        assert len(scored) == 25
+        for doc, score in scored.items():
+            one, two = words.get(doc, 0), bags.get(doc, 0)
+            assert score == pytest.approx(one + 0.01 * two + 2 * (folds[doc] + one + 0.5 * two), rel=1e-5)
+
+
+def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
+    """How many documents are in memory at a time changes no score."""
+    made = encoded(Folded(), "@flat")
+    docs = np.full((3, 5000), -1, np.int32)
+    chance = np.random.default_rng(2)
+    for row, count in enumerate((DOCUMENTS, 700, 0)):
+        docs[row, :count] = np.sort(chance.choice(DOCUMENTS, count, replace=False))
+    scorer = StoredVectors(made, made.stored(bench)[0])
+    queries = scorer.encode(["w1 w2", "w3", "w4"])
+    whole = scorer.score(queries, docs)
+    monkeypatch.setattr("lexbench.retrievers._stored_vectors._ROWS", 97)
+
+    assert np.allclose(scorer.score(queries, docs)[docs >= 0], whole[docs >= 0], atol=1e-5)
+    assert np.ptp(whole[docs >= 0]) > 1
+
+
+def test_queries_of_another_width_are_refused(bench):
+    """Vectors of two encoders do not multiply; one line says so."""
+    made = encoded(Folded(), "@flat")
+    scorer = StoredVectors(made, made.stored(bench)[0])
+    with pytest.raises(LexbenchError, match="the queries have 3 terms and the index has 16"):
+        scorer.score(np.ones((1, 3), np.float32), np.array([[5]], np.int32))
+
+
+def test_the_recall_of_the_candidates_is_told(folder, store):
+    """A pipeline's result has a note with the recall of its first retriever at k, which that retriever alone has, too."""
+    made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
+    planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
+    ranked, first = (outcome.result for outcome in pipeline.run(planned, store))
+
+    assert 0 < first.means["R@70"] < 1
+    assert ranked.means["R@70"] == first.means["R@70"]
+    assert ranked.means["nDCG@10"] != first.means["nDCG@10"]
+    assert ranked.notes == [f"the candidates that its first retriever found have R@70 {first.means['R@70']:.4f}"]
+    assert first.notes == []
+
+
+def test_a_pipeline_never_returns_more_than_its_candidates(bench):
+    """However many are asked for, the first retriever's k are all there is."""
+    made = Pipeline(parts=(resolve(parse(BM25)), resolve(parse("bm25(k1=2.0)"))), k=7)
+    assert {len(found) for found in searched(bench, made, 1000)} == {7}
+    assert {len(found) for found in searched(bench, made, 3)} == {3}
+
+
+def test_a_document_that_is_not_there_scores_nothing():
+    """Positions of -1 get minus infinity, and do not take part in the normalisation."""
+    docs = np.array([[2, 5, -1], [-1, -1, -1]], np.int32)
+    column = np.array([[1.0, 3.0, 99.0], [99.0, 99.0, 99.0]])
+
+    assert fused(docs, [column], Rule((1.0,), "minmax", "min", 60)).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("pipeline(bm25)", "takes two retrievers or more"),
+        ("pipeline(bm25, bm25, k=0)", "pipeline(k=0): a whole number from 1"),
+        ("pipeline(bm25, bm25, weights=[1])", "takes as many weights; 1 given"),
+        ("pipeline(bm25, bm25, k='a')", "takes int, not 'a'"),
+        ("pipeline(bm25, bm25, scores='ranks')", "scores are one of minmax, raw, rrf, z"),
+        ("pipeline(ensemble(bm25, bm25, depth=50), bm25)", "ensemble(depth=50) is asked for 100 documents a query"),
+        ("pipeline(run_file(path='x'), bm25)", "RunFile has no index to search"),
+    ],
+)
+def test_a_mistake_costs_one_line(given, said):
+    """What is wrong, what there is and what to type stand in one line."""
+    with pytest.raises(CommandError, match=re.escape(said)) as caught:
+        system(given)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_score_given_documents_comes_first():
+    """Lucene's BM25 finds candidates and does not score others', not in an ensemble within either."""
+    pytest.importorskip("pyserini", reason="bm25@lucene is in the extra lucene")
+    assert system("pipeline(bm25@lucene, bm25)").reusable
+    for given in ("pipeline(bm25, bm25@lucene)", "pipeline(bm25, ensemble(bm25, bm25@lucene))"):
+        with pytest.raises(CommandError, match="BM25Lucene cannot score documents that others found; bm25 and encoders can"):
+            system(given)
+
+
+def test_fewer_kept_than_ranked_is_refused(folder):
+    """With a depth below k the recall of the candidates could not be told."""
+    with pytest.raises(CommandError, match=re.escape("pipeline(k=100) ranks 100 candidates and 10 are kept")):
+        plan.plan_dataset(str(folder), ["pipeline(bm25, bm25)"], ["nDCG@10"], 10)
