@@ -31,6 +31,7 @@ BEIR = {
 }
 MSMARCO = {
     "msmarco-passage/dev/small": (8841823, 6980, 7437, {"1": 7437}),
+    "msmarco-passage/train/judged": (8841823, 502939, 532761, {"1": 532761}),
     "msmarco-passage/trec-dl-2019/judged": (8841823, 43, 9260, {"0": 5158, "1": 1601, "2": 1804, "3": 697}),
     "msmarco-passage/trec-dl-2020/judged": (8841823, 54, 11386, {"0": 7780, "1": 1940, "2": 1020, "3": 646}),
     "msmarco-document/dev": (3213835, 5193, 5193, {"1": 5193}),
@@ -162,7 +163,7 @@ def test_only_arguana_drops_self_matches():
 def test_titled_passages_are_another_dataset():
     """MS MARCO with titles shares queries and judgements with the one without, and no corpus; it is not in any download."""
     plain = [name for name in CONTRACTS if name.startswith("msmarco-passage/")]
-    assert len(plain) == 3
+    assert len(plain) == 4
     for name in plain:
         titled = CONTRACTS[name.replace("passage", "passage-titled")]
         assert titled.corpus == "msmarco-passage-titled" != CONTRACTS[name].corpus

@@ -227,7 +227,10 @@ def test_folder_that_is_no_dataset(tmp_path):
         folder(tmp_path)
 
 
-@pytest.mark.parametrize("dataset_id", ["beir/scifact/test", "beir/scifact/train", "beir/nfcorpus/test", "beir/nfcorpus/dev"])
+REAL = ["beir/scifact/test", "beir/scifact/train", "beir/nfcorpus/test", "beir/nfcorpus/dev", "beir/nfcorpus/train"]
+
+
+@pytest.mark.parametrize("dataset_id", REAL)
 def test_real_data_is_what_the_contract_says(dataset_id, tmp_path):
     """SciFact and NFCorpus, as ir_datasets reads the official archives, have every count and digest of their contracts."""
     contract = suites.contract(dataset_id)

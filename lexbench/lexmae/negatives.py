@@ -1,0 +1,224 @@
+"""Hard negatives: what a retriever finds for the training queries that is not relevant, kept as ordinary TREC runs.
+
+Beside each run lies a .json that says from what it was made. It is written last: a run without it, or with that of another, is
+made again. Searches are runs of the store, so a killed command goes on where it was. Negatives that come from elsewhere are
+named as a retriever is, `run_file(path="...")`.
+"""
+
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import atomic, systems
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.ids import encode, factorize, lookup
+from lexbench.interop import trec
+from lexbench.interop._columns import open_text
+from lexbench.lexmae.places import Places
+from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.training_sets import Lists, TrainingSet, open_training_set, search
+from lexbench.notation import Call, Part, parse
+from lexbench.progress import Progress
+from lexbench.ranking import Run
+from lexbench.retrievers.run_file import RunFile
+from lexbench.store import Store, digest, file_digest
+from lexbench.systems import System
+
+_FORMAT = 1  # goes up when the same settings would give other negatives
+_QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
+_BLOCK = 1 << 24  # bytes of a run that are read at a time
+_FIELDS = 6  # of a line of a TREC run
+
+
+def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
+    """Return the runs of negatives of a stage, one for each of its training sets in their order, making those not there yet.
+
+    Each has the best `depth` documents of each query but for relevant ones. CommandError where the recipe has no such stage
+    or its retriever does not read; CannotStart where a model that it names is not trained yet.
+    """
+    settings = recipe.stage(stage)
+    if settings is None:
+        there = [str(number) for number in (1, 2, 3) if recipe.stage(number)]
+        raise CommandError(f"recipe {recipe.name} has no stage {stage}; it has: {', '.join(there) or 'none'}")
+    if len(set(settings.queries)) < len(settings.queries):
+        raise CommandError(f"stage {stage} has a training set twice: {', '.join(settings.queries)}; name each once")
+    places = Places(recipe)
+    system = systems.system(str(filled(parse(settings.negatives), places)), settings.negatives)
+    kept = Store(on_wait=progress.note, on_damage=progress.note)
+    kept.prepare()
+    paths = []
+    for name in settings.queries:
+        paths.append(places.negatives(stage, name))
+        _mine(paths[-1], open_training_set(name, kept, progress), system, settings.depth, kept, progress)
+    return paths
+
+
+def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, kept: Store, progress: Progress) -> None:
+    """Write the run of one training set, unless it is there and of the same making."""
+    contract, beside = training_set.contract, path.with_name(path.name.removesuffix(".trec.gz") + ".json")
+    made_from = {
+        "format": _FORMAT,
+        "system": digest(system.recipe),
+        "depth": depth,
+        "dataset": contract.stamp,
+        "corpus": training_set.corpus.fingerprint,
+        "queries": training_set.dataset.queries_sha256,
+        "qrels": training_set.dataset.qrels_sha256,
+    }
+    if isinstance(system.retriever, RunFile):
+        made_from["file"] = system.retriever.file_identity(contract.id)
+    if path.is_file() and beside.is_file():
+        said = json.loads(beside.read_bytes())
+        if said["made_from"] == made_from and said["sha256"] == file_digest(path):
+            return
+        progress.note(f"{path} has other settings than the recipe, or was changed; its negatives are mined again")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for litter in path.parent.glob(f"*{path.name}.*{atomic.UNFINISHED}"):
+        litter.unlink()
+    part = path.with_name(f"part-{path.name}")
+    lengths: list[int] = []
+    with atomic.atomic_path(path) as draft, draft.open("wb") as whole:
+        for run in _runs(training_set, system, depth, kept, progress):
+            mined = _without_relevant(run, training_set).cut(depth)
+            progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
+            trec.write_run(mined, part)
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, whole)  # gzip files in a row are one gzip file
+            lengths += np.diff(mined.offsets).tolist()
+            progress.advance(len(mined.query_ids))
+            progress.end()
+    part.unlink()
+    counts = {"queries": sum(length > 0 for length in lengths), "negatives": sum(lengths)}
+    facts = {"made_from": made_from, "retriever": system.label, "sha256": file_digest(path), "counts": counts}
+    atomic.write_text(beside, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+
+def _runs(training_set: TrainingSet, system: System, depth: int, kept: Store, progress: Progress) -> Iterator[Run]:
+    """Yield what the system finds for some of the queries at a time, so deep that *depth* is left without relevant ones."""
+    if isinstance(system.retriever, RunFile):
+        yield system.retriever.read(training_set.contract.id)
+        return
+    deeper = depth + int(training_set.positives.lengths.max())
+    for start in range(0, len(training_set.queries), _QUERIES):
+        queries = training_set.queries[start : start + _QUERIES]
+        yield search(training_set, queries, system, deeper, kept, progress)
+
+
+def _without_relevant(run: Run, training_set: TrainingSet) -> Run:
+    """Take out the documents that are relevant to the query, and all of queries that are not in the training set."""
+    positives, width = training_set.positives, len(run.table)
+    codes = lookup(run.table, training_set.corpus.doc_ids[positives.docs])
+    query = np.repeat(np.arange(len(positives)), positives.lengths)
+    relevant = np.sort((query * width + codes)[codes >= 0])  # (query, document) as one number
+    lists = np.repeat(_Numbers(training_set).of(encode(run.query_ids)), np.diff(run.offsets))
+    found = lists * width + run.docs
+    keep = (lists >= 0) & (np.append(relevant, -1)[np.searchsorted(relevant, found)] != found)
+    offsets = np.concatenate(([0], np.cumsum(keep)))[run.offsets]
+    return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
+
+
+class _Numbers:
+    """The numbers of a training set's queries, by id."""
+
+    def __init__(self, training_set: TrainingSet) -> None:
+        self._table = encode(query.query_id for query in training_set.queries)[::-1]
+
+    def of(self, query_ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the number of each of *query_ids* (n,), -1 where it is not in the training set."""
+        codes = lookup(self._table, query_ids)
+        return np.where(codes >= 0, len(self._table) - 1 - codes, -1)
+
+
+def read(path: Path, training_set: TrainingSet, kept: Store, progress: Progress) -> Lists:
+    """Return the negatives that *mine* wrote, the best first, by query of the training set; mapped from the store.
+
+    Queries and documents that the training set does not have are passed over. InvalidFile where a line does not read.
+    """
+    recipe = {
+        "format": _FORMAT,
+        "run": file_digest(path),
+        "corpus": training_set.corpus.fingerprint,
+        "queries": training_set.dataset.queries_sha256,
+        "qrels": training_set.dataset.qrels_sha256,
+    }
+
+    def work(draft: Path) -> None:
+        progress.start(training_set.contract.id, "read negatives", len(training_set.queries), "queries")
+        lists = _parsed(path, training_set, progress)
+        np.save(draft / "offsets.npy", lists.offsets)
+        np.save(draft / "docs.npy", lists.docs)
+        progress.end()
+
+    folder = kept.produce("negatives", training_set.contract.id, recipe, work)
+    return Lists(np.load(folder / "offsets.npy"), np.load(folder / "docs.npy", mmap_mode="r"))
+
+
+def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
+    numbers = _Numbers(training_set)
+    of_entry, docs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for query_ids, doc_ids in _blocks(path):
+        first = np.flatnonzero(np.append(True, query_ids[1:] != query_ids[:-1]))
+        progress.advance(len(first))
+        query = np.repeat(numbers.of(query_ids[first]), np.diff(np.append(first, len(query_ids))))
+        table, codes = factorize(doc_ids)  # in order, they are found in millions of ids several times as fast
+        doc = lookup(training_set.corpus.doc_ids, table)[codes]
+        known = (query >= 0) & (doc >= 0)
+        of_entry.append(query[known].astype(np.int32))
+        docs.append(doc[known].astype(np.int32))
+    query = np.concatenate(of_entry)
+    lengths = np.bincount(query, minlength=len(training_set.queries))
+    by_query = np.argsort(query, kind="stable")
+    return Lists(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(docs)[by_query])
+
+
+def _blocks(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
+    """Yield query and document ids (lines,) of a TREC run, some megabytes of it at a time."""
+    rest = b""
+    try:
+        with open_text(path) as file:
+            while block := file.read(_BLOCK):
+                lines, newline, rest = (rest + block).rpartition(b"\n")
+                fields = lines.split()
+                if len(fields) != _FIELDS * (lines.count(b"\n") + len(newline)):
+                    raise InvalidFile(f"{path}: not every line has {_FIELDS} columns; remove it, and mine again")
+                if fields:
+                    yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS])
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidFile(f"{path}: {getattr(error, 'strerror', None) or error}; remove it, and mine again") from None
+    if rest:
+        raise InvalidFile(f"{path}: the last line has no end; remove it, and mine again")
+
+
+def filled(value: Any, places: Places) -> Any:
+    """Return a part in notation in which the folders of the recipe's models stand for {start}, {pretrained}, {stage1}, ….
+
+    CannotStart where such a folder is not there.
+    """
+    if isinstance(value, Part):
+        engine = None if value.engine is None else filled(value.engine, places)
+        return Part(filled(value.head, places), filled(value.transforms, places), engine)
+    if isinstance(value, Call):
+        return Call(value.name, filled(value.args, places), filled(value.kwargs, places))
+    if isinstance(value, tuple):
+        return tuple(filled(item, places) for item in value)
+    return _named(value, places) if isinstance(value, str) else value
+
+
+def _named(text: str, places: Places) -> str:
+    folders = {"start": places.start, "pretrained": places.pretrained, "stage1": places.stage(1), "stage2": places.stage(2)}
+
+    def folder(found: re.Match[str]) -> str:
+        place = folders[found[1]]
+        if not place.is_dir():
+            raise CannotStart(f"negatives are mined with {found[0]}, and there is no {place}; train that first")
+        return str(place)
+
+    return re.sub(rf"{{({'|'.join(folders)})}}", folder, text)  # at once: a folder's own name may have braces

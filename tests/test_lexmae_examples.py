@@ -1,0 +1,111 @@
+"""Examples of fine-tuning: pairs of a query and a relevant document, with negatives that are drawn anew each time."""
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pytest
+from fruit import ids, write
+
+from lexbench.errors import CannotStart
+from lexbench.lexmae.examples import Examples, Source
+from lexbench.lexmae.training_sets import Lists, open_training_set
+from lexbench.progress import Silent
+from lexbench.store import Store
+
+MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
+
+
+def source(path, mined=MINED, left_out=frozenset()):
+    """Return the folder of fruit as a training set, with what was mined for its queries."""
+    one = open_training_set(str(write(path)), Store(path.parent / "store"), Silent())
+    code = {doc_id.decode(): position for position, doc_id in enumerate(one.corpus.doc_ids)}
+    lists = [[code[name] for name in mined[query.query_id]] for query in one.queries]
+    offsets = np.concatenate(([0], np.cumsum([len(docs) for docs in lists])))
+    return Source(one, Lists(offsets, np.array(list(chain(*lists)), np.int32)), left_out)
+
+
+def drawn(examples, index, negatives=2, seed=0):
+    """Return an example with ids in place of numbers."""
+    found = examples.draw(index, np.random.default_rng(seed), negatives)
+    one = examples.sources[found.source].training_set
+    return one.queries[found.query].query_id, ids(one.corpus, [found.positive])[0], ids(one.corpus, found.negatives)
+
+
+def test_an_example_for_each_relevant_document(tmp_path):
+    """Each relevant document of each query with negatives is in one example; qp has none, so it is in none."""
+    examples = Examples([source(tmp_path / "fruit")], 3)
+
+    assert Counter(drawn(examples, index)[:2] for index in range(len(examples))) == Counter(
+        [("qa", "a3"), ("qf", "a2"), ("qf", "a4")]
+    )
+
+
+def test_an_example_for_each_query(tmp_path):
+    """With one example a query, its relevant document is drawn: over many draws each about as often."""
+    examples = Examples([source(tmp_path / "fruit")], 3, "one_per_query")
+    assert len(examples) == 2
+    rng = np.random.default_rng(0)
+    found = Counter(examples.draw(1, rng, 1).positive for _ in range(1000))
+    corpus = examples.sources[0].training_set.corpus
+
+    assert set(ids(corpus, found)) == {"a2", "a4"}
+    assert min(found.values()) > 450  # 3 standard deviations of a fair draw are 47
+
+
+def test_negatives_are_drawn_without_replacement(tmp_path):
+    """Of three negatives, two are never the same, and over many draws each pair in each order is about as frequent."""
+    examples = Examples([source(tmp_path / "fruit")], 3)
+    rng = np.random.default_rng(0)
+    found = Counter(tuple(examples.draw(0, rng, 2).negatives.tolist()) for _ in range(1200))
+
+    assert len(found) == 6
+    assert min(found.values()) > 160  # 200 expected, 3 standard deviations are 39
+    assert all(len(set(pair)) == 2 for pair in found)
+
+
+def test_too_few_negatives_are_repeated(tmp_path):
+    """A query with fewer negatives than asked for has each of them as often as any other, but for one."""
+    examples = Examples([source(tmp_path / "fruit")], 3)
+
+    assert sorted(Counter(drawn(examples, 0, 7)[2]).values()) == [2, 2, 3]
+    first = drawn(examples, 0, 7)[2]
+    assert first[:3] == first[3:6]
+    assert drawn(examples, 1, 4)[2] == ["a1"] * 4
+
+
+def test_depth_bounds_what_is_drawn(tmp_path):
+    """Negatives come from the first *depth* documents of a query's list."""
+    shallow, deep = (Examples([source(tmp_path / "fruit")], depth) for depth in (2, 3))
+
+    assert {name for seed in range(50) for name in drawn(shallow, 0, 1, seed)[2]} == {"a4", "a2"}
+    assert {name for seed in range(50) for name in drawn(deep, 0, 1, seed)[2]} == {"a4", "a2", "a1"}
+
+
+def test_the_generator_decides(tmp_path):
+    """One seed gives one example, another gives another in some draw."""
+    examples = Examples([source(tmp_path / "fruit")], 3)
+
+    assert drawn(examples, 0, seed=5) == drawn(examples, 0, seed=5)
+    assert len({tuple(drawn(examples, 0, seed=seed)[2]) for seed in range(20)}) > 1
+
+
+def test_held_out_queries_are_never_trained_on(tmp_path):
+    """No example has a query that is left out, in either kind of pairing; where all are, nothing is trained."""
+    for pairs, count in (("all", 1), ("one_per_query", 1)):
+        examples = Examples([source(tmp_path / "fruit", left_out={"qf"})], 3, pairs)
+        assert len(examples) == count
+        assert drawn(examples, 0)[0] == "qa"
+
+    with pytest.raises(CannotStart, match="every query of fruit is held out or has no negatives"):
+        Examples([source(tmp_path / "fruit", left_out={"qf", "qa"})], 3)
+
+
+def test_several_training_sets_follow_each_other(tmp_path):
+    """Examples of several sets are one sequence; each knows its set, also behind a set that has none."""
+    none = source(tmp_path / "none", dict.fromkeys(MINED, ()))
+    first, second = source(tmp_path / "one"), source(tmp_path / "two", left_out={"qf"})
+    examples = Examples([first, none, second], 3)
+
+    assert [examples.draw(index, np.random.default_rng(0), 1).source for index in range(len(examples))] == [0, 0, 0, 2]
+    assert drawn(examples, 3)[:2] == ("qa", "a3")

@@ -1,0 +1,292 @@
+"""Hard negatives: what a retriever finds that is not relevant, mined once, kept as ordinary runs."""
+
+import gzip
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+
+import ir_measures
+import msgspec
+import numpy as np
+import pytest
+from fruit import JUDGED, ids, write
+
+from lexbench import atomic
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.interop import trec
+from lexbench.lexmae import negatives
+from lexbench.lexmae.places import Places
+from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.training_sets import open_training_set
+from lexbench.notation import parse
+from lexbench.progress import Silent
+from lexbench.ranking import Run
+from lexbench.store import MANIFEST, Store
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """Return the store that mining uses, empty."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    return Store()
+
+
+class Heard(Silent):
+    """Remembers the notes."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, line):
+        """Remember it."""
+        self.notes.append(line)
+
+
+def recipe(tmp_path, queries, **stage):
+    """Return a recipe whose only stage is the first."""
+    settings = {
+        "epochs": 1,
+        "batch_size": 2,
+        "learning_rate": 1e-3,
+        "queries": [str(one) for one in queries],
+        "negatives": "bm25",
+        "depth": 3,
+        "lambda_d": 0.0,
+        "lambda_q": 0.0,
+    }
+    whole = {"schema": 1, "name": "fruit", "output": str(tmp_path / "out"), "start": {"model": "none"}}
+    return msgspec.convert(whole | {"stage1": settings | stage}, Recipe)
+
+
+def mined(asked, progress=None):
+    """Mine the first stage's only training set; return the path of the run, and the documents by query."""
+    (path,) = negatives.mine(asked, 1, progress or Silent())
+    found = {}
+    for row in ir_measures.read_trec_run(str(path)):
+        found.setdefault(row.query_id, []).append(row.doc_id)
+    return path, found
+
+
+def test_relevant_documents_are_removed_and_nothing_else(tmp_path):
+    """A run has what BM25 found in BM25's order, without relevant documents; those of grade 0 and unjudged ones stay."""
+    path, found = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
+
+    assert found == {"qa": ["a4", "a2", "a1"], "qf": ["a1", "a3"]}
+    assert path.parent == tmp_path / "out" / "negatives" / "stage1"
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, ["a4"]), (2, ["a4", "a1"]), (9, ["a4", "a1"])])
+def test_depth_counts_what_is_left(depth, expected, tmp_path):
+    """The depth is that of the list without relevant documents, however many of these stood among the first."""
+    judged = [("qa", "a3", 1), ("qa", "a2", 1)]
+    _, found = mined(recipe(tmp_path, [write(tmp_path / "fruit", judged)], depth=depth))
+
+    assert found == {"qa": expected}
+
+
+def test_pieces_make_one_run(tmp_path, monkeypatch):
+    """Queries searched one at a time give the lists of a search of all, in one file that reads as one."""
+    asked = recipe(tmp_path, [write(tmp_path / "fruit")])
+    path, whole = mined(asked)
+    path.unlink()
+    monkeypatch.setattr(negatives, "_QUERIES", 1)
+    _, pieces = mined(asked)
+
+    assert pieces == whole
+    assert trec.read_run(path).query_ids == ("qa", "qf")
+    assert sorted(one.name for one in path.parent.iterdir()) == sorted([path.name, path.name.replace(".trec.gz", ".json")])
+
+
+def test_finished_negatives_are_not_mined_again(tmp_path):
+    """The same command leaves the run as it is."""
+    asked = recipe(tmp_path, [write(tmp_path / "fruit")])
+    path, _ = mined(asked)
+    before = path.stat()
+    heard = Heard()
+    mined(asked, heard)
+
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert heard.notes == []
+
+
+def test_another_setting_mines_again(tmp_path):
+    """Another depth, another retriever, other judgements, or a run that was changed: each is mined anew, and said."""
+    folder = write(tmp_path / "fruit")
+    asked, heard = recipe(tmp_path, [folder]), Heard()
+    path, _ = mined(asked, heard)
+    assert mined(recipe(tmp_path, [folder], depth=1), heard)[1] == {"qa": ["a4"], "qf": ["a1"]}
+    assert mined(recipe(tmp_path, [folder], depth=1, negatives="bm25(k1=1.2, b=0)"), heard)[1] == {"qa": ["a4"], "qf": ["a1"]}
+    assert "k1=1.2" in json.loads(path.with_name(path.name.replace(".trec.gz", ".json")).read_text())["retriever"]
+
+    write(folder, [*JUDGED, ("qa", "a4", 1)])
+    _, whole = mined(asked, heard)
+    assert whole == {"qa": ["a2", "a1"], "qf": ["a1", "a3"]}
+    path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\n"))
+    assert mined(asked, heard)[1] == whole
+    assert len(heard.notes) == 4
+    assert all(str(path) in note for note in heard.notes)
+
+
+def test_what_lies_beside_a_run(tmp_path):
+    """The .json names the retriever as the recipe has it, the depth, the dataset, and how much was found."""
+    path, _ = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
+    facts = json.loads(path.with_name(path.name.replace(".trec.gz", ".json")).read_text())
+
+    assert facts["retriever"] == "bm25"
+    assert (facts["made_from"]["depth"], facts["made_from"]["dataset"]) == (3, "fruit@0")
+    assert facts["counts"] == {"queries": 2, "negatives": 5}
+    assert facts["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_reading_gives_positions_by_query(tmp_path, kept):
+    """What was mined reads as corpus positions, best first, by query of the training set; none for a query without any."""
+    folder = write(tmp_path / "fruit")
+    path, _ = mined(recipe(tmp_path, [folder]))
+    one = open_training_set(str(folder), kept, Silent())
+    found = negatives.read(path, one, kept, Silent())
+
+    assert [ids(one.corpus, found[query]) for query in range(len(found))] == [["a4", "a2", "a1"], ["a1", "a3"], []]
+    assert found.docs.dtype == np.int32
+    again = negatives.read(path, one, kept, Silent())
+    assert again.docs.filename == found.docs.filename  # mapped, not read
+
+
+def test_negatives_from_elsewhere(tmp_path, kept):
+    """A run file is taken as a retriever is: its relevant documents are removed; lists out of order come into theirs."""
+    folder = write(tmp_path / "fruit")
+    entries = [("qf", "p1", 9.0), ("qx", "a1", 1.0), ("qa", "a1", 1.0), ("qf", "a4", 5.0), ("qa", "zz", 2.0), ("qa", "a3", 3.0)]
+    trec.write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
+    asked = recipe(tmp_path, [folder], negatives=f'run_file(path="{tmp_path}/{{dataset}}.trec")')
+    path, found = mined(asked)
+    assert found == {"qf": ["p1"], "qa": ["zz", "a1"]}
+
+    one = open_training_set(str(folder), kept, Silent())
+    lists = negatives.read(path, one, kept, Silent())
+    assert [ids(one.corpus, lists[query]) for query in range(3)] == [["a1"], ["p1"], []]
+
+    trec.write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
+    assert mined(asked)[1] == {"qa": ["p2"]}
+
+
+def test_run_that_does_not_read(tmp_path, kept):
+    """A cut or foreign file is an error that names it."""
+    one = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
+    path = tmp_path / "x.trec.gz"
+    path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\nqa a3 2\n"))
+    with pytest.raises(InvalidFile, match=r"x.trec.gz: not every line has 6 columns"):
+        negatives.read(path, one, kept, Silent())
+    path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\nqa Q0 a3 2 0.5 m"))
+    with pytest.raises(InvalidFile, match=r"x.trec.gz: the last line has no end"):
+        negatives.read(path, one, kept, Silent())
+    path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\n" * 99)[:-9])
+    with pytest.raises(InvalidFile, match=r"x.trec.gz: .*; remove it, and mine again"):
+        negatives.read(path, one, kept, Silent())
+
+
+def test_stage_that_is_not_there(tmp_path):
+    """A recipe is asked for no stage that it does not have, and for no training set twice."""
+    folder = write(tmp_path / "fruit")
+    with pytest.raises(CommandError, match="recipe fruit has no stage 2; it has: 1"):
+        negatives.mine(recipe(tmp_path, [folder]), 2, Silent())
+    with pytest.raises(CommandError, match="stage 1 has a training set twice"):
+        negatives.mine(recipe(tmp_path, [folder, folder]), 1, Silent())
+
+
+def test_model_that_is_not_trained_yet(tmp_path):
+    """Negatives of a model need the model's folder."""
+    asked = recipe(tmp_path, [write(tmp_path / "fruit")], negatives='lexmae(model="{pretrained}")@impact')
+    with pytest.raises(CannotStart, match=r"mined with \{pretrained\}, and there is no .*out/pretrained"):
+        negatives.mine(asked, 1, Silent())
+
+
+def test_folders_stand_in_the_notation_whole(tmp_path):
+    """A folder whose name has quotes, braces and backslashes reads back as it is, in parts and lists of any depth."""
+    asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
+    places = Places(asked)
+    for place in (places.start, places.stage(1), places.stage(2)):
+        place.mkdir(parents=True)
+    part = parse('ensemble(bm25, [lexmae(model="{stage2}")|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")')
+    text = str(negatives.filled(part, places))
+    again = parse(text)
+
+    assert dict(again.head.kwargs) == {"k": 3, "path": f"{places.start}/x"}
+    assert again.head.args[1][0].head.kwargs == (("model", str(places.stage(2))),)
+    assert again.engine.kwargs == (("model", str(places.stage(1))),)
+    assert str(again) == text
+
+
+def test_mining_with_a_model(tmp_path):
+    """A trained folder's model mines; the run has as many documents as the depth says, none of them relevant."""
+    pytest.importorskip("torch")
+    from checkpoints import tiny_bert
+
+    named = 'lexmae(model="{pretrained}", document_length=32, dense_ok=True)@impact'
+    asked = recipe(tmp_path, [write(tmp_path / "fruit")], depth=2, negatives=named)
+    tiny_bert(Places(asked).pretrained, form="pretrained")
+    _, found = mined(asked)
+
+    relevant = {(query, document) for query, document, grade in JUDGED if grade > 0}
+    assert {query: len(documents) for query, documents in found.items()} == {"qa": 2, "qf": 2, "qp": 2}
+    assert not {(query, document) for query, documents in found.items() for document in documents} & relevant
+
+
+CRASH = """
+import os, signal, sys, msgspec
+from lexbench import atomic
+from lexbench.lexmae import negatives
+from lexbench.lexmae.recipe import Recipe
+from lexbench.progress import Silent
+left, sync = int(sys.argv[1]), atomic.sync
+def crash(path):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sync(path)
+atomic.sync = crash
+negatives._QUERIES = 1
+negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Silent())
+"""
+
+
+def test_killed_mining_goes_on(tmp_path, monkeypatch):
+    """A kill -9 at a flush to disk, early or late, costs no finished search, and the end is the same bytes."""
+    folder, flushes, sync = write(tmp_path / "fruit"), [], atomic.sync
+    monkeypatch.setattr(negatives, "_QUERIES", 1)
+    monkeypatch.setattr(atomic, "sync", lambda path: (flushes.append(path), sync(path)))
+
+    def asked(name):
+        monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / f"{name}.store"))
+        return msgspec.structs.replace(recipe(tmp_path, [folder]), output=str(tmp_path / name))
+
+    def sealed():
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "hurried.store").glob(f"*/*/{MANIFEST}")}
+
+    mined(asked("calm"))
+    text, known = msgspec.json.encode(asked("hurried")).decode(), {}
+    for left in (len(flushes) // 2, len(flushes) // 2 - 5):
+        done = subprocess.run([sys.executable, "-c", CRASH, str(left), text], stderr=subprocess.PIPE, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert known.items() < sealed().items()
+        known = sealed()
+    mined(asked("hurried"))
+    assert known.items() <= sealed().items()
+    files = [path.relative_to(tmp_path / "calm") for path in (tmp_path / "calm").rglob("*.*")]
+    assert sorted(path.relative_to(tmp_path / "hurried") for path in (tmp_path / "hurried").rglob("*.*")) == sorted(files)
+    assert all((tmp_path / "hurried" / path).read_bytes() == (tmp_path / "calm" / path).read_bytes() for path in files)
+
+
+def test_nfcorpus(ir_datasets_home, monkeypatch, tmp_path, kept):
+    """On NFCorpus the negatives of a query are BM25's list without its relevant documents, to the depth."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    asked = recipe(tmp_path, ["beir/nfcorpus/train"], depth=20)
+    (path,) = negatives.mine(asked, 1, Silent())
+    assert path.name == "beir-nfcorpus-train.trec.gz"
+    one = open_training_set("beir/nfcorpus/train", kept, Silent())
+    found = negatives.read(path, one, kept, Silent())
+
+    assert found.lengths.max() == 20
+    assert np.mean(found.lengths == 20) > 0.5
+    assert not any(np.isin(found[query], one.positives[query]).any() for query in range(len(found)))

@@ -1,0 +1,138 @@
+"""Choosing a model by queries that no table reports and no model is trained on."""
+
+import msgspec
+import numpy as np
+import pytest
+from fruit import ids, write
+
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.lexmae import selection
+from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.training_sets import open_training_set
+from lexbench.progress import Silent
+from lexbench.store import Store
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Return an empty store."""
+    return Store(tmp_path / "store")
+
+
+def gathered(kept, training_sets=(), seed=42, **settings):
+    """Return the candidates of a recipe with such a selection."""
+    whole = {"schema": 1, "name": "fruit", "output": "out", "start": {"model": "none"}, "seed": seed, "selection": settings}
+    return selection.gather(msgspec.convert(whole, Recipe), training_sets, kept, Silent())
+
+
+def listed(one):
+    """Return the ids of the candidates by query id, in order."""
+    return {query.query_id: ids(one.corpus, row[row >= 0]) for query, row in zip(one.queries, one.docs, strict=True)}
+
+
+def test_candidates_are_what_bm25_finds(tmp_path, kept):
+    """Candidates are BM25's documents in its order, to the depth; a relevant one that it does not find is not added."""
+    dev = str(write(tmp_path / "fruit"))
+    (one,) = gathered(kept, datasets=[dev]).sets
+    assert listed(one) == {"qa": ["a4", "a3", "a2", "a1"], "qf": ["a1", "a2", "a3"], "qp": ["p1", "p2"]}
+
+    (one,) = gathered(kept, datasets=[dev], depth=1).sets
+    assert listed(one) == {"qa": ["a4"], "qf": ["a1"], "qp": ["p1"]}
+
+
+def test_pairs_name_queries_and_documents(tmp_path, kept):
+    """Pairs are in the order of the candidates, and name each document by its place among all that are candidates."""
+    (one,) = gathered(kept, datasets=[str(write(tmp_path / "fruit"))], depth=2).sets
+    assert one.pairs.queries.tolist() == [0, 0, 1, 1, 2, 2]
+    assert ids(one.corpus, one.positions[one.pairs.documents]) == ["a4", "a3", "a1", "a2", "p1", "p2"]
+    assert len(one.positions) == 6
+
+
+def test_measure_by_hand(tmp_path, kept):
+    """MRR of three queries: relevant at rank 2, missed by BM25 but for rank 3, and at rank 1; scores decide, not BM25."""
+    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
+    scores = np.array([3, 2, 1, 0, 3, 1, 2, 9, 8], np.float32)  # qa: a4 a3 a2 a1; qf: a1 a2 a3; qp: p1 p2
+
+    assert found.measure([scores]) == {"RR@10": pytest.approx((1 / 2 + 1 / 3 + 1) / 3), "fruit": pytest.approx(11 / 18)}
+    scores[1] = 4
+    assert found.measure([scores])["RR@10"] == pytest.approx((1 + 1 / 3 + 1) / 3)
+
+
+def test_ties_are_in_the_canonical_order(tmp_path, kept):
+    """Of equal scores the larger id comes first, as in trec_eval: a4 before a3, a3 before a2, and p2 before p1."""
+    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
+
+    assert found.measure([np.zeros(9, np.float32)])["RR@10"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
+
+
+def test_the_mean_is_over_sets(tmp_path, kept):
+    """Each set counts the same, however many queries it has; the mean comes first, under the measure's name."""
+    whole, part = write(tmp_path / "whole"), write(tmp_path / "part", [("qa", "a3", 1)])
+    found = gathered(kept, datasets=[str(whole), str(part)], measure="Success@1")
+    values = found.measure([np.arange(9, 0, -1, dtype=np.float32), np.arange(4, dtype=np.float32)])
+
+    assert list(values.items()) == [
+        ("Success@1", pytest.approx(1 / 6)),
+        ("whole", pytest.approx(1 / 3)),  # BM25's own order: qp
+        ("part", 0.0),
+    ]
+
+
+def test_the_contract_says_what_is_relevant(kept):
+    """The measure has the threshold of the dataset's contract, which is 2 for pydoc."""
+    (one,) = gathered(kept, datasets=["pydoc/dev"], queries=3).sets
+    assert one.measure == "RR(rel=2)@10"
+    assert set(one.qrels.query_ids) == {query.query_id for query in one.queries}
+
+
+def test_a_model_that_has_come_apart(tmp_path, kept):
+    """Scores that are no numbers are an error, not a value."""
+    found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
+    with pytest.raises(LexbenchError, match="not a finite float32 number"):
+        found.measure([np.full(9, np.nan, np.float32)])
+
+
+def test_queries_that_find_nothing(tmp_path, kept):
+    """A query for which BM25 finds nothing has no pair, and counts as missed."""
+    path = write(tmp_path / "fruit", [("qa", "a3", 1), ("qz", "a4", 1)])
+    text = (path / "queries.jsonl").read_text()
+    (path / "queries.jsonl").write_text(text.replace('"qz", "text": "apple"', '"qz", "text": "kiwi"'))
+    found = gathered(kept, datasets=[str(path)])
+
+    assert listed(found.sets[0])["qz"] == []
+    assert found.measure([np.array([1, 9, 1, 1], np.float32)])["RR@10"] == 0.5
+
+
+def test_held_out_queries(ir_datasets_home, monkeypatch, kept):
+    """On NFCorpus a tenth of the training queries is held out, the same for one seed; these are the candidates' queries."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    train = open_training_set("beir/nfcorpus/train", kept, Silent())
+    held = selection.held_out_ids(train, 0.1, 42)
+    assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
+    assert held == selection.held_out_ids(train, 0.1, 42)
+    assert held < selection.held_out_ids(train, 0.2, 42)
+    assert len(held & selection.held_out_ids(train, 0.1, 43)) < len(held) / 2
+
+    dev = "beir/nfcorpus/dev"
+    found = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)
+    assert [one.name for one in found.sets] == [dev, "beir/nfcorpus/train"]
+    assert [len(one.queries) for one in found.sets] == [20, 20]
+    assert {query.query_id for query in found.sets[1].queries} < held
+    again = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)
+    assert [one.queries for one in again.sets] == [one.queries for one in found.sets]
+    other = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10, seed=43)
+    assert other.sets[0].queries != found.sets[0].queries
+
+
+def test_a_share_that_takes_none_or_all(tmp_path, kept):
+    """Of three queries a thousandth is none: that is said before training, not after."""
+    one = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
+    with pytest.raises(CannotStart, match=r"selection.held_out=0.001 takes 0 of the 3 queries of fruit; give another share"):
+        selection.held_out_ids(one, 0.001, 42)
+    with pytest.raises(CannotStart, match=r"takes 3 of the 3 queries"):
+        selection.held_out_ids(one, 0.9999, 42)
+
+
+def test_no_selection_asked_for(kept):
+    """A recipe that names neither datasets nor a share has no candidates."""
+    assert gathered(kept).sets == ()
