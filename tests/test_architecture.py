@@ -12,7 +12,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [  # a module imports only from its own layer and those below it
     {"lexbench.cli", "lexbench.__main__"},
-    {"lexbench.api", "lexbench.report", "lexbench.interop.export", "lexbench.interop.export_vectors"},
+    {"lexbench.api", "lexbench.lexmae", "lexbench.report", "lexbench.interop.export", "lexbench.interop.export_vectors"},
     {"lexbench.pipeline", "lexbench.scoring"},
     {"lexbench.stages", "lexbench.plan"},
     {"lexbench.systems", "lexbench.aggregates"},

@@ -35,7 +35,7 @@ def _shown(what: str, name: str) -> Any:
         from lexbench import catalog
 
         found = catalog.model(name)
-        return {**msgspec.structs.asdict(found), "run": catalog.command(found)}
+        return {**msgspec.structs.asdict(found), **catalog.included(found), "run": catalog.command(found)}
     if what == "machine":
         return {**machine.facts(), "versions": machine.versions()}
     every = (kept.result for kept in pipeline.kept_results(store.Store()))

@@ -43,7 +43,7 @@ def load(model: str, revision: str | None = None, *, dtype: "torch.dtype", devic
     built = _model(found, dtype, device)
     weight = built.get_output_embeddings().weight.detach()
     _check_tokens(tokenizer, len(weight), found)
-    body, transform = _parts(built)
+    body, transform = parts(built)
     bias = built.get_output_embeddings().bias
     return Checkpoint(body, transform, weight, None if bias is None else bias.detach(), tokenizer, built.config, found.defaults)
 
@@ -65,7 +65,7 @@ def _model(found: Files, dtype: "torch.dtype", device: "torch.device | str") -> 
     return weights.fill(built, weights.converted(tensors, dtype, device, found.place), device)
 
 
-def _parts(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
+def parts(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
     """Return the body of a *ForMaskedLM of transformers, and its head up to the output projection."""
     from torch.nn import Sequential
     from transformers.activations import ACT2FN

@@ -1,0 +1,96 @@
+"""Which texts make up which step: decided by the seed and the number of the draw alone, so a resumed training sees the same.
+
+A *draw* is one example taken for training, counted from 0 over all steps. Draw d is of epoch d // n, and the generator of its
+randomness is seeded with (seed, d): neither workers, devices nor the step at which training was resumed can change it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Dataset, Sampler
+
+T = TypeVar("T")
+_WINDOW = 50  # batches whose texts are sorted by length among themselves, so that little is padded
+
+
+class Draws(Dataset[T], Generic[T]):
+    """All draws of a training: draw d is *example(i, rng)*, i being the next in the order of its epoch.
+
+    *lengths* (n,) group draws of like length into one batch of *batch* draws, as SentenceTransformers and the Trainer do;
+    None leaves the shuffled order as it is.
+    """
+
+    def __init__(
+        self,
+        example: Callable[[int, np.random.Generator], T],
+        examples: int,
+        draws: int,
+        seed: int,
+        *,
+        batch: int = 1,
+        lengths: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.example, self.examples, self.draws, self.seed = example, examples, draws, seed
+        self.batch, self.lengths = batch, lengths
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of draws."""
+        return self.draws
+
+    def __getitem__(self, draw: int) -> T:
+        """Return one draw."""
+        epoch, place = divmod(int(draw), self.examples)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self.order(epoch)
+        return self.example(int(self._order[place]), np.random.default_rng((self.seed, int(draw))))
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """Return the order of an epoch (examples,): shuffled, then grouped by length."""
+        rng = np.random.default_rng((self.seed, epoch, self.examples))
+        shuffled = rng.permutation(self.examples)
+        if self.lengths is None:
+            return shuffled
+        grouped = []
+        for start in range(0, self.examples, _WINDOW * self.batch):
+            window = shuffled[start : start + _WINDOW * self.batch]
+            window = window[np.argsort(self.lengths[window], kind="stable")]
+            pieces = [window[at : at + self.batch] for at in range(0, len(window), self.batch)]
+            whole = [piece for piece in pieces if len(piece) == self.batch]
+            grouped += [whole[index] for index in rng.permutation(len(whole))] + pieces[len(whole) :]
+        return np.concatenate(grouped)
+
+
+class InOrder(Sampler[int]):
+    """Takes the draws as they come: they are shuffled already."""
+
+    def __init__(self, draws: int) -> None:
+        self.draws = draws
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over the numbers of the draws."""
+        return iter(range(self.draws))
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return self.draws
+
+
+def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:
+    """Return *rows* as one array (rows, longest), filled up on the right with *value*."""
+    out = np.full((len(rows), max(map(len, rows))), value, np.int64)
+    for index, row in enumerate(rows):
+        out[index, : len(row)] = row
+    return out
+
+
+def arrays(*, ids: Sequence[NDArray[np.int64]], pad: int, silent: Sequence[int]) -> dict[str, Any]:
+    """Return texts as torch tensors *ids*, *real* and *pools* (n, longest): what is no padding, and what counts in pooling."""
+    import torch
+
+    whole = padded(ids, pad)
+    real = np.arange(whole.shape[1]) < np.array([len(row) for row in ids])[:, None]
+    pools = real & ~np.isin(whole, silent)
+    return {name: torch.from_numpy(value) for name, value in (("ids", whole), ("real", real), ("pools", pools))}

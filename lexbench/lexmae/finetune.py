@@ -1,0 +1,135 @@
+"""One stage of fine-tuning: contrastive learning on mined negatives, with or without a teacher (paper, appendix A)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.errors import CannotStart
+from lexbench.lexmae import folders, negatives, provenance, selection, start, teacher, training
+from lexbench.lexmae.batches import Draws
+from lexbench.lexmae.collation import Batches, query_cutter
+from lexbench.lexmae.examples import Examples, Source
+from lexbench.lexmae.facts import Data, What
+from lexbench.lexmae.finetuner import FineTuner
+from lexbench.lexmae.places import Places
+from lexbench.lexmae.pretrain import silent
+from lexbench.lexmae.recipe import Recipe, Stage
+from lexbench.lexmae.reranking import Reranker
+from lexbench.lexmae.tokens import TokenisedCorpus, tokenised
+from lexbench.lexmae.training_sets import open_training_set
+from lexbench.progress import Progress
+from lexbench.store import Store
+
+
+def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
+    """Return the folder of the model after a stage, made if it is not there yet.
+
+    CannotStart where the model that it begins with is not there. Negatives that are missing, or of another recipe, are mined.
+    """
+    places, stage = Places(recipe), recipe.stage(number)
+    what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
+    assert stage is not None
+    if found := folders.finished(places.stage(number), recipe, what):
+        return found
+    torch.manual_seed(recipe.seed)
+    beginning = _beginning(recipe, stage, progress)
+    model, tokenizer = folders.load(beginning)
+    reader = Reader(recipe, tokenizer, Store(on_wait=progress.note, on_damage=progress.note), progress)
+    examples = reader.examples(number)
+    batches = reader.batches(examples, _teacher(recipe, stage))
+    steps = training.steps(stage, len(examples))
+    how = training.Fit(
+        f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, places.training(what), recipe.selection.every
+    )
+    tuner = FineTuner(model, stage, steps)
+    draws = Draws(lambda index, rng: examples.draw(index, rng, stage.documents - 1), len(examples), how.draws, recipe.seed)
+    candidates = reader.candidates(examples)
+    score = reader.score(candidates, batches) if candidates else None
+    fitted = training.fit(tuner, draws, batches, how, progress, score)
+    data = [*provenance.seen(beginning), *_trained_on(stage, examples)]
+    facts = provenance.facts(fitted, steps, data, candidates)
+    trained = folders.Trained(tuner.encoder.language_model, tokenizer)
+    return folders.publish(places.stage(number), recipe, what, trained, fitted.log, facts)
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads what a stage is trained on and chosen by, through the store."""
+
+    recipe: Recipe
+    tokenizer: Any
+    kept: Store
+    progress: Progress
+
+    def examples(self, number: int) -> Examples:
+        """Return the examples of a stage, without the queries that are held out."""
+        recipe, stage, share = self.recipe, self.recipe.stage(number), self.recipe.selection.held_out
+        assert stage is not None
+        sources = []
+        for name, path in zip(stage.queries, negatives.mine(recipe, number, self.progress), strict=True):
+            training_set = open_training_set(name, self.kept, self.progress)
+            left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else frozenset()
+            sources.append(Source(training_set, negatives.read(path, training_set, self.kept, self.progress), left_out))
+        return Examples(sources, stage.depth, stage.pairs)
+
+    def batches(self, examples: Examples, frozen: teacher.Teacher | None) -> Batches:
+        """Return what makes batches of *examples*."""
+        corpora = [self.tokenised(source.training_set.corpus) for source in examples.sources]
+        encoding, tokenizer = self.recipe.encoding, self.tokenizer
+        cut = query_cutter(tokenizer, encoding.query_length)
+        return Batches(examples, corpora, cut, tokenizer.pad_token_id, silent(tokenizer, encoding), frozen)
+
+    def candidates(self, examples: Examples) -> selection.Candidates | None:
+        """Return what a model is chosen by; None where the recipe asks for no choice."""
+        if not self.recipe.selection.datasets and not self.recipe.selection.held_out:
+            return None
+        sets = [source.training_set for source in examples.sources]
+        return selection.gather(self.recipe, sets, self.kept, self.progress)
+
+    def score(self, candidates: selection.Candidates, batches: Batches) -> training.Score:
+        """Return what scores a model on *candidates*."""
+        corpora = [self.tokenised(one.corpus) for one in candidates.sets]
+
+        def score(tuner: nn.Module) -> Mapping[str, float]:
+            assert isinstance(tuner, FineTuner)
+            reranker = Reranker(tuner.encoder, batches, self.recipe.hardware.precision)
+            pairs = zip(candidates.sets, corpora, strict=True)
+            return candidates.measure([reranker.scores(one, corpus) for one, corpus in pairs])
+
+        return score
+
+    def tokenised(self, corpus: StoredCorpus) -> TokenisedCorpus:
+        """Return a corpus in tokens."""
+        encoding = self.recipe.encoding
+        return tokenised(corpus, self.tokenizer, encoding.titles, encoding.document_length, self.kept, self.progress)
+
+
+def _trained_on(stage: Stage, examples: Examples) -> Iterator[Data]:
+    for name, source in zip(stage.queries, examples.sources, strict=True):
+        queries = len(source.training_set.queries) - len(source.left_out)
+        yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
+
+
+def _beginning(recipe: Recipe, stage: Stage, progress: Progress) -> Path:
+    """Return the folder of the model that a stage begins with."""
+    places = Places(recipe)
+    if stage.start == "start":
+        return start.make(recipe, progress)
+    folder = places.pretrained if stage.start == "pretrained" else places.stage(int(stage.start[-1]))
+    if not folder.is_dir():
+        command = "pretrain RECIPE" if stage.start == "pretrained" else f"finetune RECIPE --stage {stage.start[-1]}"
+        raise CannotStart(f"there is no {folder}, which this stage begins with; type: lexbench train {command}")
+    return folder
+
+
+def _teacher(recipe: Recipe, stage: Stage) -> teacher.Teacher | None:
+    if stage.teacher is None:
+        return None
+    on_gpu = recipe.hardware.device == "auto" and torch.cuda.is_available()
+    dtype = torch.float32 if recipe.hardware.precision == "fp32" else torch.bfloat16
+    return teacher.load(stage.teacher, "cuda" if on_gpu else "cpu", dtype)

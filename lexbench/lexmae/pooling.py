@@ -1,0 +1,75 @@
+"""The largest logit of every word over the positions of a text, without keeping the logits of all positions.
+
+A batch of 32 texts of 144 tokens has 141 million logits over BERT's vocabulary. Only the largest at each word counts, and
+only there does a gradient flow (released code: argmax, then gather). So logits are made a piece of the vocabulary at a time,
+the positions of the maxima are kept, and going back each word's gradient is one row of the projection at one position.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_SILENT = -1e4  # below every logit, and a number in half precision
+_PIECE = {"cpu": 2048, "cuda": 8192}  # words projected at a time: a processor's cache, a GPU's memory
+
+
+def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> Tensor:
+    """Return Max-Pool(S), the largest logits of each text (n, vocabulary), float32: paper, Eq. 3.
+
+    *states* (n, length, width) after the head's transform; *weight* (vocabulary, width) and *bias* (vocabulary,) project them;
+    only positions of *pools* (n, length) count. A text without any has -1e4 everywhere, so its weights are 0.
+    """
+    pooled: Tensor = _MaxPool.apply(states, weight, bias, pools)  # type: ignore[no-untyped-call]
+    return pooled
+
+
+class _MaxPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(states.device.type):
+            states = states.to(torch.get_autocast_dtype(states.device.type))
+        with torch.autocast(states.device.type, enabled=False):
+            largest, places = _maxima(states, weight, bias, pools)
+        ctx.save_for_backward(states, weight, places)
+        ctx.has_bias = bias is not None
+        return largest
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+        states, weight, places = ctx.saved_tensors
+        (gradient,) = gradients
+        with torch.autocast(states.device.type, enabled=False):
+            of_states, of_weight = _spread(gradient.float(), states.float(), weight, places)
+        return of_states, of_weight, gradient.float().sum(0) if ctx.has_bias else None, None
+
+
+def _piece(states: Tensor) -> int:
+    return _PIECE.get(states.device.type, _PIECE["cuda"])
+
+
+def _maxima(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest logits (n, vocabulary), float32, and the positions that have them, int64."""
+    largest, places = [], []
+    silent = ~pools[:, :, None]
+    for piece in torch.split(weight.to(states.dtype), _piece(states)):
+        most, at = (states @ piece.T).masked_fill_(silent, _SILENT).max(1)
+        largest.append(most)
+        places.append(at)
+    together = torch.cat(largest, 1).float()  # the bias is the same at every position, so it comes after the maximum
+    return together if bias is None else torch.where(pools.any(1)[:, None], together + bias, together), torch.cat(places, 1)
+
+
+def _spread(gradient: Tensor, states: Tensor, weight: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of states (n, length, width) and weight (vocabulary, width), a cache's worth of words at a time."""
+    of_states, of_weight = torch.zeros_like(states), torch.empty_like(weight, dtype=torch.float32)
+    step = _piece(states)
+    for start in range(0, len(weight), step):
+        rows = weight[start : start + step].float()
+        sums = torch.zeros_like(rows)
+        for text in range(len(states)):
+            amounts, at = gradient[text, start : start + step, None], places[text, start : start + step]
+            of_states[text].index_add_(0, at, amounts * rows)
+            sums.addcmul_(amounts, states[text].index_select(0, at))
+        of_weight[start : start + step] = sums
+    return of_states, of_weight.to(weight.dtype)

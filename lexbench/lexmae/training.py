@@ -1,0 +1,293 @@
+"""Fitting a model, pretraining's or a stage's: transformers' Trainer, with LexMAE's losses, order of texts, and resuming.
+
+A checkpoint of training is a folder `checkpoint-<step>`; one that was cut off has no file `complete` in it and is not gone on
+from. So a kill at any moment costs the steps since the last whole checkpoint, and the losses are those of no kill.
+"""
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Sampler
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils import logging as transformers_logging
+
+from lexbench import atomic
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.lexmae.batches import Draws, InOrder
+from lexbench.lexmae.model import unique_parameters
+from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.progress import Progress
+
+_WEIGHTS = "model.safetensors"
+_COMPLETE = "complete"
+_BEST = "best"  # the folder of the weights with the highest score so far
+_SCORES = "scores.json"
+_LOGGED = 10  # steps that one line of the log is the mean of, at most
+
+Score = Callable[[nn.Module], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One training. *steps* is the number of optimiser steps, whatever the recipe says in epochs."""
+
+    what: str  # as progress calls it
+    fitting: Fitting
+    hardware: Hardware
+    seed: int
+    steps: int
+    folder: Path  # for checkpoints
+    every: int = 0  # steps between two selections
+
+    @property
+    def draws(self) -> int:
+        """How many examples are drawn in all."""
+        return self.steps * self.fitting.batch_size
+
+    @property
+    def piece(self) -> int:
+        """How many of a step's examples a device computes at a time; CommandError where they do not come out even."""
+        shares = world() * self.hardware.accumulate
+        piece, left = divmod(self.fitting.batch_size, shares)
+        if left or not piece:
+            raise CommandError(
+                f"batch_size={self.fitting.batch_size} cannot be shared evenly by {world()} devices that accumulate "
+                f"{self.hardware.accumulate} times; give a multiple of {shares}"
+            )
+        return piece
+
+    def arguments(self) -> TrainingArguments:
+        """Return what the Trainer is told."""
+        fitting, hardware = self.fitting, self.hardware
+        on_cpu = hardware.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+        arguments = TrainingArguments(
+            output_dir=str(self.folder),
+            max_steps=self.steps,
+            per_device_train_batch_size=self.piece,
+            gradient_accumulation_steps=hardware.accumulate,
+            learning_rate=fitting.learning_rate,
+            warmup_steps=math.ceil(fitting.warmup * self.steps),
+            weight_decay=fitting.weight_decay,
+            max_grad_norm=fitting.clip,
+            bf16=hardware.precision == "bf16",
+            fp16=hardware.precision == "fp16",
+            use_cpu=on_cpu,
+            dataloader_pin_memory=not on_cpu,
+            logging_steps=math.gcd(_LOGGED, fitting.save_every),
+            save_steps=fitting.save_every,
+            save_total_limit=2,
+            seed=self.seed,
+            remove_unused_columns=False,
+            disable_tqdm=True,
+            report_to="tensorboard" if find_spec("tensorboard") else "none",
+        )
+        arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - several GPUs are torchrun's; never DataParallel
+        return arguments
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a training leaves behind, besides the model, which holds the weights that were chosen."""
+
+    log: list[dict[str, float]]  # one line per few steps: step, losses, learning rate; and one per selection: step, score
+    seconds: float  # of this process
+    resumed: int  # the step that it went on from
+    best: dict[str, float] | None  # step and score of what was chosen; None: the last step
+
+
+def world() -> int:
+    """Return how many processes train together: those of torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def accelerators() -> str:
+    """Return the GPUs that a training of this process uses, in words."""
+    if not torch.cuda.is_available():
+        return "no GPU"
+    return f"{world()} x {torch.cuda.get_device_name()}"
+
+
+def steps(fitting: Fitting, examples: int) -> int:
+    """Return the number of optimiser steps that a recipe asks for; LexbenchError where there is nothing to train on."""
+    if not examples:
+        raise LexbenchError("there is nothing to train on: no example is left")
+    return fitting.steps or math.ceil(fitting.epochs * examples / fitting.batch_size)
+
+
+def fit(
+    model: nn.Module,
+    draws: Draws[Any],
+    collate: Callable[[list[Any]], dict[str, Tensor]],
+    how: Fit,
+    progress: Progress,
+    score: Score | None = None,
+) -> Fitted:
+    """Train *model* in place on *draws*, going on from the last whole checkpoint if there is one.
+
+    *collate* makes the keyword arguments of the model's forward from a list of draws; what that returns beside `loss` is logged
+    as its mean. With *score* the weights of the best step are the ones that *model* has in the end (ties: the earlier step).
+    """
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    if how.hardware.threads:
+        torch.set_num_threads(how.hardware.threads)
+    for part in model.modules():
+        if isinstance(part, nn.Dropout) and how.fitting.dropout is not None:
+            part.p = how.fitting.dropout  # attention reads it from there too
+    trainer = LexMAETrainer(model=model, args=how.arguments(), train_dataset=draws, data_collator=collate)
+    trainer.score, trainer.how = score, how
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Told(how, progress, select=score is not None))
+    last = last_checkpoint(how.folder)
+    begun = time.perf_counter()
+    if score and not last:
+        trainer.evaluate()  # the model that training begins with is a candidate too (released code)
+    progress.start(how.what, "train", how.steps - (_step(last) if last else 0), "steps")
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    progress.end()
+    best = trainer.take_best() if score else None
+    log = [*_log(trainer.state), *selections(how.folder)]
+    return Fitted(log, time.perf_counter() - begun, _step(last) if last else 0, best)
+
+
+class LexMAETrainer(Trainer):
+    """The Trainer, but for four things: order, parts of the loss, files of a checkpoint, and how models are chosen."""
+
+    score: Score | None = None
+    how: Fit
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._parts: dict[str, Tensor] = {}
+        self._counted = 0
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+        del train_dataset
+        return InOrder(self.how.draws)
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
+        """Return the loss, and remember the parts of it for the log."""
+        ramped = {"step": self.state.global_step} if getattr(self._bare(), "ramps", False) else {}
+        found = model(**inputs, **ramped)
+        for name, value in found.items():
+            if name != "loss":
+                self._parts[name] = self._parts.get(name, torch.zeros_like(value.detach())) + value.detach()
+        self._counted += 1
+        loss: Tensor = found["loss"] / self.args.gradient_accumulation_steps
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log the means of the loss's parts too."""
+        if "loss" in logs and self._counted:
+            logs |= {name: float(value) / self._counted for name, value in self._parts.items()}
+            self._parts, self._counted = {}, 0
+        super().log(logs, start_time)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        del state_dict
+        if self.args.should_save and output_dir:
+            Path(output_dir).mkdir(parents=True, exist_ok=True)
+            _write_weights(self._bare(), Path(output_dir) / _WEIGHTS)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        _read_weights(model or self._bare(), Path(resume_from_checkpoint) / _WEIGHTS)
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Score the model on the queries for selection; keep its weights if it is the best so far."""
+        assert self.score is not None
+        found = dict(self.score(self._bare()))
+        if self.args.should_save:
+            self._keep(self.state.global_step, found)
+        return found
+
+    def _keep(self, step: int, found: dict[str, float]) -> None:
+        """Write the scores of a step, and the weights if they are the best so far."""
+        folder = self.how.folder / _BEST
+        folder.mkdir(parents=True, exist_ok=True)
+        before = selections(self.how.folder)
+        if all(_main(found) > _main(line) for line in before if line["step"] < step):
+            _write_weights(self._bare(), folder / _WEIGHTS)
+        lines = [*(line for line in before if line["step"] < step), {"step": step, **found}]
+        atomic.write_text(folder / _SCORES, json.dumps(lines) + "\n")
+
+    def take_best(self) -> dict[str, float]:
+        """Give the model the best weights; return their step and score."""
+        _read_weights(self._bare(), self.how.folder / _BEST / _WEIGHTS)
+        return max(selections(self.how.folder), key=_main)
+
+    def _bare(self) -> nn.Module:
+        bare: nn.Module = self.accelerator.unwrap_model(self.model)
+        return bare
+
+
+class Told(TrainerCallback):
+    """Tells progress of each step, asks for selections, and marks checkpoints that are whole."""
+
+    def __init__(self, how: Fit, progress: Progress, *, select: bool) -> None:
+        self.how, self.progress, self.select = how, progress, select
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Count the step; the last one is scored whatever its number."""
+        del args
+        self.progress.advance()
+        due = self.how.every and state.global_step % self.how.every == 0
+        control.should_evaluate = bool(self.select and (due or state.global_step == self.how.steps))
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Mark the checkpoint: all its files are there."""
+        del control
+        if args.should_save:
+            folder = self.how.folder / f"checkpoint-{state.global_step}"
+            for path in folder.iterdir():
+                atomic.sync(path)
+            atomic.write_text(folder / _COMPLETE, "")
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the last whole checkpoint in *folder*, None for none; what was cut off is removed."""
+    found = sorted(folder.glob("checkpoint-*"), key=_step)
+    for path in found:
+        if not (path / _COMPLETE).exists():
+            shutil.rmtree(path)
+    return next((path for path in reversed(found) if path.exists()), None)
+
+
+def selections(folder: Path) -> list[dict[str, float]]:
+    """Return the scores of a training's selections so far, one line a step, the measure that decides first after `step`."""
+    path = folder / _BEST / _SCORES
+    return list(json.loads(path.read_bytes())) if path.exists() else []
+
+
+def _main(line: Mapping[str, float]) -> float:
+    return next(value for name, value in line.items() if name != "step")
+
+
+def _step(path: Path) -> int:
+    return int(path.name.rpartition("-")[2])
+
+
+def _log(state: TrainerState) -> list[dict[str, float]]:
+    left_out = ("epoch", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "train_loss")
+    lines = ({name: value for name, value in line.items() if name not in left_out} for line in state.log_history)
+    return [line for line in lines if line.keys() - {"step"}]
+
+
+def _write_weights(model: nn.Module, path: Path) -> None:
+    atomic.write_bytes(path, safetensors.torch.save(unique_parameters(model), {"format": "pt"}))
+
+
+def _read_weights(model: nn.Module, path: Path) -> None:
+    found = safetensors.torch.load(path.read_bytes())
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(found[name])

@@ -1,0 +1,216 @@
+"""`lexbench train`: which recipe, what it will take, and what is refused before any work."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lexbench.cli import code
+
+HEAVY = {"numpy", "torch", "transformers", "accelerate", "rich", "ir_datasets"}
+RECIPE = """
+schema = 1
+name = "tiny"
+output = "out"
+[start]
+model = "model"
+[pretrain]
+corpora = ["mine"]
+epochs = 2
+batch_size = 4
+[stage1]
+queries = ["mine"]
+steps = 5
+batch_size = 2
+[stage2]
+queries = ["mine"]
+[hardware]
+device = "cpu"
+"""
+CONFIG = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 200}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make a folder with a recipe, a BEIR folder of three documents for training, and the sizes of a model."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
+    monkeypatch.delenv("LEXBENCH_DATA", raising=False)
+    monkeypatch.setattr("lexbench.lexmae.speed._SECONDS", 0.01)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine" / "qrels").mkdir(parents=True)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "mine" / "corpus.jsonl").write_text("".join(json.dumps({"_id": str(i), "text": "x"}) + "\n" for i in range(3)))
+    (tmp_path / "mine" / "queries.jsonl").write_text('{"_id": "q", "text": "x"}\n')
+    (tmp_path / "mine" / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
+    (tmp_path / "mine.toml").write_text(RECIPE)
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    """Run the command line; return its exit code, stdout and stderr."""
+    exit_code = code([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return exit_code, captured.out, captured.err
+
+
+def planned(capsys, *arguments):
+    """Return the parts that a dry run tells as JSON, by name."""
+    exit_code, out, err = run(capsys, "train", *arguments, "--dry-run", "--json")
+    assert exit_code == 0, err
+    return {row["part"]: row for row in json.loads(out)["parts"]}
+
+
+@pytest.mark.parametrize("arguments", [["train", "--help"], ["train", "finetune", "--help"], ["--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    """Asking for help on training loads neither torch nor numpy."""
+    program = f"import sys; from lexbench.cli import code; code({arguments!r}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "train" in done.stdout.lower()
+    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
+    """The table has pretraining, mining and fine-tuning of each stage; neither output nor store is made."""
+    exit_code, out, err = run(capsys, "train", "all", "mine.toml", "--dry-run")
+
+    assert (exit_code, err) == (0, "")
+    for part in ("pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"):
+        assert part in out
+    assert "parameters (model/config.json)" in out
+    assert "Nothing was run." in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert not (place / "out").exists()
+    assert not (place / "store").exists()
+
+
+def test_a_dry_run_counts(place, capsys):
+    """Two epochs of three documents are two steps of four; five steps of two queries are five; the start is no row."""
+    found = planned(capsys, "all", "mine.toml")
+
+    assert list(found) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
+    assert (found["pretrain"]["steps"], found["pretrain"]["texts"]) == (2, 8)
+    assert (found["finetune --stage 1"]["steps"], found["finetune --stage 1"]["texts"]) == (5, 5 * 2 * 17)
+
+
+def test_options_are_overrides_of_the_commands_section(place, capsys):
+    """--steps and --batch-size of pretraining are pretraining's; --set reaches everything; --seed is the recipe's."""
+    options = ("--steps", 7, "--batch-size", 3, "--learning-rate", 0.1, "--set", "encoding.document_length=50")
+    found = planned(capsys, "pretrain", "mine.toml", *options)["pretrain"]
+    wrong = run(capsys, "train", "pretrain", "mine.toml", "--seed", "-1")
+
+    assert (found["steps"], found["texts"], found["tokens"]) == (7, 21, 21 * 50)
+    assert wrong[0] == 2
+    assert wrong[2] == "lexbench: seed=-1: Expected `int` >= 0\n"
+
+
+def test_epochs_on_the_command_line_take_the_place_of_steps(place, capsys):
+    """--epochs beats the steps of the file."""
+    (place / "out" / "negatives" / "stage1").mkdir(parents=True)
+    (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
+    (place / "out" / "pretrained").mkdir()
+
+    assert planned(capsys, "finetune", "mine.toml", "--stage", 1, "--epochs", 6)["finetune --stage 1"]["steps"] == 3
+
+
+def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
+    """`msmarco` is the recipe in recipes/. Its data are not here: the plan is shown all the same, and the exit code is 3."""
+    exit_code, out, err = run(
+        capsys, "train", "all", "msmarco", "--device", "cpu", "--precision", "fp32", "--dry-run", "--json"
+    )
+    told = json.loads(out)
+
+    assert exit_code == 3
+    assert "msmarco-passage/train/judged is not here" in err
+    assert told["recipe"] == "lexmae-msmarco"
+    assert (told["parts"][0]["part"], told["parts"][0]["steps"]) == ("pretrain", 80_000)
+    assert told["parts"][1]["texts"] == 8_841_823
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (["mine", "mine.toml"], 2, "Missing option '--stage'"),
+        (["mine", "mine.toml", "--stage", 4], 2, "4 is not in the range 1<=x<=3"),
+        (["mine", "mine.toml", "--stage", 3], 2, "recipe tiny has no mine --stage 3; it has: pretrain, mine --stage 1"),
+        (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'?"),
+        (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
+        (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
+        (["all", "mine.toml", "--set", "stage1"], 2, "'stage1' sets nothing"),
+        (["all", "mine.toml", "--precision", "fp8"], 2, "hardware.precision=\"fp8\": Invalid enum value 'fp8'"),
+        (["all", "mine.toml", "--set", "stage3.steps=1"], 2, "mine.toml has no [stage3]"),
+        (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
+        (["all", "mine.toml", "--set", "stage1.queries=['pydoc/test']"], 3, "type pydoc/dev"),
+        (["all", "mine.toml", "--set", "stage1.queries=['pydoc/deb']"], 3, "did you mean 'pydoc/dev' or"),
+        (["all", "mine.toml", "--set", "pretrain.corpora=['none']"], 3, "no dataset or folder 'none'"),
+        (["all", "mine.toml", "--set", "pretrain.corpora=['beir/nq']"], 3, "beir/nq is not here"),
+        (["all", "mine.toml", "--set", "start.model=./none"], 3, "no folder ./none"),
+        (["all", "mine.toml", "--set", "start.model=mine"], 3, "mine: no config.json"),
+        (["all", "mine.toml", "--set", "stage2.teacher=/none/such"], 3, "no folder /none/such"),
+        (
+            ["finetune", "mine.toml", "--stage", 1],
+            3,
+            "needs out/pretrained, which is not there yet; type: lexbench train pretrain",
+        ),
+        (
+            ["mine", "mine.toml", "--stage", 2],
+            3,
+            "needs out/stage1, which is not there yet; type: lexbench train finetune --stage 1",
+        ),
+    ],
+)
+def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, exit_code, said):
+    """What is wrong stands in one line on stderr before any work, the real command and the dry run alike; nothing is made."""
+    found, out, err = run(capsys, "train", *arguments)
+
+    assert (found, out) == (exit_code, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (place / "out").exists()
+    dry = run(capsys, "train", *arguments, "--dry-run")
+    assert (dry[0], dry[2]) == (exit_code, err)
+
+
+def test_negatives_are_asked_for_before_training(place, capsys):
+    """A stage whose negatives are not mined says so, and how."""
+    (place / "out" / "pretrained").mkdir(parents=True)
+    exit_code, _, err = run(capsys, "train", "finetune", "mine.toml", "--stage", 1)
+
+    assert exit_code == 3
+    assert "needs out/negatives/stage1/mine.trec.gz, which is not there yet; type: lexbench train mine --stage 1" in err
+
+
+def test_mining_says_what_it_made_and_what_is_next(place, capsys):
+    """The answer is the file of negatives, and the command that goes on, with this one's options; as JSON, what was made."""
+    options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")
+    exit_code, out, err = run(capsys, "train", "mine", "mine.toml", *options)
+    again = run(capsys, "train", "mine", "mine.toml", *options, "--json")
+
+    assert exit_code == 0, err
+    made = "other out/negatives/stage1/mine.trec.gz"
+    following = "next: lexbench train finetune mine.toml --stage 1 --set stage1.depth=2 --output 'other out'"
+    assert out.splitlines() == [made, following]
+    assert (place / made).is_file()
+    assert json.loads(again[1]) == {"recipe": "tiny", "made": [made]}
+
+
+def test_only_the_first_process_of_torchrun_speaks(place, capsys, monkeypatch):
+    """The second process makes nothing visible on stdout or stderr."""
+    monkeypatch.setenv("RANK", "1")
+
+    assert run(capsys, "train", "mine", "mine.toml", "--stage", 1) == (0, "", "")
+
+
+def test_a_missing_package_is_named_with_its_extra(place, capsys, monkeypatch):
+    """Without accelerate, what to type is the extra `train`."""
+    monkeypatch.setattr("lexbench.errors.find_spec", lambda module: None if module == "accelerate" else module)
+    exit_code, out, err = run(capsys, "train", "all", "mine.toml")
+
+    assert (exit_code, out) == (3, "")
+    assert err == (
+        "lexbench: lexbench train needs the package 'accelerate', which is not installed; type: pip install 'lexbench[train]'\n"
+    )

@@ -1,0 +1,248 @@
+"""What a trained folder says of itself: lexbench encodes with it as it was trained, and how it came to be can be read."""
+
+import json
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="models are in the extra neural")
+
+from checkpoints import sparsified, tiny_bert
+from huggingface_hub import ModelCard
+from markdown_it import MarkdownIt
+
+from lexbench import systems
+from lexbench.errors import InvalidFile
+from lexbench.lexmae import card
+from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.types import Document
+
+HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
+FITTED = {"batch_size": 8, "epochs": 3.0, "learning_rate": 2e-5}
+STAGE = Stage(**FITTED, queries=("pydoc/train",), negatives="bm25", depth=100, lambda_d=0.002, lambda_q=1e-16)
+RECIPE = Recipe(
+    schema=1,
+    name="nano",
+    description="A small one.",
+    output="build/nano",
+    seed=7,
+    license="Apache-2.0",
+    start=Start(model="owner/base", layers=(0, 5)),
+    pretrain=Pretrain(batch_size=64, steps=100, learning_rate=3e-4, corpora=("pydoc/train", "beir/scifact/test")),
+    stage1=STAGE,
+    selection=Selection(datasets=("beir/nfcorpus/dev",)),
+)
+FACTS = card.Facts(
+    data=(
+        card.Data(dataset="pydoc/train", use="pretraining", counts={"documents": 5048}, note="PSF licence"),
+        card.Data(dataset="pydoc/train", use="training", counts={"queries": 320, "pairs": 1234}),
+    ),
+    steps=12000,
+    seconds=3725.4,
+    machine="a laptop",
+    versions={"torch": "2.13.0"},
+    losses=(card.Loss(name="contrast", first=2.5, last=0.125),),
+    selection=(card.Selected(dataset="beir/nfcorpus/dev", measure="RR@10", value=0.5, step=9000),),
+    scores=(card.Score(dataset="pydoc/test", measure="nDCG@10", value=0.25, interval=(0.2, 0.3), command="lexbench list"),),
+    limits=("It knows English only.",),
+    language="en",
+)
+
+
+@pytest.fixture
+def draft(tmp_path):
+    """Make a folder as training drafts it: a model and its tokenizer."""
+    return sparsified(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+
+
+def finished(draft, recipe=RECIPE, facts=FACTS, what="stage1"):
+    """Finish a folder; return its card."""
+    card.finish(draft, recipe, what, facts)
+    return (draft / "README.md").read_text(encoding="utf-8")
+
+
+def section(text, name):
+    """Return one section of a card."""
+    return re.search(rf"^## {name}\n\n(.*?)(?=\n\n## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def block(text, language):
+    """Return what a fenced block of a card holds, as a reader of Markdown finds it."""
+    return next(token.content for token in MarkdownIt().parse(text) if token.type == "fence" and token.info == language)
+
+
+ENCODINGS = [
+    Encoding(positions="text", titles="pair", query_length=9, document_length=12),
+    Encoding(positions="text", titles="string", query_length=8, document_length=12),
+    Encoding(positions="all", titles="off", query_length=10, document_length=11),
+]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
+def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
+    """The folder alone tells the encoder positions, titles and lengths; a setting that is typed still wins."""
+    finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
+    own = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
+    typed = systems.system(f'sparse_mlm(model="{draft}", query_length=30)').retriever.encoder
+
+    assert {name: getattr(own, name) for name in Encoding.__struct_fields__} == msgspec.to_builtins(encoding)
+    assert (typed.query_length, typed.document_length) == (30, encoding.document_length)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
+def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
+    """The ten lines for transformers run as they stand and give lexbench's vectors, of queries and of documents with titles."""
+    text = finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
+    place = {}
+    exec(block(text, "python").replace("FOLDER", str(draft)), place)
+    encoder = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
+
+    same = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(place["queries"], encoder.encode_query(["what is a query"]).toarray(), **same)
+    np.testing.assert_allclose(place["documents"], encoder.encode_document(["A text"]).toarray(), **same)
+    titles, bodies = ["sparse", "the neural model in search"], ["the term weight of a document in sparse retrieval", "is"]
+    inputs = {"pair": (titles, bodies), "string": ([f"{a}[SEP]{b}" for a, b in zip(titles, bodies, strict=True)],)}
+    given = inputs.get(encoding.titles, ([f"{a} {b}" for a, b in zip(titles, bodies, strict=True)],))
+    documents = [Document("", f"{a} {b}", len(a) + 1) for a, b in zip(titles, bodies, strict=True)]
+    expected = encoder.encode_tokens(encoder.tokenise_documents(documents)).toarray()
+    assert np.count_nonzero(expected, axis=1).min() > 1
+    np.testing.assert_allclose(place["encode"](*given, length=encoding.document_length), expected, **same)
+
+
+def test_the_hub_reads_the_front_matter(draft):
+    """The hub's own reader finds language, licence, kind and base model; what was not given is not there."""
+    known = ModelCard(finished(draft)).data.to_dict()
+    bare = ModelCard(finished(draft, msgspec.structs.replace(RECIPE, license=""), msgspec.structs.replace(FACTS, language="")))
+
+    assert known == {
+        "language": "en",
+        "license": "apache-2.0",
+        "library_name": "transformers",
+        "pipeline_tag": "feature-extraction",
+        "base_model": "owner/base",
+        "tags": ["lexmae", "learned-sparse-retrieval", "information-retrieval", "lexbench"],
+    }
+    assert bare.data.to_dict() == {name: value for name, value in known.items() if name not in {"language", "license"}}
+    assert ModelCard(finished(draft, what="pretrained")).data.pipeline_tag == "fill-mask"
+
+
+def test_a_folder_is_no_base_model(draft):
+    """Where training starts from a folder, the card names it in the recipe only, unless it is told what is in the folder."""
+    local = msgspec.structs.replace(RECIPE, start=Start(model=str(draft)))
+
+    assert ModelCard(finished(draft, local)).data.base_model is None
+    told = finished(draft, local, msgspec.structs.replace(FACTS, base_model="owner/name"))
+    assert ModelCard(told).data.base_model == "owner/name"
+
+
+TRAINING = """\
+| what | value |
+| :-- | --: |
+| seed | 7 |
+| steps | 12,000 |
+| time | 1 h 2 min |
+| machine | a laptop |
+| torch (version) | 2.13.0 |
+
+| loss | first | last |
+| :-- | --: | --: |
+| contrast | 2.5000 | 0.1250 |
+
+Of the models compared in training, the best was kept:
+
+| selected on | measure | value | step |
+| :-- | --: | --: | --: |
+| beir/nfcorpus/dev | RR@10 | 0.5000 | 9,000 |"""
+
+DATA = """\
+| dataset | for | counts | note |
+| :-- | --: | --: | --: |
+| pydoc/train | pretraining | 5,048 documents | PSF licence |
+| pydoc/train | training | 320 queries, 1,234 pairs |  |
+
+Documents were read as the pair of its title ("-" for none) and its body. Pretraining saw the texts of its collections, \
+without queries and judgements: no score on them is one on unseen texts. Training saw queries and judgements of its \
+collections: no score on them is zero-shot."""
+
+SCORES = """\
+| dataset | measure | value | 95 % interval | command |
+| :-- | --: | --: | --: | --: |
+| pydoc/test | nDCG@10 | 0.2500 | 0.2000 to 0.3000 | lexbench list |"""
+
+
+def test_the_card_says_what_was_given(draft):
+    """Data, training, selection and scores stand in the card as they were given; nobody takes it for the authors' model."""
+    text = finished(draft)
+
+    assert section(text, "Data") == DATA
+    assert section(text, "Training") == TRAINING
+    assert section(text, "Scores") == SCORES
+    assert section(text, "Limits").endswith("\n- It knows English only.\n")
+    assert "a re-training, not the authors' model: nobody has released a trained LexMAE" in text
+    assert "after the first stage of fine-tuning" in text
+
+
+def test_the_card_says_nothing_else(draft):
+    """Without selection and scores there is no table of them, and a training that was stopped says what its time is of."""
+    facts = card.Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={})
+    text = finished(draft, facts=facts)
+
+    assert "## Scores" not in text
+    assert section(text, "Training").endswith("Nothing was selected: these are the weights of the last step.")
+    assert "| time | 2.2 s, from step 3 on |" in text
+
+
+@pytest.mark.parametrize("name", ["nano", HOSTILE])
+def test_the_recipe_is_there_in_full(draft, name):
+    """The TOML in the card reads back to the recipe, whatever its strings hold."""
+    recipe = msgspec.structs.replace(RECIPE, name=name, description=f"{HOSTILE}\n```\n# no heading")
+    found = block(finished(draft, recipe), "toml")
+
+    assert msgspec.toml.decode(found, type=Recipe) == recipe
+    assert "\ndecoder_share = 0.5\n" in found
+
+
+def test_hostile_names_are_shown_as_they_are(draft):
+    """Names that are Markdown or HTML are text to a reader of Markdown: no link, no tag, no cell more."""
+    recipe = msgspec.structs.replace(RECIPE, name=HOSTILE, description=HOSTILE)
+    data = card.Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
+    score = card.Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
+    text = finished(
+        draft, recipe, msgspec.structs.replace(FACTS, data=(data,), scores=(score,), machine=HOSTILE, limits=(HOSTILE,))
+    )
+    text = text.partition("\n---\n")[2]
+    tokens = MarkdownIt().enable("table").parse(text)
+    inline = [token for token in tokens if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children}
+
+    assert kinds == {"text", "softbreak"}
+    assert not any(token.type == "html_block" for token in tokens)
+    shown = ["".join(child.content for child in token.children) for token in inline]
+    assert shown.count(HOSTILE) == 8
+    assert f"1 {HOSTILE}" in shown
+    rows = re.findall(r"<tr>.*?</tr>", MarkdownIt().enable("table").render(section(text, "Data")), re.DOTALL)
+    assert [row.count("<td") for row in rows] == [0, 4]
+
+
+def test_programs_read_the_same_facts(draft):
+    """training.json has what was given, and comes back as it was; writing it again gives the same bytes everywhere."""
+    finished(draft)
+    before = {path.name: path.read_bytes() for path in draft.iterdir()}
+    read = card.read(draft)
+    card.finish(draft, read.recipe, read.what, read.facts)
+
+    assert (read.what, read.recipe, read.facts) == ("stage1", RECIPE, FACTS)
+    assert {path.name: path.read_bytes() for path in draft.iterdir()} == before
+    assert json.loads(before["training.json"])["facts"]["losses"] == [{"name": "contrast", "first": 2.5, "last": 0.125}]
+
+
+def test_a_folder_that_tells_nothing_is_said(draft):
+    """A folder without training.json, or with one cut short, is one line that names the file."""
+    with pytest.raises(InvalidFile, match=r"training\.json: .*No such file"):
+        card.read(draft)
+    finished(draft)
+    (draft / "training.json").write_bytes((draft / "training.json").read_bytes()[:100])
+    with pytest.raises(InvalidFile, match=r"training\.json: .*train it again"):
+        card.read(draft)

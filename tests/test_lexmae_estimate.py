@@ -1,0 +1,197 @@
+"""What a training is said to take: by hand for a small shape, and where the sizes come from."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from lexbench.errors import MissingData, UnknownName
+from lexbench.lexmae import shapes, sizes, speed
+from lexbench.lexmae.estimate import Machine, Row, estimate, total
+from lexbench.lexmae.recipe import Encoding, Hardware, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.lexmae.shapes import BERT_BASE, Shape
+from lexbench.lexmae.sizes import Size
+from lexbench.lexmae.work import Part
+
+SHAPE = Shape(layers=2, width=4, inner=8, vocabulary=100, positions=16)
+MACHINE = Machine("a machine", "fp32", rate=1000.0, memory=10**6)
+DATA = {"q": Size(documents=50, queries=10, relevant=20)}
+PRETRAIN, MINE, FINETUNE = Part("pretrain"), Part("mine", 1), Part("finetune", 1)
+
+
+def recipe(pretrain=None, stage=None, **settings) -> Recipe:
+    """Make a recipe for texts of 10 tokens, and queries of 8."""
+    pretrained = Pretrain(**{"batch_size": 5, "steps": 2, "learning_rate": 1.0, "corpora": ("q",), **(pretrain or {})})
+    asked = {"batch_size": 4, "epochs": 2.0, "learning_rate": 1.0, "queries": ("q",), "negatives": "bm25", "depth": 3}
+    stage1 = Stage(**{**asked, "documents": 2, "lambda_d": 0.0, "lambda_q": 0.0, **(stage or {})})
+    encoding = Encoding(query_length=8, document_length=10)
+    start = Start(model="none/such")
+    whole = {
+        "schema": 1,
+        "name": "n",
+        "output": "o",
+        "start": start,
+        "encoding": encoding,
+        "pretrain": pretrained,
+        "stage1": stage1,
+    }
+    return Recipe(**{**whole, **settings})
+
+
+def row(part, data=DATA, machine=MACHINE, **settings) -> Row:
+    """Return the row of one part."""
+    (found,) = estimate(recipe(**settings), [part], SHAPE, {part: data}, machine)
+    return found
+
+
+def test_weights_are_counted():
+    """A layer of width 4 has 4 x 16 + 2 x 32 weights; the whole adds 100 + 16 embeddings and a dense layer, 4 wide each."""
+    assert (SHAPE.layer, SHAPE.body, SHAPE.parameters) == (128, 256, 256 + 464 + 16)
+
+
+def test_bert_base_has_the_size_it_is_known_for():
+    """BERT-base has 110 million parameters; 109 of them are in matrices and embeddings."""
+    assert round(BERT_BASE.parameters / 1e6) == 109
+
+
+def test_pretraining_by_hand():
+    """Ten texts of ten tokens: body, head and decoder at each, 8 masked words, maxima of the softmax bottleneck."""
+    each = 6 * (256 + 16 + 2 * 128 + 16) * 10  # every weight that a token passes through
+    each += 6 * 400 * (0.3 + 0.5) * 10  # the projection, at masked words
+    each += (2 * 10 + 4) * 400  # the projection again, for the maxima
+    found = row(PRETRAIN)
+
+    assert (found.part, found.texts, found.steps, found.tokens) == ("pretrain", 10, 2, 100)
+    assert found.operations == pytest.approx(10 * each)
+    assert found.seconds == pytest.approx((10 * each / 1000 / 0.5, 10 * each / 1000 / 0.15))
+
+
+def test_a_bottleneck_without_maxima_takes_less():
+    """The bottleneck `cls` looks for no maxima over the vocabulary."""
+    less = row(PRETRAIN).operations - row(PRETRAIN, pretrain={"bottleneck": "cls"}).operations
+
+    assert less == pytest.approx(10 * (2 * 10 + 4) * 400)
+
+
+def test_memory_of_pretraining_by_hand():
+    """16 bytes for each of 736 + 272 weights, 68 for a state of four layers, 8 for a masked word's logits, 16 for a maximum."""
+    states = 5 * 68 * 4 * 4 * 10
+    logits = 5 * 8 * 100 * 8
+    maxima = 5 * 100 * 16
+
+    assert row(PRETRAIN).memory == 16 * (736 + 272) + states + logits + maxima
+
+
+def test_epochs_are_counted_in_relevant_documents():
+    """Two epochs of 20 pairs are 10 steps of 4; with one example a query, 5; a tenth of them held out, 9."""
+    assert row(FINETUNE).steps == 10
+    assert row(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
+    assert row(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
+
+
+def test_fine_tuning_by_hand():
+    """40 queries, each of 8 tokens, with two documents of ten: 28 tokens, three vectors."""
+    each = 6 * (256 + 16) * 28 + 400 * (2 * 28 + 4 * 3)
+    found = row(FINETUNE)
+
+    assert (found.part, found.texts, found.tokens) == ("finetune --stage 1", 120, 40 * 28)
+    assert found.operations == pytest.approx(40 * each)
+
+
+def test_a_teacher_reads_each_pair():
+    """A teacher of the model's size takes 2 x 256 operations for each of 2 x (10 + 8) tokens of a query."""
+    more = row(FINETUNE, stage={"teacher": "t"}).operations - row(FINETUNE).operations
+
+    assert more == pytest.approx(40 * 2 * 256 * 2 * 18)
+
+
+def test_mining_with_a_model_encodes_the_corpus():
+    """Each of 50 documents passes through body, head and projection once; BM25 takes no operations that are counted."""
+    found = row(MINE, stage={"negatives": 'sparse_mlm(model="{start}")@impact'})
+
+    assert (found.texts, found.tokens, found.operations) == (50, 500, 50 * 2 * (256 + 16 + 400) * 10)
+    assert found.disk == 50 * (600 + 900 + 800) + 10 * 3 * 16
+    assert row(MINE)[1:] == (50, None, None, None, None, None, 50 * (600 + 900) + 10 * 3 * 16)
+
+
+def test_devices_and_pieces_share_the_work():
+    """Two devices take half the time; twice the pieces, half of what a batch takes besides the weights."""
+    alone = row(FINETUNE)
+    two = row(FINETUNE, machine=MACHINE._replace(devices=2))
+    pieces = row(FINETUNE, hardware=Hardware(accumulate=2))
+    weights = 16 * 736
+
+    assert two.seconds == pytest.approx([seconds / 2 for seconds in alone.seconds])
+    assert two.memory == pieces.memory == weights + (alone.memory - weights) / 2
+    assert pieces.seconds == alone.seconds
+
+
+def test_what_nobody_knows_is_unknown():
+    """Epochs over a set of unknown size have no number of steps, and no time; steps that are given have both."""
+    unknown = {"q": Size(None, None, None)}
+    assert row(FINETUNE, unknown)[1:6] == (None,) * 5
+    assert row(PRETRAIN, unknown).operations == row(PRETRAIN).operations
+    assert row(PRETRAIN, unknown).disk is None
+    assert total([1, None]) is None
+    assert total([1, 2]) == 3
+
+
+def test_queries_for_selection_are_not_trained_on():
+    """What a model is chosen by does not add to the examples."""
+    assert row(FINETUNE, {**DATA, "chosen": Size(1, 1000, 1000)}) == row(FINETUNE)
+
+
+def test_contracts_say_their_sizes():
+    """pydoc/dev: 5,048 documents, 50 queries, and 148 + 111 judgements of grade 2, its threshold, and above."""
+    assert sizes.of_dataset("pydoc/dev") == Size(5048, 50, 259)
+    assert sizes.of_corpus("pydoc/dev") == Size(5048, None, None)
+    with pytest.raises(UnknownName, match="did you mean 'pydoc/dev'"):
+        sizes.of_dataset("pydoc/dec")
+
+
+def test_folders_are_counted(tmp_path):
+    """The split `train` counts, and its queries with a relevant document; a corpus may be gzipped, and one folder up."""
+    folder = tmp_path / "all" / "mine"
+    (folder / "qrels").mkdir(parents=True)
+    with gzip.open(folder.parent / "corpus.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"_id": str(i), "text": "x"}) + "\n" for i in range(3))
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "x"}\n')
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\nq\t2\t2\np\t1\t0\n")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
+
+    assert sizes.of_dataset(str(folder)) == Size(3, 1, 2)
+    assert sizes.of_dataset(str(folder / "qrels" / "test.tsv")) == Size(3, 1, 1)
+    assert sizes.of_corpus(str(folder.parent)) == Size(3, None, None)
+    with pytest.raises(MissingData, match="has no corpus"):
+        sizes.check_corpus(str(folder / "qrels"))
+
+
+def test_the_shape_is_the_models(tmp_path, monkeypatch):
+    """The initial model's config.json counts, cut as the recipe cuts it; DistilBERT calls its sizes otherwise."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    distilbert = {"n_layers": 6, "dim": 32, "hidden_dim": 64, "vocab_size": 200, "max_position_embeddings": 64}
+    (tmp_path / "config.json").write_text(json.dumps(distilbert))
+    here = Start(model=str(tmp_path))
+    cut = Start(model=str(tmp_path), layers=(0, 3), vocabulary=150)
+
+    assert shapes.of_recipe(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
+    assert shapes.of_recipe(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
+    assert shapes.of_recipe(recipe()) == BERT_BASE
+    bert = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 5}
+    (tmp_path / "o" / "start").mkdir(parents=True)
+    (tmp_path / "o" / "start" / "config.json").write_text(json.dumps(bert))
+    assert shapes.of_recipe(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
+
+
+def test_the_machine_is_measured():
+    """A processor does more than a hundred million operations a second, and the number of threads is as it was."""
+    threads = torch.get_num_threads()
+    found = speed.measured(Hardware(device="cpu", threads=1))
+
+    assert found.rate > 1e8
+    assert (found.precision, found.devices) == ("fp32", 1)
+    assert found.memory > 2**28
+    assert torch.get_num_threads() == threads

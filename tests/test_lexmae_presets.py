@@ -1,0 +1,131 @@
+"""The two presets: LexMAE as its paper has it, and as its authors' program does it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lexbench.lexmae import recipe as recipes
+from lexbench.lexmae.splits import check_selection
+
+PRESETS = Path(recipes.__file__).parent / "presets"
+OURS = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
+
+DIFFERING = {  # setting: (the paper's, the program's)
+    "encoding.positions": ("all", "text"),
+    "encoding.titles": ("off", "pair"),
+    "pretrain.steps": (80_000, 0),
+    "pretrain.epochs": (0.0, 20.0),
+    "pretrain.corruption": ("extend", "fresh"),
+    "stage1.contrast": ("own", "in_batch"),
+    "stage2.contrast": ("own", "in_batch"),
+    "stage3.contrast": ("own", "in_batch"),
+    "stage1.lambda_q": (0.002, 0.0015),
+    "stage2.lambda_q": (0.008, 0.006),
+    "stage3.lambda_q": (0.008, 0.006),
+    "stage3.start": ("pretrained", "start"),
+    "stage3.depth": (200, 512),
+    "stage3.divergence": ("student_teacher", "teacher_student"),
+}
+
+
+def settings(table, within=""):
+    """Return the settings of a recipe by their dotted names."""
+    found = {}
+    for name, value in table.items():
+        found |= settings(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found
+
+
+@pytest.fixture
+def preset(tmp_path):
+    """Return what gives the settings of a whole recipe that says nothing itself."""
+
+    def made(name):
+        stages = "".join(f'[stage{number}]\nqueries = ["q"]\n' for number in (1, 2, 3))
+        text = f'schema = 1\nname = "n"\npreset = "{name}"\noutput = "o"\n[pretrain]\ncorpora = ["c"]\n{stages}'
+        (tmp_path / "recipe.toml").write_text(text)
+        return settings(msgspec.to_builtins(recipes.read(tmp_path / "recipe.toml")))
+
+    return made
+
+
+def test_the_presets_differ_where_paper_and_program_do(preset):
+    """`paper` and `code` differ in exactly the settings in which the paper and the released program disagree."""
+    paper, code = preset("paper"), preset("code")
+    differing = {name: (paper[name], code[name]) for name in code if paper[name] != code[name]}
+
+    assert differing == DIFFERING | {"preset": ("paper", "code")}
+
+
+@pytest.mark.parametrize(("name", "other"), [("paper", "CODE:"), ("code", "PAPER")])
+def test_every_difference_says_why(name, other):
+    """Each line of a preset in which it differs says what the other source has, and no other line does."""
+    sections = (PRESETS / f"{name}.toml").read_text().split("\n[")[1:]
+    marked = {
+        f"{section.partition(']')[0]}.{line.partition(' =')[0]}"
+        for section in sections
+        for line in section.splitlines()[1:]
+        if other in line
+    }
+
+    assert marked == DIFFERING.keys() - {"pretrain.epochs" if name == "paper" else "pretrain.steps"}
+
+
+@pytest.mark.parametrize("name", ["paper", "code"])
+def test_the_published_training(preset, name):
+    """What both sources agree on: appendix A of the paper, and the options in the program's README."""
+    found = preset(name)
+    expected = {
+        "start.model": "google-bert/bert-base-uncased",
+        "encoding.query_length": 32,
+        "encoding.document_length": 144,
+        "seed": 42,
+        "pretrain.batch_size": 2048,
+        "pretrain.learning_rate": 3e-4,
+        "pretrain.encoder_share": 0.3,
+        "pretrain.decoder_share": 0.5,
+        "pretrain.masking": "inclusive",
+        "pretrain.decoder_layers": 2,
+        "pretrain.clip": 0.0,
+        **{f"stage{number}.epochs": 3.0 for number in (1, 2, 3)},
+        **{f"stage{number}.learning_rate": 2e-5 for number in (1, 2, 3)},
+        **{f"stage{number}.clip": 1.0 for number in (1, 2, 3)},
+        **{f"stage{number}.ramp": "constant" for number in (1, 2, 3)},
+        "stage1.batch_size": 24,
+        "stage2.batch_size": 24,
+        "stage3.batch_size": 16,
+        "stage1.documents": 16,
+        "stage2.documents": 16,
+        "stage3.documents": 24,
+        "stage1.depth": 1000,
+        "stage2.depth": 200,
+        "stage1.lambda_d": 0.002,
+        "stage2.lambda_d": 0.008,
+        "stage3.lambda_d": 0.008,
+        "stage1.start": "pretrained",
+        "stage2.start": "pretrained",
+        "stage3.contrast_weight": 0.2,
+        "stage3.temperature": 1.0,
+        "selection.measure": "RR@10",
+        "selection.every": 10_000,
+    }
+
+    assert {setting: found[setting] for setting in expected} == expected
+
+
+def test_there_is_a_recipe_for_the_whole_of_the_paper():
+    """recipes/msmarco.toml has all that the paper did, with its preset."""
+    found = recipes.read(next(path for path in OURS if path.stem == "msmarco"))
+
+    assert found.preset == "paper"
+    assert None not in (found.pretrain, found.stage1, found.stage2, found.stage3, found.stage3.teacher)
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
+def test_our_own_recipes_read_and_keep_off_the_tests(path):
+    """Every recipe of ours reads, and neither trains nor chooses a model on queries that are for testing."""
+    found = recipes.read(path)
+
+    check_selection(found)
+    assert found.description

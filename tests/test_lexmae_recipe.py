@@ -1,0 +1,222 @@
+"""Recipes of training: one file, its preset below, overrides above; places; and which queries may be used."""
+
+from pathlib import Path
+
+import pytest
+
+from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
+from lexbench.lexmae.places import Places
+from lexbench.lexmae.recipe import Recipe, Selection, read
+from lexbench.lexmae.splits import check_selection
+from lexbench.lexmae.work import Part, part, parts
+
+HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
+PRETRAIN = '[pretrain]\ncorpora = ["pydoc/dev"]\n'
+STAGE = '[stage{}]\nqueries = ["pydoc/dev"]\n'
+WHOLE = HEAD + PRETRAIN + "".join(STAGE.format(number) for number in (1, 2, 3))
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Return what reads a recipe of that text."""
+
+    def made(text, *overrides) -> Recipe:
+        (tmp_path / "mine.toml").write_text(text)
+        return read(tmp_path / "mine.toml", overrides)
+
+    return made
+
+
+def test_a_preset_fills_sections_that_are_there(recipe):
+    """A section of the recipe has the preset's values but where it has its own; a stage that it has not is not made."""
+    found = recipe(HEAD + PRETRAIN + "batch_size = 8\n" + STAGE.format(1))
+
+    assert (found.pretrain.batch_size, found.pretrain.learning_rate, found.pretrain.epochs) == (8, 3e-4, 20.0)
+    assert (found.stage1.lambda_d, found.stage1.lambda_q, found.stage1.clip) == (0.002, 0.0015, 1.0)
+    assert found.stage2 is found.stage3 is None
+    assert found.stage(1) is found.stage1
+    assert found.stage(3) is None
+
+
+def test_a_preset_also_fills_what_every_recipe_has(recipe):
+    """Without a word on encoding, a recipe of the preset `paper` pools all positions and leaves titles out."""
+    found = recipe('preset = "paper"\n' + HEAD)
+
+    assert (found.encoding.positions, found.encoding.titles) == ("all", "off")
+
+
+def test_overrides_come_last(recipe):
+    """An override beats the file: as a TOML value, or as text where it is no such value; the last of two counts."""
+    text = WHOLE + "lambda_d = 1.0\n"
+    found = recipe(
+        text, "stage3.lambda_d=0.5", "stage3.lambda_d = 0.004", "start.layers=[0, 2]", "selection.datasets=['pydoc/dev']"
+    )
+    other = recipe(text, "stage1.negatives=bm25(k1=0.9)", "preset=paper", "name=other", "stage3.batch_size=2")
+
+    assert (found.stage3.lambda_d, found.start.layers, found.selection.datasets) == (0.004, (0, 2), ("pydoc/dev",))
+    assert (other.stage1.negatives, other.encoding.titles, other.name) == ("bm25(k1=0.9)", "off", "other")
+    assert (other.stage3.batch_size, other.stage3.lambda_d) == (2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "steps", "epochs"),
+    [
+        ("", (), 0, 20.0),
+        ("steps = 100\n", (), 100, 0.0),
+        ("steps = 100\n", ("pretrain.epochs=2",), 0, 2.0),
+        ("epochs = 1\n", ("pretrain.steps=7",), 7, 0.0),
+    ],
+)
+def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps, epochs):
+    """Whoever gives steps has not to take back the epochs of the preset or the file, and the other way round."""
+    found = recipe(HEAD + PRETRAIN + text, *overrides).pretrain
+
+    assert (found.steps, found.epochs) == (steps, epochs)
+
+
+def test_the_home_folder_is_expanded(recipe, monkeypatch):
+    """`~` becomes the home folder wherever a path starts with it; other paths stay relative, and variables are left alone."""
+    monkeypatch.setenv("HOME", "/home/me")
+    found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")
+
+    assert (found.output, found.pretrain.corpora, found.start.model) == ("/home/me/out", ("/home/me/a", "b/~c"), "../$NAME")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = ", "mine.toml: Invalid value"),
+        (HEAD + "lamda = 1\n", "unknown field `lamda`"),
+        (WHOLE + "lamda = 1\n", "unknown field `lamda` - at `$.stage3`"),
+        (WHOLE + "lambda_d = 'much'\n", "Expected `float`, got `str` - at `$.stage3.lambda_d`"),
+        (WHOLE + "contrast = 'all'\n", "Invalid enum value 'all' - at `$.stage3.contrast`"),
+        (WHOLE + "documents = 1\n", "Expected `int` >= 2 - at `$.stage3.documents`"),
+        (WHOLE + "learning_rate = 0\n", "Expected `float` > 0.0 - at `$.stage3.learning_rate`"),
+        (WHOLE + "warmup = 1.5\n", "Expected `float` <= 1.0 - at `$.stage3.warmup`"),
+        (WHOLE + "[selection]\nheld_out = 1.0\n", "Expected `float` < 1.0 - at `$.selection.held_out`"),
+        (WHOLE + "[selection]\nmeasure = 'nDGC@10'\n", "no measure 'nDGC'"),
+        (HEAD + "preset = 'book'\n", "no preset 'book'; there is: code, paper - at `$.preset`"),
+        (HEAD + "[pretrain]\n", "missing required field `corpora` - at `$.pretrain`"),
+        (HEAD + "[pretrain]\ncorpora = []\n", "length >= 1 - at `$.pretrain.corpora`"),
+        (WHOLE + "steps = 5\nepochs = 1\n", "`steps` or `epochs` above 0, and both are - at `$.stage3`"),
+        (WHOLE + "steps = 0\n", "`steps` or `epochs` above 0, and neither is - at `$.stage3`"),
+        (HEAD + PRETRAIN + "decoder_share = 0.2\n", "at least the encoder's share, 0.3 - at `$.pretrain.decoder_share`"),
+        (
+            HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.8\n",
+            "leaves at most 0.7 - at `$.pretrain.decoder_share`",
+        ),
+        (
+            HEAD + PRETRAIN + "batch_size = 10\n[hardware]\naccumulate = 4\n",
+            "Expected a multiple of `hardware.accumulate`, 4 - at `$.pretrain.batch_size`",
+        ),
+        (HEAD + STAGE.format(1), "no model 'pretrained': it has no [pretrain]; there is: start - at `$.stage1.start`"),
+        (HEAD + PRETRAIN + STAGE.format(2), "no model 'stage1': it has no [stage1]"),
+        (HEAD + PRETRAIN + STAGE.format(1) + "start = 'stage1'\n", "Stage 1 comes before any model 'stage1'"),
+        (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'x(\"{stage3}\")'\n", "before any model 'stage3'"),
+        (HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'bm25('\n", "at `$.stage1.negatives`"),
+    ],
+)
+def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
+    """InvalidFile names the file, and the place in it."""
+    with pytest.raises(InvalidFile) as caught:
+        recipe(text)
+
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "kind", "said"),
+    [
+        ("stage1.lambda_d", CommandError, "'stage1.lambda_d' sets nothing; type KEY=VALUE"),
+        ("stage1.lamda_d=1", UnknownName, "no setting 'stage1.lamda_d'; did you mean 'stage1.lambda_d'"),
+        ("stage1=3", UnknownName, "no setting 'stage1'; did you mean"),
+        ("stage1.lambda_d=much", CommandError, "stage1.lambda_d=much: Expected `float`, got `str`"),
+        ("stage1.start=stage2", CommandError, "stage1.start=stage2: Stage 1 comes before any model 'stage2'"),
+        ("stage2.steps=3", CommandError, "has no [stage2]; a section is written in the file"),
+    ],
+)
+def test_a_wrong_override_is_named(recipe, override, kind, said):
+    """What was typed is complained of, and not the file."""
+    with pytest.raises(kind) as caught:
+        recipe(HEAD + PRETRAIN + STAGE.format(1), override)
+
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    """A path without a file is said to be one."""
+    with pytest.raises(InvalidFile, match=r"none\.toml does not read: No such file"):
+        read(tmp_path / "none.toml")
+
+
+def test_exclusive_masking_may_hide_all_that_is_left(recipe):
+    """Shares of 0.3 and 0.7 leave no word out, and are no mistake of rounding."""
+    found = recipe(HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.7\n")
+
+    assert found.pretrain.decoder_share == 0.7
+
+
+def test_a_run_file_may_say_where_the_dataset_goes(recipe):
+    """In run_file(path=…) the braces around `dataset` are the retriever's own, and name no model."""
+    found = recipe(HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'run_file(path=\"{dataset}.trec\")'\n")
+
+    assert found.stage1.negatives == 'run_file(path="{dataset}.trec")'
+
+
+def test_places_are_below_the_output(recipe):
+    """Models, negatives and what is being trained have fixed places."""
+    places = Places(recipe(WHOLE))
+
+    assert (places.start, places.pretrained, places.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
+    assert places.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train.trec.gz")
+    assert places.training("stage2") == Path("out/stage2.training")
+
+
+def test_parts_come_in_the_order_of_the_paper(recipe):
+    """The initial model, pretraining, and then each stage's negatives before its training."""
+    found = [str(each) for each in parts(recipe(HEAD + PRETRAIN + STAGE.format(1)))]
+
+    assert found == ["start", "pretrain", "mine --stage 1", "finetune --stage 1"]
+
+
+def test_a_part_brings_the_initial_model_only_if_it_needs_it(recipe):
+    """A stage that begins with the initial model makes that first, and mining with BM25 needs no model."""
+    found = recipe(HEAD + PRETRAIN + STAGE.format(1) + 'start = "start"\n')
+
+    assert part(found, "finetune", 1) == [Part("start"), Part("finetune", 1)]
+    assert part(found, "mine", 1) == [Part("mine", 1)]
+    with pytest.raises(CommandError, match=r"tiny has no mine --stage 2; it has: pretrain, mine --stage 1, finetune --stage 1"):
+        part(found, "mine", 2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["selection.datasets=['pydoc/test']"], "selection.datasets: pydoc/test is for testing"),
+        (["selection.datasets=['pydoc/test']"], "type pydoc/dev, or held_out = 0.1 in [selection]"),
+        (["selection.datasets=['beir/nq']"], "type held_out = 0.1 in [selection]"),
+        (["selection.datasets=['msmarco-passage/trec-dl-2019/judged']"], "any more; type held_out = 0.1"),
+        (["selection.datasets=['msmarco-passage-titled/dev/small']"], "is for testing"),
+        (["selection.datasets=['/data/mine/qrels/test.tsv.gz']"], "is for testing"),
+        (["selection.datasets=['pydoc/dev']"], "selection.datasets: pydoc/dev is trained on"),
+        (["stage2.queries=['beir/scifact/test']"], "stage2.queries: beir/scifact/test is for testing"),
+        (["stage2.queries=['beir/scifact/test']"], "type beir/scifact/train"),
+    ],
+)
+def test_no_model_is_trained_or_chosen_on_a_test(recipe, overrides, said):
+    """Queries that a table reports are refused, whatever title their passages have, with what to type instead."""
+    with pytest.raises(CannotStart) as caught:
+        check_selection(recipe(WHOLE, *overrides))
+
+    assert said in str(caught.value)
+
+
+def test_tuning_sets_and_held_out_queries_are_allowed(recipe):
+    """The datasets that contracts name for tuning may choose a model, and so may a share of the training queries."""
+    datasets = ("beir/scifact/train", "beir/nfcorpus/dev")
+    found = recipe(WHOLE, f"selection.datasets={list(datasets)}", "selection.held_out=0.1")
+
+    check_selection(found)
+    assert found.selection == Selection(datasets=datasets, held_out=0.1)

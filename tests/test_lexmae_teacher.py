@@ -1,0 +1,200 @@
+"""Frozen rerankers: scores are those that a few lines of transformers, or sentence-transformers, give."""
+
+import json
+
+import checkpoints
+import pytest
+import torch
+import transformers
+from torch.nn import functional
+
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.lexmae import teacher
+from lexbench.types import Document
+
+QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
+DOCUMENTS = [
+    Document("a", "neural search dense term weight model", body_at=14),  # titled: neural search
+    Document("b", "lexical"),
+    Document("c", "the of and in is sparse dense retrieval neural search term", body_at=4),  # titled: the
+    Document("d", "w8 w9 document"),
+]
+
+
+def cross_encoder(path, architecture="bert", *, labels=1, **config):
+    """Write a tiny cross-encoder of random weights into *path*, and return that."""
+    sizes = {"vocab_size": 200, "max_position_embeddings": 64, **checkpoints.SIZES, **config}
+    if architecture == "roberta":
+        sizes["vocab_size"] = len(checkpoints._bytes())
+    config = transformers.AutoConfig.for_model(architecture, num_labels=labels, **sizes)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+    model.save_pretrained(path)
+    checkpoints.write_tokenizer(path, architecture)
+    return path
+
+
+def dual_encoder(path, pooling="mean", *, normalise=True):
+    """Write a tiny model of sentence-transformers into *path* by that package, and return that."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    checkpoints.random_model("bert").bert.save_pretrained(path / "plain")
+    checkpoints.write_tokenizer(path / "plain")
+    first = Transformer(str(path / "plain"), max_seq_length=10)
+    modules = [first, Pooling(32, pooling), *([Normalize()] if normalise else [])]
+    SentenceTransformer(modules=modules, device="cpu").save(str(path / "saved"), create_model_card=False)
+    return path / "saved"
+
+
+def load(folder, dtype=torch.float32):
+    """Load a teacher on the processor."""
+    return teacher.load(str(folder), "cpu", dtype)
+
+
+def reference(folder, queries=QUERIES, documents=DOCUMENTS):
+    """Return logits (n, labels), one pair at a time, of [CLS] query [SEP] title [SEP] passage [SEP] written out."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    found = []
+    for query, document in zip(queries, documents, strict=True):
+        first = ["[CLS]", *tokenizer.tokenize(query), "[SEP]"]
+        titled = [*tokenizer.tokenize(document.title), "[SEP]"] if document.title else []
+        second = [*titled, *tokenizer.tokenize(document.body), "[SEP]"]
+        ids = torch.tensor([tokenizer.convert_tokens_to_ids([*first, *second])])
+        types = torch.tensor([[0] * len(first) + [1] * len(second)])
+        with torch.no_grad():
+            found.append(model(input_ids=ids, token_type_ids=types).logits[0])
+    return torch.stack(found)
+
+
+def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
+    """Its one logit is that of [CLS] query [SEP] title [SEP] passage [SEP]; without a title there is one separator less."""
+    folder = cross_encoder(tmp_path)
+    scores = load(folder).scores(QUERIES, DOCUMENTS)
+
+    torch.testing.assert_close(scores, reference(folder)[:, 0], atol=1e-5, rtol=0)
+    assert scores.dtype == torch.float32
+    assert not scores.requires_grad
+    assert scores.std() > 0.01, "the pairs can be told apart"
+
+
+def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
+    """The score of a model with two logits is the second less the first."""
+    folder = cross_encoder(tmp_path, labels=2)
+    logits = reference(folder)
+
+    torch.testing.assert_close(load(folder).scores(QUERIES, DOCUMENTS), logits[:, 1] - logits[:, 0], atol=1e-5, rtol=0)
+
+
+def test_long_documents_are_cut_and_queries_are_not(tmp_path):
+    """Of a pair that is too long the document loses its end; a query alone too long is cut too."""
+    folder = cross_encoder(tmp_path, max_position_embeddings=512)
+    queries = ["query " * 30, "sparse " * 300]
+    documents = [Document("a", "the " + "dense " * 400, body_at=4), Document("b", "term")]
+    # 192 tokens, of which 3 are special; "the" and its separator are the document's.
+    shorter = [Document("a", "the " + "dense " * (189 - 30 - 2), body_at=4), Document("b", "")]
+
+    scores = load(folder).scores(queries, documents)
+    expected = reference(folder, [queries[0], "sparse " * 189], shorter)[:, 0]
+    torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
+
+
+def test_batches_do_not_change_scores(tmp_path, monkeypatch):
+    """Pairs one at a time, in small batches, and all at once score the same, in the order in which they were given."""
+    folder = cross_encoder(tmp_path)
+    queries, documents = QUERIES * 5, [*DOCUMENTS, *DOCUMENTS[::-1], *DOCUMENTS, *DOCUMENTS[2:], *DOCUMENTS[:2], *DOCUMENTS]
+    whole = load(folder).scores(queries, documents)
+
+    torch.testing.assert_close(whole, reference(folder, queries, documents)[:, 0], atol=1e-5, rtol=0)
+    for tokens in (1, 40):
+        monkeypatch.setattr(teacher, "_BATCH", tokens)
+        torch.testing.assert_close(load(folder).scores(queries, documents), whole, atol=1e-5, rtol=0)
+
+
+def test_another_architecture_keeps_its_own_separators(tmp_path):
+    """RoBERTa has two separators between the parts of a pair, and no segments: as its own tokenizer makes pairs."""
+    folder = cross_encoder(tmp_path, "roberta")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        expected = model(**tokenizer("ab", "cde", return_tensors="pt")).logits[:, 0]
+
+    torch.testing.assert_close(load(folder).scores(["ab"], [Document("a", "cde")]), expected, atol=1e-5, rtol=0)
+
+
+def test_in_bfloat16_scores_are_nearly_the_same(tmp_path):
+    """Reduced precision rounds and does no more; scores are still float32."""
+    folder = cross_encoder(tmp_path)
+    exact, rounded = (load(folder, dtype).scores(QUERIES, DOCUMENTS) for dtype in (torch.float32, torch.bfloat16))
+
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 0.1 * exact.abs().max()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_dual_encoder_scores_by_cosine(tmp_path, pooling):
+    """The score is 20 times the cosine of the vectors that sentence-transformers makes, whether it normalises them or not."""
+    from sentence_transformers import SentenceTransformer
+
+    folder = dual_encoder(tmp_path, pooling, normalise=pooling == "mean")
+    model = SentenceTransformer(str(folder), device="cpu")
+    queries, documents = (torch.from_numpy(model.encode(texts)) for texts in (QUERIES, [one.text for one in DOCUMENTS]))
+    loaded = load(folder)
+
+    expected = 20 * functional.cosine_similarity(queries, documents)
+    torch.testing.assert_close(loaded.scores(QUERIES, DOCUMENTS), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(loaded.encode(QUERIES), functional.normalize(queries), atol=1e-5, rtol=0)
+
+
+def test_the_older_form_of_settings_is_read(tmp_path):
+    """Models saved by older versions say how they pool in a setting for each way, and how long texts are beside the model."""
+    folder = dual_encoder(tmp_path, "cls")
+    expected = load(folder).scores(QUERIES, DOCUMENTS)
+    config = next(folder.glob("1_Pooling/config.json"))
+    old = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    config.write_text(json.dumps(old))
+    checkpoints.reconfigure(folder, "tokenizer_config.json", model_max_length=None)
+    checkpoints.reconfigure(folder, "sentence_bert_config.json", max_seq_length=10)
+
+    assert torch.equal(load(folder).scores(QUERIES, DOCUMENTS), expected)
+    config.write_text(json.dumps(old | {"pooling_mode_mean_tokens": True}))
+    with pytest.raises(CommandError, match="lexbench does mean, cls"):
+        load(folder)
+
+
+def test_equal_texts_are_encoded_once(tmp_path, monkeypatch):
+    """A query with many documents costs one encoding."""
+    loaded = load(dual_encoder(tmp_path))
+    asked = []
+    encode = loaded.encode
+    monkeypatch.setattr(loaded, "encode", lambda texts: asked.append(list(texts)) or encode(texts))
+    loaded.scores(QUERIES, [*DOCUMENTS[:2], *DOCUMENTS[:2]])
+
+    (texts,) = asked
+    assert sorted(texts) == sorted({*QUERIES, DOCUMENTS[0].text, DOCUMENTS[1].text})
+
+
+def test_what_is_no_teacher_is_refused(tmp_path):
+    """Masked-language models, three logits, missing weights and folders without a model, each in one line."""
+    language_model = checkpoints.tiny(tmp_path / "mlm", "bert")
+    three = cross_encoder(tmp_path / "three", labels=3)
+    cut = cross_encoder(tmp_path / "cut")
+    checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if "classifier" not in key})
+    prompted = dual_encoder(tmp_path / "prompted")
+    checkpoints.reconfigure(prompted, "config_sentence_transformers.json", prompts={"query": "query: "})
+    (tmp_path / "empty").mkdir()
+
+    for place, kind, said in (
+        (language_model, CommandError, "neither a \\*ForSequenceClassification of transformers nor"),
+        (three, CommandError, "it has 3 logits; a teacher has one, or two"),
+        (cut, InvalidFile, r"2 weights are missing \(classifier.bias\)"),
+        (prompted, CommandError, "it puts a prompt before texts"),
+        (tmp_path / "empty", MissingData, "no config.json"),
+    ):
+        with pytest.raises(kind, match=said) as error:
+            load(place)
+        assert "\n" not in str(error.value)
