@@ -3,14 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := build/demo
+# torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
+TORCH ?= https://download.pytorch.org/whl/cpu
+NANO := lexmae_nano@impact
+SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([256,128,64,32,16,8,4,2,1])@impact' \
+	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
 .PHONY: help demo install test lint format test-slow clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-demo: .venv/.core  ## run the embedded suite, print the table, write a leaderboard
-	@$(BIN)/lexbench run suite pydoc --save $(DEMO)
+demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded suite: a table, a leaderboard
+	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) --save $(DEMO)
 	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard $(DEMO))"
 
 install: .venv/.dev  ## make .venv with all that the tests need
@@ -43,7 +48,13 @@ clean:           ## remove what was built and installed here
 	@$(PIP) --editable .
 	@touch $@
 
-.venv/.dev: .venv/.core
+.venv/.neural: .venv/.core
+	@echo 'Installing torch and transformers (a minute or two the first time) ...'
+	@$(PIP) --no-deps --retries 1 $(if $(TORCH),--extra-index-url $(TORCH)) torch
+	@$(PIP) --editable '.[neural]'
+	@touch $@
+
+.venv/.dev: .venv/.neural
 	@echo 'Installing what the tests need (a few minutes the first time) ...'
 	@$(PIP) --editable '.[dev]'
 	@touch $@

@@ -12,18 +12,22 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from lexbench import registry
 from lexbench.datasets.contract import Strict
-from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
+from lexbench.store import readable_bytes
 from lexbench.suites import read_toml
 
 _OWN = Path(__file__).parent / "encoders" / "catalog"
 _VARIABLE = "LEXBENCH_MODELS"
+_WHERE = {"public": "the id on the hub", "included": "their folder, beside this file"}
+_INSIDE = "model.safetensors"
 
 
 class Published(Strict, frozen=True):
@@ -44,11 +48,12 @@ class Model(Strict, frozen=True, kw_only=True):
     summary: str
     encoder: str  # a plug-in of the group `encoders`
     family: str  # sparse, dense, ...
-    weights: Literal["public", "bring", "none"]  # on the hub; a folder of the user's; never released
+    weights: Literal["included", "public", "bring", "none"]  # beside this file; on the hub; the user's own; never released
     why: str = ""  # there is no settings.model; errors say it
-    settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # of the encoder; `model` is a hub id or folder
+    settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # of the encoder; `model`: a hub id or folder
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
+    data: str = ""  # that they were trained on
     source: str  # where the weights, or failing these the code, are
     paper: str
     note: str = ""
@@ -56,8 +61,8 @@ class Model(Strict, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse, by ValueError, what would leave a user without weights or without the reason."""
-        if self.weights == "public" and "model" not in self.settings:
-            raise ValueError('weights = "public" needs settings.model, the id on the hub')
+        if self.weights in _WHERE and "model" not in self.settings:
+            raise ValueError(f'weights = "{self.weights}" needs settings.model, {_WHERE[self.weights]}')
         if self.weights == "none" and "model" in self.settings:
             raise ValueError('weights = "none" has no settings.model')
         if not self.why and "model" not in self.settings:
@@ -89,6 +94,8 @@ def model(name: str) -> Model:
     read = read_toml(path, Model)
     if read.name != name:
         raise InvalidFile(f"{path}: the name is {read.name!r}, and the file's is {name!r} - at `$.name`")
+    if read.weights == "included":  # beside the file as it is found, wherever it was installed
+        return replace(read, settings={**read.settings, "model": str(path.parent / str(read.settings["model"]))})
     return read
 
 
@@ -109,10 +116,22 @@ def command(found: Model) -> str:
     return f"lexbench run suite beir -r {shlex.quote(found.typed + engine)}"
 
 
+def included(found: Model) -> dict[str, Any]:
+    """Return what is known of weights that lie beside a model's file: size and model card; {} for other models."""
+    if found.weights != "included":
+        return {}
+    folder = Path(str(found.settings["model"]))
+    if not (folder / _INSIDE).is_file():
+        return {"here": False}
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return {"here": True, "size": readable_bytes(size), "card": str(folder / "README.md")}
+
+
 def expand(call: Call) -> Call:
     """Return the encoder call that a model's name stands for, what *call* sets before what the file does.
 
-    A name that is no model's comes back as it is. CommandError where a model without weights is not given any.
+    A name that is no model's comes back as it is. CommandError where a model without weights is not given any; MissingData
+    where those that belong beside its file are not there.
     """
     if call.name not in _files():
         return call
@@ -126,6 +145,11 @@ def expand(call: Call) -> Call:
     settings = {**found.settings, **given}
     if "model" not in settings:
         raise CommandError(f'{found.name} needs model="FOLDER": {found.why}; write {found.typed}')
+    if found.weights == "included" and "model" not in given and not Path(str(settings["model"]), _INSIDE).is_file():
+        raise MissingData(
+            f"{found.name}: its weights are not in this copy of lexbench ({settings['model']} has no {_INSIDE}); install the "
+            f'whole package again, or write {found.name}(model="FOLDER")'
+        )
     return Call(found.encoder, kwargs=tuple(sorted(settings.items())))
 
 

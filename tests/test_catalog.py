@@ -4,17 +4,20 @@ import json
 import os
 import re
 from dataclasses import fields
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from lexbench import catalog, registry, suites
+from lexbench import catalog, registry, suites, systems
 from lexbench.cli import code
-from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingExtra, UnknownName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.measures import parse
 from lexbench.notation import Call
 from lexbench.notation import parse as parse_part
 
 OWN = catalog.names()
+PACKAGED = Path(catalog.__file__).parent / "encoders" / "catalog"
 
 MINE = """
 schema = 1
@@ -69,9 +72,12 @@ def test_a_model_is_whole(name):
     assert found.name == name
     assert found.source.startswith("https://")
     assert found.paper
-    for setting in ("model", "query_model"):
-        assert re.fullmatch(r"[\w.-]+/[\w.-]+", str(found.settings.get(setting, "owner/name")))
-    assert (found.license != "") == (found.weights == "public")
+    if found.weights == "included":
+        assert Path(str(found.settings["model"])) == PACKAGED / name
+    else:
+        for setting in ("model", "query_model"):
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+", str(found.settings.get(setting, "owner/name")))
+    assert (found.license != "") == (found.weights in {"public", "included"})
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -86,7 +92,8 @@ def test_its_settings_are_those_of_its_encoder(name, tmp_path):
     assert found.settings.keys() <= {item.name for item in fields(plugin) if item.init}
     given = () if found.weights == "public" else (("model", str(tmp_path)),)
     made = plugin(**dict(catalog.expand(Call(name, kwargs=given)).kwargs))
-    assert {setting: getattr(made, setting) for setting in found.settings} == found.settings
+    expected = {**found.settings, **dict(given)}
+    assert {setting: getattr(made, setting) for setting in expected} == expected
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -216,6 +223,102 @@ def test_an_unknown_model_says_what_is_near():
     """A name that is almost right is answered with the right one."""
     with pytest.raises(UnknownName, match="no model 'spladev3'; did you mean 'splade_v3'"):
         catalog.model("spladev3")
+
+
+# --- weights that lie beside their file
+
+INCLUDED = MINE.replace('"public"', '"included"').replace("me/mine", "mine").replace("document_length = 200\n", "")
+
+
+@pytest.fixture
+def packed(folder):
+    """Write a model as the package has it: half-precision weights, a tokenizer in one file, its settings in config.json."""
+    torch = pytest.importorskip("torch", reason="models are in the extra neural")
+    from checkpoints import reconfigure, rewrite, sparsified, tiny_bert
+    from transformers import AutoTokenizer
+
+    place = sparsified(tiny_bert(folder / "mine", form="transformers", safetensors=True))
+    rewrite(place, lambda state: {key: value.to(torch.float16) for key, value in state.items()})
+    AutoTokenizer.from_pretrained(place).save_pretrained(place)
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (place / name).unlink()
+    reconfigure(place, dtype="float16", lexbench={"positions": "text", "query_length": 9, "document_length": 12})
+    (folder / "mine.toml").write_text(INCLUDED)
+    return place
+
+
+def test_weights_beside_the_file_are_found(packed):
+    """A model whose weights lie beside its file needs no folder; these say for themselves how they encode."""
+    encoder = systems.system("mine|top_k(4)@impact").retriever.encoder
+
+    assert encoder.model == str(packed)
+    assert (encoder.positions, encoder.query_length, encoder.document_length) == ("text", 9, 12)
+
+
+def test_weights_in_half_precision_are_read_as_they_are(packed):
+    """Half-precision weights encode in float32: the vectors are those of the same numbers kept as float32, to the last bit."""
+    import torch
+    from checkpoints import rewrite
+
+    texts = ["sparse retrieval of a document", "the neural model is a term weight in search"]
+    encoder = systems.system("mine@impact").retriever.encoder
+    half = encoder.encode_document(texts)
+    rewrite(packed, lambda state: {key: value.to(torch.float32) for key, value in state.items()})
+    whole = encoder.encode_document(texts)
+
+    assert half.nnz > len(texts)
+    np.testing.assert_array_equal(half.toarray(), whole.toarray())
+
+
+def test_weights_that_are_not_there_are_said(folder, capsys):
+    """Where weights are missing, running the model is one line, giving another folder works, and it is still shown."""
+    (folder / "mine.toml").write_text(INCLUDED)
+    (folder / "mine").mkdir()
+
+    with pytest.raises(MissingData) as error:
+        catalog.expand(call("mine"))
+    assert str(error.value) == (
+        f"mine: its weights are not in this copy of lexbench ({folder}/mine has no model.safetensors); install the whole "
+        'package again, or write mine(model="FOLDER")'
+    )
+    assert str(catalog.expand(call('mine(model="other")'))) == 'sparse_mlm(model="other")'
+    exit_code, out, _ = run(capsys, "show", "model", "mine")
+    assert exit_code == 0
+    assert "\nhere: False\n" in out
+    (folder / "mine.toml").write_text(INCLUDED.replace('model = "mine"\n', ""))
+    with pytest.raises(InvalidFile, match=r'weights = "included" needs settings\.model, their folder, beside this file'):
+        catalog.model("mine")
+
+
+def test_weights_that_are_there_are_shown(folder, capsys):
+    """A model in the package is listed as included; its page has size and card, and a line that runs it as it is."""
+    (folder / "mine.toml").write_text(INCLUDED)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
+
+    assert re.search(r"^ mine +sparse_mlm +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
+    out = run(capsys, "show", "model", "mine")[1]
+    assert "\nsize: 1.3 MB\n" in out
+    assert f"\ncard: {folder / 'mine' / 'README.md'}\n" in out
+    assert out.endswith("\nrun: lexbench run suite beir -r mine@impact\n")
+
+
+def test_the_weights_in_the_package():
+    """lexmae_nano runs by its name alone; card, notice and licence are with it; the catalogue names its data."""
+    place = PACKAGED / "lexmae_nano"
+    if not (place / "model.safetensors").is_file():
+        pytest.skip("this checkout is without the weights")
+    pytest.importorskip("transformers", reason="models are in the extra neural")
+    found = catalog.model("lexmae_nano")
+    training = json.loads((place / "training.json").read_text(encoding="utf-8"))
+    encoder = systems.system("lexmae_nano@impact").retriever.encoder
+    vectors = encoder.encode_query(["read a csv file"])
+    terms = [encoder.token(term) for term in vectors.indices[np.argsort(-vectors.data)]]
+
+    assert {"csv", "file"} <= set(terms[:10])
+    assert {"README.md", "NOTICE"} <= {path.name for path in place.iterdir()}
+    assert training["recipe"]["license"] == found.license
+    assert all(one["dataset"] in found.data for one in training["facts"]["data"])
 
 
 # --- models of others

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -20,22 +21,41 @@ def wheel(tmp_path_factory):
     return next(out.glob("*.whl"))
 
 
-def test_the_wheel_holds_every_module_and_every_suite(wheel):
-    """The wheel has each file of lexbench/ and of suites/, its license, and nothing else."""
-    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    modules = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "lexbench").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    suites = {
-        f"lexbench/_suites/{path.relative_to(ROOT / 'suites').as_posix()}"
-        for path in (ROOT / "suites").rglob("*")
-        if path.is_file()
-    }
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """Build the source distribution from this checkout."""
+    out = tmp_path_factory.mktemp("sdist")
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    return next(out.glob("*.tar.gz"))
 
-    assert inside == modules | suites
-    assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(wheel).namelist())
+
+def files(folder):
+    """Return the paths of all files in a folder of the checkout, relative to it, but for what Python and numba keep there."""
+    found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT / folder).as_posix() for path in found}
+
+
+def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
+    """The wheel has each file of lexbench/, of suites/ and of recipes/, its license and notices, and nothing else."""
+    names = zipfile.ZipFile(wheel).namelist()
+    places = {"lexbench": "lexbench", "suites": "lexbench/_suites", "recipes": "lexbench/_recipes"}
+    expected = {f"{inside}/{name}" for folder, inside in places.items() for name in files(folder)}
+
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert any(name.startswith("lexbench/_recipes/") and name.endswith(".toml") for name in expected)
+    licenses = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    assert licenses == {"LICENSE", "lexbench/encoders/catalog/lexmae_nano/NOTICE"}
+
+
+def test_the_sdist_can_make_the_wheel(sdist):
+    """The source distribution has all that the wheel is made of, and the tests."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    for folder in ("lexbench", "suites", "recipes"):
+        assert {f"{folder}/{name}" for name in files(folder)} <= names
+    assert {"LICENSE", "pyproject.toml", "constraints.txt", "tests/test_packaging.py"} <= names
 
 
 def test_the_wheel_starts_and_finds_its_suites(wheel, tmp_path):
@@ -53,5 +73,9 @@ def test_the_wheel_starts_and_finds_its_suites(wheel, tmp_path):
 
 
 def test_the_wheel_is_small(wheel):
-    """The package is under two megabytes."""
-    assert wheel.stat().st_size < 2_000_000
+    """In the package weights take at most twelve megabytes, and the rest less than two."""
+    sizes = {item.filename: item.compress_size for item in zipfile.ZipFile(wheel).infolist()}
+    weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
+
+    assert weights <= 12_000_000
+    assert wheel.stat().st_size - weights < 2_000_000
