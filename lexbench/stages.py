@@ -22,7 +22,7 @@ from lexbench.progress import Progress
 from lexbench.ranking import Filtered, Run, without_self_matches
 from lexbench.retrievers._combination import encode_queries
 from lexbench.run_folder import read_hits, read_work, write_hits, write_run
-from lexbench.stopwatch import Stopwatch, measured
+from lexbench.stopwatch import Stopwatch
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe, reusable
 from lexbench.types import Combined, Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
@@ -155,7 +155,7 @@ class Workbench:
                     retriever.build(Watched(self.corpus, self.progress), draft)
                     self.progress.end()
             for part in self.parts:
-                watch.add(measured(part))
+                watch.add(part)
             self.parts = outer
             watch.write(draft)
 

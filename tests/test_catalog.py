@@ -494,6 +494,17 @@ def test_show_model(capsys):
     assert run(capsys, "show", "model", "splade_mask") == (0, SHOWN, "")
 
 
+def test_in_a_terminal_long_lines_are_folded_between_words(capsys, monkeypatch):
+    """No line is wider than the terminal, what goes on stands further in, and no word, thus no address, is cut."""
+    monkeypatch.setenv("COLUMNS", "72")
+    _, out, _ = run(capsys, "show", "model", "splade_mask")
+
+    assert max(map(len, out.splitlines())) <= 72
+    assert out.split() == SHOWN.split()
+    assert "\nnote: SPLADE is trained and scored on MS MARCO's own passages, which\n  have no titles. The figure" in out
+    assert "\n    source: LexMAE paper, where: Table 4\n" in out
+
+
 def test_show_model_as_json(capsys):
     """With --json the same as one document."""
     exit_code, out, _ = run(capsys, "show", "model", "splade_v3", "--json")

@@ -155,8 +155,23 @@ def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
     masked = torch.where(tokens(loaded.tokenizer)[1][:, :, None].bool(), logits(loaded), -torch.inf)
     expected = SparseEncoder(str(folder), device="cpu").encode(TEXTS, show_progress_bar=False).to_dense()
 
-    assert loaded.defaults == {"positions": "all", "activation": "log1p_relu"}
+    assert loaded.defaults == {"positions": "all", "activation": "log1p_relu", "query_length": 64, "document_length": 64}
     torch.testing.assert_close(masked.amax(1).relu().log1p(), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("length", [None, 9])
+def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
+    """What that package saves, with a length of its own or without, says how long texts are; it would say the same."""
+    from sentence_transformers import SparseEncoder
+
+    theirs = SparseEncoder(str(checkpoints.tiny_bert(tmp_path / "a", form="sparse_encoder", safetensors=True)), device="cpu")
+    theirs.max_seq_length = length or theirs.max_seq_length
+    theirs.save_pretrained(str(tmp_path / "b"), create_model_card=False)
+    for settings, expected in ({}, length or 64), ({"model_max_length": 10**30}, 64), ({"model_max_length": 7}, 7):
+        reconfigure(tmp_path / "b", "tokenizer_config.json", **settings)
+        said = load(tmp_path / "b").defaults
+        assert SparseEncoder(str(tmp_path / "b"), device="cpu").max_seq_length == expected
+        assert (said["query_length"], said["document_length"]) == (expected, expected)
 
 
 def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):

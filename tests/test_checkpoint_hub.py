@@ -26,6 +26,12 @@ for name, revision in json.loads(sys.argv[1]):
     except LexbenchError as error:
         print(json.dumps([type(error).__name__, str(error)]))
 """
+FIND = """
+import json
+from lexbench.lexmae import given_models
+place = given_models.find("org/dense")
+print(json.dumps([str(place), *map(str, sorted(given_models.transformer(place).iterdir()))]))
+"""
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "/no/where", "a/b/c"])
@@ -93,7 +99,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 class Hub:
-    """A hub with three models, which have much beside what is needed."""
+    """A hub with four models, which have much beside what is needed."""
 
     def __init__(self, path):
         self.served = []
@@ -110,15 +116,31 @@ class Hub:
                 (folder / other).write_bytes(b"x")
             self.folders[f"org/{name}"] = folder
         (self.folders["org/safe"] / "pytorch_model.bin").write_bytes(b"x")
+        self.folders["org/dense"] = dense(path / "dense")
         self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
 
     def ask(self, *names, **environment):
         """Return what a new process says of each name and revision; nothing else may be shown."""
-        command = [sys.executable, "-c", ASK, json.dumps(names)]
+        return self.run(ASK, json.dumps(names), **environment)
+
+    def run(self, code, *arguments, **environment):
+        """Return the lines of JSON that *code* prints in a new process; nothing else may be shown."""
+        command = [sys.executable, "-c", code, *arguments]
         environment = {**self.environment, **environment}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
         assert not done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def dense(path):
+    """Write a model of sentence-transformers' that is no SPLADE, the transformer in a folder of its own, into *path*."""
+    body = checkpoints.tiny_bert(path / "0_Transformer", form="transformers", safetensors=True)
+    modules = [("a.Transformer", body.name), ("a.Pooling", "1_Pooling")]
+    (path / "modules.json").write_text(json.dumps([{"type": kind, "path": place} for kind, place in modules]))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text("{}")
+    (path / "1_Pooling" / "model.safetensors").write_bytes(b"x")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +173,19 @@ def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
     assert hub.ask(*((name, None) for name in names)) == answers
     assert hub.ask(*((name, None) for name in names), HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:9") == answers
     assert not hub.served
+
+
+def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
+    """Any pipeline comes from the hub, with the weights of its first module: only to encode with it is refused."""
+    hub.served.clear()
+    ((place, *files),) = hub.run(FIND)
+
+    weights = [name for name in hub.served if "model." in name]
+    assert weights == ["0_Transformer/model.safetensors"]
+    assert f"{place}/{weights[0]}" in files
+    ((kind, message),) = hub.ask(("org/dense", None))
+    assert kind == "CommandError"
+    assert "a model of Transformer and Pooling; of sentence-transformers' models lexbench takes" in message
 
 
 def test_what_the_hub_does_not_give_is_said_in_one_line(hub):

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lexbench.cli import Commands, app, code
+from lexbench import plan, suites
+from lexbench.cli import Commands, _report, app, code
+from lexbench.pipeline import Outcome
+from lexbench.results import Counts, Result
 
 
 @pytest.fixture
@@ -53,6 +56,22 @@ def test_json_is_one_document(folder, capsys):
     assert result["per_query"] == {"nDCG@10": [1.0, 0.0]}
     assert result["query_ids"] == ["q1", "q2"]
     assert result["counts"]["missing"] == 1
+
+
+def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
+    """However many systems have been run, a line tells how many results there are, where, and what to type next."""
+    planned = plan.plan_suite(suites.suite("pydoc"), [f"bm25(k1={k1})" for k1 in (0.5, 1, 2)])
+    facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
+    made = [Result(system=job.system.label, dataset=job.contract.id, **facts) for job in planned.jobs]
+    outcomes = [Outcome(job, result) for job, result in zip(planned.jobs, made, strict=True)]
+    _report.save(planned, outcomes, tmp_path)
+    folder = tmp_path / "results" / "pydoc"
+
+    assert len(list(folder.iterdir())) == 3
+    line = f"results of 3 systems are in {folder}; for the page type: lexbench leaderboard {tmp_path}\n"
+    assert capsys.readouterr().err == line
+    _report.save(planned, [Outcome(planned.jobs[0], error="no")], tmp_path)
+    assert capsys.readouterr().err == ""
 
 
 def test_the_second_time_nothing_is_done(folder, capsys):

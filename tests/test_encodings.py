@@ -14,7 +14,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import encode as module
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encode import encode
-from lexbench.encodings.shards import Encodings, missing, read_shard, write_shard
+from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.encodings.statistics import Tally, query_work, spread
 from lexbench.errors import LexbenchError
 from lexbench.types import Document
@@ -108,6 +108,24 @@ def test_weights_may_be_kept_in_two_bytes(tmp_path):
     assert load_file(tmp_path / "sparse")["weights"].dtype == np.float16
     assert read_shard(tmp_path / "sparse").toarray()[0].tolist() == [0, 1.5, 0, 2]
     assert read_shard(tmp_path / "dense")[2, 0] == pytest.approx(0.0999756, abs=1e-7)
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("storage", ["float16", "float32"])
+@pytest.mark.parametrize("form", [sparse.csr_array, np.asarray])
+@pytest.mark.parametrize("wide", [5, 70_000])
+def test_single_rows_are_those_of_whole_shards(tmp_path, form, storage, wide):
+    """Rows of any shards, the short last one and one without a weight among them, are what reading everything gives."""
+    whole = np.zeros((8, wide), np.float32)
+    whole[[0, 2, 6, 6, 7], [1, 3, 0, wide - 1, 4]] = 0.1, 2, 3, 4, 5  # the shard of rows 3 to 5 has none
+    for number, start in enumerate(range(0, 8, 3)):
+        write_shard(tmp_path / f"shard-{number:05d}.safetensors", form(whole[start : start + 3]), storage=storage)
+    every = [read_shard(file) for file in Encodings(tmp_path).files]
+    expected = np.concatenate([rows.toarray() if sparse.issparse(rows) else rows for rows in every])
+    for positions in ([0], [7], [4, 5], [0, 2, 4, 6, 7], list(range(8))):
+        found = read_rows(tmp_path, np.array(positions, np.int32))
+        assert found.dtype == np.float32
+        assert np.array_equal(found.toarray() if sparse.issparse(found) else found, expected[positions])
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 70_000.0])

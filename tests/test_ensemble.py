@@ -4,23 +4,25 @@ import json
 import math
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
 
 from lexbench import pipeline, plan
-from lexbench.errors import CommandError, MissingData, UnknownName
+from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
 from lexbench.plan import systems_of
 from lexbench.progress import Silent
-from lexbench.retrievers._combination import referred
+from lexbench.retrievers._combination import CombinedScorer, referred
 from lexbench.retrievers._fusion import Rule
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.store import Store
 from lexbench.systems import describe, each_of, system
-from lexbench.types import Hits
+from lexbench.types import Hits, Kind, Query
 
 # Two lists over four documents at the positions 0 to 3; document 1 is in both.
 FIRST = ((1, 4.0), (0, 2.0), (2, 1.0))
@@ -82,6 +84,14 @@ def test_lists_without_spread_and_without_documents():
     assert ensemble([alike, ()], (1.0, 1.0), "z") == {0: 0, 2: 0}
     assert ensemble([alike, ()], (1.0, 1.0), "raw") == {0: 3, 2: 3}
     assert ensemble([(), ()], (1.0, 1.0)) == {}
+
+
+@pytest.mark.parametrize("scores", ["raw", "minmax", "z", "rrf"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_score_that_is_no_number_is_not_taken_for_none(scores, wrong):
+    """A part that gives a document NaN or infinity is at fault, and is not counted as one that has not found it."""
+    with pytest.raises(LexbenchError, match="not a finite number; run each alone"):
+        ensemble([((1, wrong), (0, 2.0)), SECOND], (1.0, 1.0), scores)
 
 
 def test_each_list_is_cut_to_the_depth():
@@ -234,7 +244,7 @@ class Named(Counted):
 
 
 def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
-    """A part that is run alone and in two ensembles is encoded and indexed once; sizes are sums over parts."""
+    """A part that is run alone and in two ensembles is encoded and indexed once; sizes and times are sums over parts."""
     Counted.seen = 0
     dense, bm25 = system(Counted()).retriever, system("bm25").retriever
     both = Ensemble(parts=(bm25, dense), weights=(1, 0.3))
@@ -247,6 +257,9 @@ def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
     assert len(list((tmp_path / "store" / "indexes").glob("*-*"))) == 4
     sizes = [one.sizes["index"] for one in found]
     assert sizes[2] == sizes[3] == sizes[0] + sizes[1]
+    bm25_took, dense_took, both_took, twice_took = (one.measured.seconds for one in found)
+    assert twice_took["build"] > both_took["build"] > bm25_took["build"] + dense_took["build"]  # finding parts takes some, too
+    assert both_took["encode"] == twice_took["encode"] == dense_took["encode"]
 
 
 def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
@@ -270,6 +283,53 @@ def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
 
     assert found[0].error is None, found[0].error
     assert found[0].result.per_query == found[1].result.per_query
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A dense encoder that writes down of how many queries it was asked; two with one *scale* are the same."""
+
+    scale: float
+    asked: ClassVar[list[tuple[float, int]]] = []
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def encode_document(self, texts):
+        """Return lengths (texts, 1)."""
+        return np.array([[self.scale * len(text)] for text in texts], np.float32)
+
+    def encode_query(self, texts):
+        """Return lengths (texts, 1)."""
+        self.asked.append((self.scale, len(texts)))
+        return self.encode_document(texts)
+
+
+def test_an_encoder_of_several_parts_encodes_queries_once(tiny, tmp_path):
+    """Parts that are searched or score, nested or not, share what equal encoders make of a query; others encode their own."""
+    one, same, other = (system(Listening(scale)).retriever for scale in (1.0, 1.0, 2.0))
+    Listening.asked.clear()
+    alone = Ensemble(parts=(one, system("bm25").retriever))
+    nested = Pipeline(parts=(Ensemble(parts=(one, same, other)), alone, same), k=5)
+    (ended,) = pipeline.run(plan.plan_dataset(str(tiny), {"nested": nested}, ["nDCG@10"], 1000), Store(tmp_path / "store"))
+
+    assert ended.error is None, ended.error
+    assert Listening.asked == [(1.0, 3), (2.0, 3)]
+
+
+class Changing(Listening):
+    """One that has no hash, so that nobody can look for another like it."""
+
+    __hash__ = None
+
+
+def test_an_encoder_without_a_hash_is_like_itself_alone():
+    """The same object encodes once, and another of the same settings for itself."""
+    one, other = Changing(1.0), Changing(1.0)
+    parts = tuple(QueryVectors(system(encoder).retriever) for encoder in (one, other, one))
+    Listening.asked.clear()
+    found = CombinedScorer(parts, Rule((1.0,) * 3, "raw", "min", 60)).encode_queries([Query("q", "abc")])
+
+    assert found == [[[3]]] * 3
+    assert Listening.asked == [(1.0, 1)] * 2
 
 
 def test_missing_documents_can_be_rescored(tiny, tmp_path):
@@ -308,6 +368,7 @@ def test_defaults_are_filled_in():
 
     assert plain.recipe == system("ensemble(bm25, bm25(k1=2), weights=[1, 1.0], missing='min', depth=1000)").recipe
     assert plain.recipe != system("ensemble(bm25, bm25(k1=2.0), weights=[1, 0.5])").recipe
+    assert replace(plain.retriever, weights=tuple(np.float32([1, 2]))).weights == (1.0, 2.0)
     assert plain.recipe != system("ensemble(bm25, bm25(k1=2.1))").recipe
     assert plain.label == "ensemble(bm25, bm25(k1=2.0))"
     assert system("ensemble(bm25, bm25, scores='rrf')").retriever.missing == "zero"

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from lexbench.report.cells import Table
+from lexbench.report.cells import Table, heading
 from lexbench.report.terminal import render
 
 TABLE = Table(
@@ -25,3 +25,44 @@ def test_nothing_is_cut(width):
     assert words.count("0.1234") == 7
     assert sum(line.count("a") for line in lines if line.strip().startswith("a")) % 60 == 0
     assert "[b]" in words
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("RR(rel=2)@10", "RR@10\nrel=2"),
+        ("AP(rel=2)", "AP\nrel=2"),
+        ("RBP(p=0.8,rel=2)@100", "RBP@100\np=0.8,rel=2"),
+    ],
+)
+def test_settings_of_a_measure_stand_below_its_name(measure, expected):
+    """A heading has everything that the measure's notation has, in columns as narrow as the figures allow."""
+    assert heading(measure) == expected
+
+
+def shown(table, width):
+    """Return the lines that a terminal of this width shows."""
+    console = Console(width=width, no_color=True)
+    with console.capture() as captured:
+        console.print(render(table))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_the_default_suite_fits_a_hundred_columns():
+    """The scores of pydoc are one table, in which names of usual length are whole and longer ones are folded."""
+    measures = ("nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10")
+    names = ("ensemble(bm25, lexmae_nano@impact)", "pipeline(bm25, lexmae_nano|top_k(256)@impact, weights=[1, 0.3])", "bm25")
+    header = ("system", *map(heading, measures))
+    lines = shown(Table("pydoc/test", header, tuple((name, *("0.1234",) * 6) for name in names)), 100)
+
+    assert lines[1].split() == ["RR@10", "Success@10", "R@100", "AP@1000"]
+    assert lines[2].split() == ["system", "nDCG@10", "rel=2", "rel=2", "rel=2", "rel=2", "Judged@10"]
+    assert lines[4].split() == ["ensemble(bm25,", "lexmae_nano@impact)", *("0.1234",) * 6]
+    assert [line.split()[0] for line in lines[5:]] == ["pipeline(bm25,", "lexmae_nano|top_k(256)@impact,", "0.3])", "bm25"]
+    assert max(map(len, lines)) <= 100
+
+
+def test_names_are_not_folded_where_there_is_room():
+    """A name may take all that the figures leave."""
+    assert shown(Table("T", ("system", "a"), (("n" * 90, "0.1234"),)), 100)[-1] == "n" * 90 + "  0.1234"

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from textwrap import TextWrapper
 from typing import Any, TypeVar
 
 import click
@@ -24,12 +25,25 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
+def _columns() -> int | None:
+    """Return how wide the terminal is; None where nothing says so, as in a pipe."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines; in a terminal long ones are folded between words, further in than they begin, and no word is cut."""
+    columns = _columns()
+    for line in lines:
+        further = " " * (len(line) - len(line.lstrip()) + 2)
+        fold = TextWrapper(columns or len(line) + 1, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+        click.echo(fold.fill(line))
+
+
 def print_rich(*items: Any) -> None:
     """Print tables; wide output that is not to a terminal is not cut."""
     from rich.console import Console
 
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH
-    console = Console(width=width, highlight=False)
+    console = Console(width=_columns() or _WIDTH, highlight=False)
     for item in items:
         console.print(item)
 

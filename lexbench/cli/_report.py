@@ -70,6 +70,6 @@ def complain(outcomes: Sequence[Outcome]) -> bool:
 def save(plan: Plan, outcomes: Sequence[Outcome], folder: Path) -> None:
     """Write the results into a leaderboard folder."""
     written = write_results(present(outcomes), plan.suite.id if plan.suite else "datasets", folder)
-    click.echo(
-        f"written for the leaderboard: {', '.join(map(str, written))}; its page: lexbench leaderboard {folder}", err=True
-    )
+    if written:
+        count = f"{len(written)} system{'s' * (len(written) > 1)}"
+        click.echo(f"results of {count} are in {written[0].parent}; for the page type: lexbench leaderboard {folder}", err=True)

@@ -94,7 +94,7 @@ def carry_out(recipe: "Recipe", parts: "Sequence[Part]", name: str, *, dry_run: 
         return
     work.check(recipe, parts)
     with _progress() as progress:
-        made = [path for part in parts for path in work.carry_out(recipe, part, progress)]
+        made = [path for part in parts for path in _carry_out(recipe, part, progress)]
     if not _first_process():
         return
     if as_json:
@@ -103,6 +103,17 @@ def carry_out(recipe: "Recipe", parts: "Sequence[Part]", name: str, *, dry_run: 
     for path in made:
         click.echo(str(path))
     click.echo(f"next: {_next(recipe, parts[-1], name)}")
+
+
+def _carry_out(recipe: "Recipe", part: "Part", progress: "Progress") -> list[Path]:
+    """Do one part: all processes train models together; what else there is the first one does, and then the others find it."""
+    from lexbench.lexmae import processes, work
+
+    processes.join(recipe.hardware)
+    if part.kind in {"pretrain", "finetune"}:
+        return work.carry_out(recipe, part, progress)
+    with processes.first_goes_first():
+        return work.carry_out(recipe, part, progress)
 
 
 def _first_process() -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from lexbench.cli._output import json_option, print_json
+from lexbench.cli._output import json_option, print_json, print_lines
 
 
 @click.command()
@@ -20,7 +20,7 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(value)
     else:
-        click.echo("\n".join(_lines(value)))
+        print_lines(_lines(value))
 
 
 def _shown(what: str, name: str) -> Any:

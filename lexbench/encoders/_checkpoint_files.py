@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lexbench.encoders._checkpoint_keys import ARCHITECTURES
-from lexbench.encoders._checkpoint_modules import defaults, model_folder, read_json
+from lexbench.encoders._checkpoint_modules import MODULES, defaults, model_folder, modules, read_json
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, require
 from lexbench.store import file_digest
 
@@ -19,7 +19,7 @@ _VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # one of these has 
 _INDEX = "model.safetensors.index.json"
 _PICKLE = "pytorch_model.bin"
 _SMALL = (
-    *("config.json", "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "router_config.json"),
+    *("config.json", MODULES, "sentence_bert_config.json", "config_sentence_transformers.json", "router_config.json"),
     *(*_TOKENIZER, "vocab.txt", "vocab.json", _INDEX),
 )
 _PATTERNS = [pattern for name in _SMALL for pattern in (name, f"*/{name}")]
@@ -95,12 +95,12 @@ def fetch(model: str, revision: str | None = None) -> Path:
 
 @lru_cache
 def _snapshot(model: str, revision: str | None) -> Path:
-    """Download what is needed of the hub's *model*, once a process: two calls see one revision."""
+    """Download what is needed of the hub's *model*, of whatever kind, once a process: two calls see one revision."""
     folder = _download(model, revision, _PATTERNS)
-    inside = model_folder(folder).relative_to(folder)
+    inside = next((place for _, place in modules(folder)), "")
 
     def download(*names: str) -> None:  # with config.json, for the client warns where nothing matches
-        _download(model, folder.name, [(inside / name).as_posix() for name in ("config.json", *names)])
+        _download(model, folder.name, [(PurePosixPath(inside) / name).as_posix() for name in ("config.json", *names)])
 
     download(*_SAFE)
     if not any((folder / inside).glob("*.safetensors")):

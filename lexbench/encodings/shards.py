@@ -10,6 +10,7 @@ whole, so a run that was killed loses at most one. It is a safetensors file:
     both      facts    int64 (2,): the width of a vector, and how many texts were cut
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from lexbench.types import Kind
 
 SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that two bytes can name
+_TYPES = {"F16": np.float16, "F32": np.float32, "I64": np.int64, "U16": np.uint16, "U32": np.uint32}  # as safetensors has them
 
 
 def kind_of(vectors: Any) -> Kind:
@@ -102,6 +104,36 @@ def read_shard(file: Path) -> Any:
         return arrays["vectors"].astype(np.float32, copy=False)
     parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
     return sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
+
+
+def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
+    """Return the vectors (n, width) of ascending *positions*, at least one, as float32, reading no more than they take."""
+    shards, starts = np.unique(positions // SHARD, return_index=True)
+    within = np.split(positions % SHARD, starts[1:])
+    files = (shard_file(path, range(shard * SHARD, (shard + 1) * SHARD)) for shard in shards.tolist())
+    blocks = [_rows(dict(_mapped(file)), rows) for file, rows in zip(files, within, strict=True)]
+    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
+    """Return the vectors of *rows* of the shard that has these arrays."""
+    if "vectors" in arrays:
+        return arrays["vectors"][rows].astype(np.float32, copy=False)
+    starts, stops = arrays["offsets"][rows], arrays["offsets"][rows + 1]
+    offsets = np.concatenate([[0], np.cumsum(stops - starts)])
+    places = np.repeat(starts - offsets[:-1], stops - starts) + np.arange(offsets[-1])
+    parts = (arrays["weights"][places].astype(np.float32), arrays["terms"][places].astype(np.int32), offsets)
+    return sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
+
+
+def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the arrays of a shard, mapped; the reader of safetensors would copy them whole."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(length))
+    content = np.memmap(file, np.uint8, "r", 8 + length)
+    for name, fact in header.items():
+        yield name, content[slice(*fact["data_offsets"])].view(_TYPES[fact["dtype"]]).reshape(fact["shape"])
 
 
 def _facts(file: Path) -> list[int]:

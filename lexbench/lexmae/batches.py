@@ -48,13 +48,17 @@ class Draws(Dataset[T], Generic[T]):
         return self.example(int(self._order[place]), np.random.default_rng((self.seed, int(draw))))
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """Return the order of an epoch (examples,): shuffled, then grouped by length."""
+        """Return the order of an epoch (examples,): shuffled, then grouped by length.
+
+        Its first examples fill the last batch of the epoch before, so that groups are batches in every epoch.
+        """
         rng = np.random.default_rng((self.seed, epoch, self.examples))
         shuffled = rng.permutation(self.examples)
         if self.lengths is None:
             return shuffled
-        grouped = []
-        for start in range(0, self.examples, _WINDOW * self.batch):
+        first = -epoch * self.examples % self.batch
+        grouped = [shuffled[:first]]
+        for start in range(first, self.examples, _WINDOW * self.batch):
             window = shuffled[start : start + _WINDOW * self.batch]
             window = window[np.argsort(self.lengths[window], kind="stable")]
             pieces = [window[at : at + self.batch] for at in range(0, len(window), self.batch)]

@@ -10,7 +10,8 @@ from torch import nn
 
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CannotStart
-from lexbench.lexmae import folders, negatives, provenance, selection, start, teacher, training
+from lexbench.lexmae import folders, negatives, processes, provenance, resuming, selection, start, teacher, training
+from lexbench.lexmae._recipe_checks import placeholders
 from lexbench.lexmae.batches import Draws
 from lexbench.lexmae.collation import Batches, query_cutter
 from lexbench.lexmae.examples import Examples, Source
@@ -34,18 +35,27 @@ def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
     places, stage = Places(recipe), recipe.stage(number)
     what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
     assert stage is not None
-    if found := folders.finished(places.stage(number), recipe, what):
-        return found
+    training.piece(stage, recipe.hardware)
+    processes.join(recipe.hardware)
+    going_on = places.training(what)
+    if not (found := folders.finished(places.stage(number), recipe, what)):
+        with folders.claimed(going_on, recipe, what):
+            found = _finetuned(recipe, number, stage, going_on, progress)
+    if processes.first():
+        resuming.clear(going_on)
+    return found
+
+
+def _finetuned(recipe: Recipe, number: int, stage: Stage, going_on: Path, progress: Progress) -> Path:
+    what: What = f"stage{number}"  # type: ignore[assignment]
     torch.manual_seed(recipe.seed)
-    beginning = _beginning(recipe, stage, progress)
+    beginning, *_ = [_folder(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
     model, tokenizer = folders.load(beginning)
     reader = Reader(recipe, tokenizer, Store(on_wait=progress.note, on_damage=progress.note), progress)
     examples = reader.examples(number)
     batches = reader.batches(examples, _teacher(recipe, stage))
     steps = training.steps(stage, len(examples))
-    how = training.Fit(
-        f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, places.training(what), recipe.selection.every
-    )
+    how = training.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, going_on, recipe.selection.every)
     tuner = FineTuner(model, stage, steps)
     draws = Draws(lambda index, rng: examples.draw(index, rng, stage.documents - 1), len(examples), how.draws, recipe.seed)
     candidates = reader.candidates(examples)
@@ -54,7 +64,7 @@ def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
     data = [*provenance.seen(beginning), *_trained_on(stage, examples)]
     facts = provenance.facts(fitted, steps, data, candidates)
     trained = folders.Trained(tuner.encoder.language_model, tokenizer)
-    return folders.publish(places.stage(number), recipe, what, trained, fitted.log, facts)
+    return folders.publish(Places(recipe).stage(number), recipe, what, trained, fitted.log, facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +81,9 @@ class Reader:
         recipe, stage, share = self.recipe, self.recipe.stage(number), self.recipe.selection.held_out
         assert stage is not None
         sources = []
-        for name, path in zip(stage.queries, negatives.mine(recipe, number, self.progress), strict=True):
+        with processes.first_goes_first():
+            paths = negatives.mine(recipe, number, self.progress)
+        for name, path in zip(stage.queries, paths, strict=True):
             training_set = open_training_set(name, self.kept, self.progress)
             left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else frozenset()
             sources.append(Source(training_set, negatives.read(path, training_set, self.kept, self.progress), left_out))
@@ -115,21 +127,20 @@ def _trained_on(stage: Stage, examples: Examples) -> Iterator[Data]:
         yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
 
 
-def _beginning(recipe: Recipe, stage: Stage, progress: Progress) -> Path:
-    """Return the folder of the model that a stage begins with."""
-    places = Places(recipe)
-    if stage.start == "start":
-        return start.make(recipe, progress)
-    folder = places.pretrained if stage.start == "pretrained" else places.stage(int(stage.start[-1]))
-    if not folder.is_dir():
-        command = "pretrain RECIPE" if stage.start == "pretrained" else f"finetune RECIPE --stage {stage.start[-1]}"
-        raise CannotStart(f"there is no {folder}, which this stage begins with; type: lexbench train {command}")
-    return folder
+def _folder(recipe: Recipe, name: str, progress: Progress) -> Path:
+    """Return the folder of a model that a stage begins with, or whose negatives it takes; CommandError if of another recipe."""
+    if name == "start":
+        with processes.first_goes_first():
+            return start.make(recipe, progress)
+    place = Places(recipe).root / name
+    if found := folders.finished(place, recipe, name):
+        return found
+    command = "pretrain RECIPE" if name == "pretrained" else f"finetune RECIPE --stage {name[-1]}"
+    raise CannotStart(f"there is no {place}, which this stage needs; type: lexbench train {command}")
 
 
 def _teacher(recipe: Recipe, stage: Stage) -> teacher.Teacher | None:
     if stage.teacher is None:
         return None
-    on_gpu = recipe.hardware.device == "auto" and torch.cuda.is_available()
     dtype = torch.float32 if recipe.hardware.precision == "fp32" else torch.bfloat16
-    return teacher.load(stage.teacher, "cuda" if on_gpu else "cpu", dtype)
+    return teacher.load(stage.teacher, "cuda" if processes.on_gpu(recipe.hardware) else "cpu", dtype)

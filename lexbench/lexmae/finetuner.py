@@ -9,7 +9,7 @@ from lexbench.lexmae import losses
 from lexbench.lexmae.model import LexiconEncoder, Texts
 from lexbench.lexmae.recipe import Stage
 
-_TOGETHER = {"cpu": 16, "cuda": 256}  # texts of like length that are computed at a time
+_TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens of texts of like length that are computed at a time, padding included
 
 
 class FineTuner(nn.Module):
@@ -54,8 +54,10 @@ def in_groups(encoder: LexiconEncoder, texts: Texts) -> Tensor:
     """Return the vectors of *texts* (n, vocabulary), in order, computing texts of like length together."""
     lengths = texts.real.sum(1)
     order = torch.argsort(lengths, descending=True, stable=True)
-    made = []
-    for group in torch.split(order, _TOGETHER.get(texts.ids.device.type, _TOGETHER["cuda"])):
-        width = int(lengths[group[0]])
-        made.append(encoder(Texts(*(part[group, :width] for part in texts))))
+    most = _TOGETHER.get(texts.ids.device.type, _TOGETHER["cuda"])
+    made, at, widths = [], 0, lengths[order].tolist()
+    while at < len(order):
+        group = order[at : at + max(1, most // max(widths[at], 1))]
+        made.append(encoder(Texts(*(part[group, : widths[at]] for part in texts))))
+        at += len(group)
     return torch.cat(made)[torch.argsort(order)]

@@ -2,20 +2,22 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import safetensors.torch
 import torch
+from filelock import FileLock, Timeout
 from torch import nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from lexbench import atomic
-from lexbench.errors import CommandError
-from lexbench.lexmae import card
+from lexbench.errors import CannotStart, CommandError
+from lexbench.lexmae import card, processes
 from lexbench.lexmae.facts import Facts, What
 from lexbench.lexmae.model import unique_parameters
 from lexbench.lexmae.recipe import Recipe
@@ -23,8 +25,13 @@ from lexbench.lexmae.recipe import Recipe
 _RECIPE = "recipe.json"
 _LOSSES = "losses.jsonl"
 DECODER = "decoder.safetensors"
-_WITHOUT = {"description", "license", "output", "hardware", "name"}  # of a recipe: they decide nothing
-_AFTER = {"start": ["pretrain", "stage1", "stage2", "stage3"], "pretrained": ["stage1", "stage2", "stage3"]}
+_WITHOUT = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # of a recipe: they decide nothing
+_AFTER = {  # what comes later
+    "pretrained": {"stage1", "stage2", "stage3", "selection"},
+    "stage1": {"stage2", "stage3"},
+    "stage2": {"stage3"},
+    "stage3": set[str](),
+}
 
 
 class Trained(NamedTuple):
@@ -44,23 +51,68 @@ def load(folder: Path) -> tuple[Any, Any]:
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write *model*, a *ForMaskedLM, and its tokenizer into *folder*, which is there: files as readable as any others."""
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for path in folder.glob("*.safetensors"):  # which safetensors lets nobody but the user read
+        path.chmod((folder / "config.json").stat().st_mode)
+
+
 def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
     """Return *folder* if it holds *what* as *recipe* makes it, None if it is not there; CommandError if it is of another."""
     if not folder.exists():
         return None
-    there, asked = json.loads((folder / _RECIPE).read_bytes()), deciding(recipe, what)
-    if there != asked:
-        raise CommandError(
-            f"{folder} was made by another recipe ({_difference(there, asked)}); remove it, or give another --output"
-        )
+    _refuse_another(folder, recipe, what)
     return folder
 
 
-def deciding(recipe: Recipe, what: str) -> dict[str, Any]:
-    """Return what of *recipe* decides the weights of *what*: neither names and places nor what comes later."""
-    whole: dict[str, Any] = msgspec.to_builtins(recipe)
-    later = _AFTER.get(what) or [name for name in ("stage1", "stage2", "stage3") if name > what]
-    return {name: value for name, value in whole.items() if name not in (*_WITHOUT, *later)}
+@contextmanager
+def claimed(training: Path, recipe: Recipe, what: str) -> Iterator[None]:
+    """Hold the folder of a training that goes on.
+
+    CommandError where it is of another recipe, CannotStart where another process trains in it.
+    """
+    if not processes.first():
+        yield
+        return
+    training.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(training / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise CannotStart(f"another process trains in {training}; wait for it, or stop it and type the same again") from None
+    try:
+        if (training / _RECIPE).exists():
+            _refuse_another(training, recipe, what)
+        else:
+            _write_recipe(training, recipe, what)
+        yield
+    finally:
+        lock.release()
+
+
+def _refuse_another(folder: Path, recipe: Recipe, what: str) -> None:
+    remedy = "remove it, or give another --output"
+    try:
+        whole = json.loads((folder / _RECIPE).read_bytes())
+    except (OSError, ValueError):
+        raise CommandError(f"{folder} is none that lexbench made; {remedy}") from None
+    asked = _deciding(recipe, what)
+    there = {name: value for name, value in whole.items() if name in asked}
+    if there != asked:
+        raise CommandError(f"{folder} was made by another recipe ({_difference(there, asked)}); {remedy}")
+
+
+def _write_recipe(folder: Path, recipe: Recipe, what: str) -> None:
+    atomic.write_text(folder / _RECIPE, json.dumps(_deciding(recipe, what), indent=1) + "\n")
+
+
+def _deciding(recipe: Recipe, what: str) -> dict[str, Any]:
+    """Return what of *recipe* decides the weights of *what*, as JSON has it: neither names and places nor what comes later."""
+    whole: dict[str, Any] = json.loads(msgspec.json.encode(recipe))
+    return {name: value for name, value in whole.items() if name not in _WITHOUT | _AFTER[what]}
 
 
 def _difference(there: Any, asked: Any, place: str = "") -> str:
@@ -74,17 +126,29 @@ def _difference(there: Any, asked: Any, place: str = "") -> str:
 def publish(
     folder: Path, recipe: Recipe, what: What, trained: Trained, log: Sequence[Mapping[str, float]], facts: Facts
 ) -> Path:
-    """Write a trained model as the finished *folder*, its card and the log of its losses in it, drafted beside it and renamed."""
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    trained.model.save_pretrained(draft)
-    trained.tokenizer.save_pretrained(draft)
-    if trained.decoder is not None:
-        tensors = {name: value for name, value in unique_parameters(trained.decoder).items() if not name.startswith("encoder.")}
-        atomic.write_bytes(draft / DECODER, safetensors.torch.save(tensors, {"format": "pt"}))
-    atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
-    atomic.write_text(draft / _RECIPE, json.dumps(deciding(recipe, what), indent=1) + "\n")
-    card.finish(draft, recipe, what, facts)
-    draft.rename(folder)
+    """Write a trained model as the finished *folder*, its card and the log of its losses in it, drafted beside it and renamed.
+
+    It is there when this returns, in every process.
+    """
+    if processes.first():
+        draft = folder.with_name(f"{folder.name}.draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        save(trained.model, trained.tokenizer, draft)
+        if trained.decoder is not None:
+            _write_decoder(trained.decoder, draft / DECODER)
+        atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
+        _write_recipe(draft, recipe, what)
+        card.finish(draft, recipe, what, facts)
+        for path in draft.iterdir():
+            atomic.sync(path)
+        draft.rename(folder)
+        atomic.sync(folder.parent)
+    processes.wait()
     return folder
+
+
+def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
+    parameters = unique_parameters(autoencoder)
+    tensors = {name: value for name, value in parameters.items() if not name.startswith("encoder.")}
+    atomic.write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))

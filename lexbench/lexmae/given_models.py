@@ -1,6 +1,5 @@
 """Models that a recipe names, to begin with or to learn from: folders, or names on the hub. No code of a model is run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
+from lexbench.encoders import _checkpoint_modules
 from lexbench.encoders._checkpoint_files import fetch
 from lexbench.errors import InvalidFile, MissingData
 
@@ -17,23 +17,14 @@ _AGAIN = "take the model from its source again"
 def find(model: str, revision: str | None = None) -> Path:
     """Return the folder of *model*, downloaded if need be; errors as of `lexbench.encoders._checkpoint_files.fetch`."""
     place = fetch(model, revision)
-    if not any((place / name).is_file() for name in ("config.json", "modules.json")):
+    if not any((place / name).is_file() for name in ("config.json", _checkpoint_modules.MODULES)):
         raise MissingData(f"{place}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     return place
 
 
 def modules(place: Path) -> list[tuple[str, Path]]:
     """Return class name and folder of each module of a sentence-transformers folder; none where it is a plain model."""
-    listed = place / "modules.json"
-    if not listed.is_file():
-        return []
-    try:
-        found = [(str(one["type"]).rpartition(".")[2], place / str(one["path"])) for one in json.loads(listed.read_bytes())]
-    except (ValueError, TypeError, KeyError) as error:
-        raise InvalidFile(f"{listed}: it is no list of modules, each with `type` and `path`; {_AGAIN}") from error
-    if not all(folder.resolve().is_relative_to(place.resolve()) for _, folder in found):
-        raise InvalidFile(f"{listed}: a module lies outside the folder; {_AGAIN}")
-    return found
+    return [(kind, place / inside) for kind, inside in _checkpoint_modules.modules(place)]
 
 
 def transformer(place: Path) -> Path:

@@ -21,12 +21,14 @@ def masked_language_modelling(states: Tensor, weight: Tensor, bias: Tensor | Non
 def scores(queries: Tensor, documents: Tensor, contrast: Literal["own", "in_batch"]) -> Tensor:
     """Return dot products of *queries* (n, vocabulary) and *documents* (n x each, vocabulary), each query's own ones together.
 
-    (n, each), or in the batch all documents of all queries (n, n x each): query i's own begin at column i x each.
+    (n, each), or in the batch all documents of all queries (n, n x each): query i's own begin at column i x each. Never in half
+    precision: a softmax is about differences, and scores of 60 would be a quarter apart in bfloat16.
     """
-    if contrast == "in_batch":
-        return queries @ documents.T
-    own = documents.view(len(queries), -1, documents.shape[-1])
-    return torch.einsum("nv,nev->ne", queries, own)
+    with torch.autocast(queries.device.type, enabled=False):
+        if contrast == "in_batch":
+            return queries @ documents.T
+        own = documents.view(len(queries), -1, documents.shape[-1])
+        return torch.einsum("nv,nev->ne", queries, own)
 
 
 def contrastive(found: Tensor, contrast: Literal["own", "in_batch"]) -> Tensor:

@@ -66,7 +66,8 @@ class Masking:
                 more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
                 return for_encoder | (words & (rng.random(len(words)) < more))
             case "exclusive":
-                return words & ~for_encoder & (rng.random(len(words)) < self.decoder_share / (1 - hidden))
+                others = self.decoder_share / (1 - hidden) if hidden < 1 else 0.0
+                return words & ~for_encoder & (rng.random(len(words)) < others)
             case "random":
                 return words & (rng.random(len(words)) < self.decoder_share)
 

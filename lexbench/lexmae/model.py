@@ -40,6 +40,12 @@ class LexiconEncoder(nn.Module):
         return self.language_model.config
 
     @property
+    def embeddings(self) -> Tensor:
+        """The word embeddings (vocabulary, width)."""
+        weight: Tensor = self.language_model.get_input_embeddings().weight
+        return weight
+
+    @property
     def projection(self) -> tuple[Tensor, Tensor | None]:
         """The matrix (vocabulary, width) and bias (vocabulary,) that make logits of states; the first is the embeddings'."""
         layer = self.language_model.get_output_embeddings()
@@ -64,14 +70,14 @@ class LexiconEncoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The weakened decoder: few layers, much masked, and a head of its own: paper, section 3.3."""
+    """The weakened decoder: few layers, much masked, and a head of its own, or the encoder's: paper, section 3.3."""
 
-    def __init__(self, config: Any, layers: int) -> None:
+    def __init__(self, config: Any, layers: int, *, own_head: bool = True) -> None:
         super().__init__()
         shape = _bert(config)
         self.layers = nn.ModuleList([_layer(shape, index) for index in range(layers)])
-        self.transform = _transform(shape)
-        self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
+        self.transform = _transform(shape) if own_head else None
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size)) if own_head else None
         _initialise(self, shape.initializer_range)
 
     def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
@@ -89,9 +95,9 @@ class MaskedAutoencoder(nn.Module):
         super().__init__()
         self.recipe = recipe
         self.encoder = LexiconEncoder(language_model)
-        self.decoder = Decoder(language_model.config, recipe.decoder_layers)
+        self.decoder = Decoder(language_model.config, recipe.decoder_layers, own_head=recipe.heads != "shared")
         self.bottleneck_head: nn.Module | None = None
-        if recipe.heads == "extra":
+        if recipe.heads == "extra" and recipe.bottleneck in ("softmax", "saturated"):  # the others have no logits
             shape = _bert(language_model.config)
             self.bottleneck_head = _transform(shape)
             _initialise(self.bottleneck_head, shape.initializer_range)
@@ -129,9 +135,8 @@ class MaskedAutoencoder(nn.Module):
             return hidden[:, 0]
         if self.bottleneck_head is not None:
             states = self.bottleneck_head(hidden)
-        weight, bias = self.encoder.projection
-        importances = importance(max_pool(states, weight, bias, pools), recipe.bottleneck)
-        return bag_of_words(importances, weight, gradient=recipe.embedding_gradient)
+        importances = importance(max_pool(states, *self.encoder.projection, pools), recipe.bottleneck)
+        return bag_of_words(importances, self.encoder.embeddings, gradient=recipe.embedding_gradient)
 
     def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return states ready to be projected (n, length, width), the projection, and its bias: paper, Eq. 5."""
@@ -141,7 +146,7 @@ class MaskedAutoencoder(nn.Module):
             embedded = replace_first(embedded, bottleneck)
         states = self.decoder(embedded, real)
         weight, bias = self.encoder.projection
-        if self.recipe.heads == "shared":
+        if self.decoder.transform is None:
             return transform(states), weight, bias
         return self.decoder.transform(states), weight, self.decoder.bias
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lexbench.lexmae import folders, provenance, start, training
+from lexbench.lexmae import folders, processes, provenance, resuming, start, training
 from lexbench.lexmae.batches import Draws, padded
 from lexbench.lexmae.facts import Data
 from lexbench.lexmae.masking import IGNORED, Masked, Masking
 from lexbench.lexmae.model import MaskedAutoencoder
 from lexbench.lexmae.places import Places
-from lexbench.lexmae.recipe import Encoding, Recipe
+from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe
 from lexbench.lexmae.tokens import TokenisedCorpus, tokenised
 from lexbench.lexmae.training_sets import open_corpus_of
 from lexbench.progress import Progress
@@ -79,12 +79,22 @@ def pretrain(recipe: Recipe, progress: Progress) -> Path:
 
     Its decoder lies beside it, in decoder.safetensors.
     """
-    places = Places(recipe)
-    asked = recipe.pretrain
+    places, asked = Places(recipe), recipe.pretrain
     assert asked is not None
-    if found := folders.finished(places.pretrained, recipe, "pretrained"):
-        return found
-    begin = start.make(recipe, progress)
+    training.piece(asked, recipe.hardware)
+    processes.join(recipe.hardware)
+    going_on = places.training("pretrained")
+    if not (found := folders.finished(places.pretrained, recipe, "pretrained")):
+        with folders.claimed(going_on, recipe, "pretrained"):
+            found = _pretrained(recipe, asked, going_on, progress)
+    if processes.first():
+        resuming.clear(going_on)
+    return found
+
+
+def _pretrained(recipe: Recipe, asked: Pretrain, going_on: Path, progress: Progress) -> Path:
+    with processes.first_goes_first():
+        begin = start.make(recipe, progress)
     torch.manual_seed(recipe.seed)
     model, tokenizer = folders.load(begin)
     kept, encoding = Store(on_wait=progress.note, on_damage=progress.note), recipe.encoding
@@ -93,11 +103,12 @@ def pretrain(recipe: Recipe, progress: Progress) -> Path:
     masking = Masking.of(asked, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(cut, masking, tokenizer.all_special_ids, silent(tokenizer, encoding))
     steps = training.steps(asked, len(texts))
-    how = training.Fit(f"{recipe.name} pretraining", asked, recipe.hardware, recipe.seed, steps, places.training("pretrained"))
-    draws = Draws(texts.example, len(texts), how.draws, recipe.seed, batch=how.piece, lengths=texts.lengths)
+    how = training.Fit(f"{recipe.name} pretraining", asked, recipe.hardware, recipe.seed, steps, going_on)
+    draws = Draws(texts.example, len(texts), how.draws, recipe.seed, batch=asked.batch_size, lengths=texts.lengths)
     autoencoder = MaskedAutoencoder(model, asked)
     fitted = training.fit(autoencoder, draws, collate(tokenizer.pad_token_id), how, progress)
     read = {name: {"documents": len(corpus)} for name, corpus in zip(asked.corpora, corpora, strict=True)}
     data = [Data(dataset=name, use="pretraining", counts=counts) for name, counts in read.items()]
     trained = folders.Trained(autoencoder.encoder.language_model, tokenizer, autoencoder)
-    return folders.publish(places.pretrained, recipe, "pretrained", trained, fitted.log, provenance.facts(fitted, steps, data))
+    facts = provenance.facts(fitted, steps, data)
+    return folders.publish(Places(recipe).pretrained, recipe, "pretrained", trained, fitted.log, facts)

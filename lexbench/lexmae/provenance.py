@@ -15,8 +15,9 @@ _NO_LOSS = ("step", "grad_norm", "learning_rate")
 def facts(fitted: Fitted, steps: int, data: Sequence[Data], chosen_by: Candidates | None = None) -> Facts:
     """Return the facts of a training. *data* is all that the weights have seen; what chose among them is added."""
     told = machine.facts()
+    whole = [*data, *(_chosen_by(chosen_by) if chosen_by else ())]
     return Facts(
-        data=tuple(dict.fromkeys([*data, *(_chosen_by(chosen_by) if chosen_by else ())])),
+        data=tuple(one for place, one in enumerate(whole) if one not in whole[:place]),  # stages share much of it
         steps=steps,
         seconds=fitted.seconds,
         machine=f"{told['processor']}, {told['cores']} cores, {told['memory_gib']} GiB, {training.accelerators()}",

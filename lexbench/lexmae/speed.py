@@ -6,8 +6,8 @@ import torch
 
 from lexbench import machine
 from lexbench.lexmae.estimate import Machine
+from lexbench.lexmae.processes import world
 from lexbench.lexmae.recipe import Hardware
-from lexbench.lexmae.training import world
 
 _SIDE = {"cpu": 1024, "cuda": 8192, "mps": 2048}  # of a matrix: large enough for the device's best
 _SECONDS = 1.0

@@ -17,7 +17,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lexbench import atomic
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.lexmae import given_models, vocabulary
+from lexbench.lexmae import folders, given_models, vocabulary
 from lexbench.lexmae.places import Places
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training_sets import open_corpus_of
@@ -52,8 +52,7 @@ def make(recipe: Recipe, progress: Progress) -> Path:
     draft = place.with_name(f"{place.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
-    model.save_pretrained(draft)
-    tokenizer.save_pretrained(draft)
+    folders.save(model, tokenizer, draft)
     atomic.write_text(draft / _MADE_OF, json.dumps(made_of, indent=1) + "\n")
     draft.rename(place)
     return place

@@ -25,6 +25,7 @@ from lexbench.progress import Progress
 from lexbench.store import Recipe, Store
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 _FORMAT = 1
@@ -58,12 +59,13 @@ def tokenised(
     corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", titles: str, length: int, kept: Store, progress: Progress
 ) -> TokenisedCorpus:
     """Return *corpus* in tokens, at most *length* a text; titles stand where `sparse_mlm(titles=…)` puts them."""
-    told = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
+    cut = cutter(tokenizer, length)  # its own copy: what the tokenizer was last called with is no part of the digest
+    told = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
     recipe: Recipe = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": told, "titles": titles, "length": length}
 
     def work(draft: Path) -> None:
         progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
-        _write(corpus, tokenizer, titles, length, draft, progress)
+        _write(corpus, tokenizer, cut, titles, draft, progress)
         progress.end()
 
     folder = kept.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, recipe, work)
@@ -72,9 +74,8 @@ def tokenised(
 
 
 def _write(
-    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", titles: str, length: int, draft: Path, progress: Progress
+    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", cut: "Tokenizer", titles: str, draft: Path, progress: Progress
 ) -> None:
-    cut = cutter(tokenizer, length)
     kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     starts = array("q", [0])
     with (draft / "ids.bin").open("wb") as file:

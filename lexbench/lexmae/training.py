@@ -1,38 +1,27 @@
 """Fitting a model, pretraining's or a stage's: transformers' Trainer, with LexMAE's losses, order of texts, and resuming.
 
-A checkpoint of training is a folder `checkpoint-<step>`; one that was cut off has no file `complete` in it and is not gone on
-from. So a kill at any moment costs the steps since the last whole checkpoint, and the losses are those of no kill.
+A kill at any moment costs the steps since the last whole checkpoint, and the losses are those of no kill.
 """
 
-import json
 import math
-import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from lexbench import atomic
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.lexmae import processes, resuming
 from lexbench.lexmae.batches import Draws, InOrder
-from lexbench.lexmae.model import unique_parameters
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.progress import Progress
 
-_WEIGHTS = "model.safetensors"
-_COMPLETE = "complete"
-_BEST = "best"  # the folder of the weights with the highest score so far
-_SCORES = "scores.json"
 _LOGGED = 10  # steps that one line of the log is the mean of, at most
 
 Score = Callable[[nn.Module], Mapping[str, float]]
@@ -47,25 +36,13 @@ class Fit:
     hardware: Hardware
     seed: int
     steps: int
-    folder: Path  # for checkpoints
+    folder: Path  # of `lexbench.lexmae.resuming`
     every: int = 0  # steps between two selections
 
     @property
     def draws(self) -> int:
         """How many examples are drawn in all."""
         return self.steps * self.fitting.batch_size
-
-    @property
-    def piece(self) -> int:
-        """How many of a step's examples a device computes at a time; CommandError where they do not come out even."""
-        shares = world() * self.hardware.accumulate
-        piece, left = divmod(self.fitting.batch_size, shares)
-        if left or not piece:
-            raise CommandError(
-                f"batch_size={self.fitting.batch_size} cannot be shared evenly by {world()} devices that accumulate "
-                f"{self.hardware.accumulate} times; give a multiple of {shares}"
-            )
-        return piece
 
     def arguments(self) -> TrainingArguments:
         """Return what the Trainer is told."""
@@ -74,7 +51,7 @@ class Fit:
         arguments = TrainingArguments(
             output_dir=str(self.folder),
             max_steps=self.steps,
-            per_device_train_batch_size=self.piece,
+            per_device_train_batch_size=piece(fitting, hardware),
             gradient_accumulation_steps=hardware.accumulate,
             learning_rate=fitting.learning_rate,
             warmup_steps=math.ceil(fitting.warmup * self.steps),
@@ -84,13 +61,15 @@ class Fit:
             fp16=hardware.precision == "fp16",
             use_cpu=on_cpu,
             dataloader_pin_memory=not on_cpu,
+            ddp_find_unused_parameters=False,  # there are none, and looking for them takes time
             logging_steps=math.gcd(_LOGGED, fitting.save_every),
+            logging_nan_inf_filter=False,
             save_steps=fitting.save_every,
             save_total_limit=2,
             seed=self.seed,
             remove_unused_columns=False,
             disable_tqdm=True,
-            report_to="tensorboard" if find_spec("tensorboard") else "none",
+            report_to="tensorboard" if _has_tensorboard() else "none",
         )
         arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - several GPUs are torchrun's; never DataParallel
         return arguments
@@ -106,16 +85,23 @@ class Fitted:
     best: dict[str, float] | None  # step and score of what was chosen; None: the last step
 
 
-def world() -> int:
-    """Return how many processes train together: those of torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def piece(fitting: Fitting, hardware: Hardware) -> int:
+    """Return how many of a step's examples a device computes at a time; CommandError where they do not come out even."""
+    shares = processes.world() * hardware.accumulate
+    size, left = divmod(fitting.batch_size, shares)
+    if left or not size:
+        raise CommandError(
+            f"batch_size={fitting.batch_size} cannot be shared evenly by {processes.world()} devices that accumulate "
+            f"{hardware.accumulate} times; give a multiple of {shares}"
+        )
+    return size
 
 
 def accelerators() -> str:
     """Return the GPUs that a training of this process uses, in words."""
     if not torch.cuda.is_available():
         return "no GPU"
-    return f"{world()} x {torch.cuda.get_device_name()}"
+    return f"{processes.world()} x {torch.cuda.get_device_name()}"
 
 
 def steps(fitting: Fitting, examples: int) -> int:
@@ -137,6 +123,7 @@ def fit(
 
     *collate* makes the keyword arguments of the model's forward from a list of draws; what that returns beside `loss` is logged
     as its mean. With *score* the weights of the best step are the ones that *model* has in the end (ties: the earlier step).
+    LexbenchError where the loss is no number any more.
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if how.hardware.threads:
@@ -148,16 +135,19 @@ def fit(
     trainer.score, trainer.how = score, how
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Told(how, progress, select=score is not None))
-    last = last_checkpoint(how.folder)
+    with processes.first_goes_first():
+        last = resuming.last(how.folder)
+    resumed = resuming.step(last) if last else 0
     begun = time.perf_counter()
     if score and not last:
         trainer.evaluate()  # the model that training begins with is a candidate too (released code)
-    progress.start(how.what, "train", how.steps - (_step(last) if last else 0), "steps")
+    progress.start(how.what, "train", how.steps - resumed, "steps")
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     progress.end()
-    best = trainer.take_best() if score else None
-    log = [*_log(trainer.state), *selections(how.folder)]
-    return Fitted(log, time.perf_counter() - begun, _step(last) if last else 0, best)
+    processes.wait()
+    best = resuming.take_best(how.folder, model) if score else None
+    log = [*_log(trainer.state), *resuming.selections(how.folder)]
+    return Fitted(log, time.perf_counter() - begun, resumed, best)
 
 
 class LexMAETrainer(Trainer):
@@ -176,54 +166,49 @@ class LexMAETrainer(Trainer):
         return InOrder(self.how.draws)
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        """Return the loss, and remember the parts of it for the log."""
+        """Return the loss of a piece, and remember its parts for the log."""
         ramped = {"step": self.state.global_step} if getattr(self._bare(), "ramps", False) else {}
         found = model(**inputs, **ramped)
         for name, value in found.items():
             if name != "loss":
                 self._parts[name] = self._parts.get(name, torch.zeros_like(value.detach())) + value.detach()
         self._counted += 1
-        loss: Tensor = found["loss"] / self.args.gradient_accumulation_steps
+        loss: Tensor = found["loss"]
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the means of the loss's parts too."""
-        if "loss" in logs and self._counted:
-            logs |= {name: float(value) / self._counted for name, value in self._parts.items()}
+        """Log the means of the loss's parts too, over all processes; LexbenchError where the loss is no number."""
+        if "loss" in logs:
+            if not math.isfinite(logs["loss"]):
+                raise LexbenchError(self._came_apart(logs["loss"]))
+            means = {name: self.accelerator.reduce(value, "mean") for name, value in self._parts.items()}
+            logs |= {name: float(value) / self._counted for name, value in means.items()}
             self._parts, self._counted = {}, 0
         super().log(logs, start_time)
+
+    def _came_apart(self, loss: float) -> str:
+        how, step = self.how, self.state.global_step
+        other = "" if how.hardware.precision == "fp32" else "go on with --precision fp32, or "
+        rate = f"lower learning_rate, which is {how.fitting.learning_rate:g}"
+        return f"{how.what}: the loss is {loss} at step {step}; {other}remove {how.folder} and {rate}"
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         del state_dict
         if self.args.should_save and output_dir:
             Path(output_dir).mkdir(parents=True, exist_ok=True)
-            _write_weights(self._bare(), Path(output_dir) / _WEIGHTS)
+            resuming.write_weights(self._bare(), Path(output_dir) / resuming.WEIGHTS)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        _read_weights(model or self._bare(), Path(resume_from_checkpoint) / _WEIGHTS)
+        resuming.read_weights(model or self._bare(), Path(resume_from_checkpoint) / resuming.WEIGHTS)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the model on the queries for selection; keep its weights if it is the best so far."""
         assert self.score is not None
         found = dict(self.score(self._bare()))
         if self.args.should_save:
-            self._keep(self.state.global_step, found)
+            resuming.offer(self.how.folder, self._bare(), {"step": self.state.global_step, **found})
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
-
-    def _keep(self, step: int, found: dict[str, float]) -> None:
-        """Write the scores of a step, and the weights if they are the best so far."""
-        folder = self.how.folder / _BEST
-        folder.mkdir(parents=True, exist_ok=True)
-        before = selections(self.how.folder)
-        if all(_main(found) > _main(line) for line in before if line["step"] < step):
-            _write_weights(self._bare(), folder / _WEIGHTS)
-        lines = [*(line for line in before if line["step"] < step), {"step": step, **found}]
-        atomic.write_text(folder / _SCORES, json.dumps(lines) + "\n")
-
-    def take_best(self) -> dict[str, float]:
-        """Give the model the best weights; return their step and score."""
-        _read_weights(self._bare(), self.how.folder / _BEST / _WEIGHTS)
-        return max(selections(self.how.folder), key=_main)
 
     def _bare(self) -> nn.Module:
         bare: nn.Module = self.accelerator.unwrap_model(self.model)
@@ -231,49 +216,34 @@ class LexMAETrainer(Trainer):
 
 
 class Told(TrainerCallback):
-    """Tells progress of each step, asks for selections, and marks checkpoints that are whole."""
+    """Tells progress of steps, losses and scores, asks for selections, and marks checkpoints that are whole."""
 
     def __init__(self, how: Fit, progress: Progress, *, select: bool) -> None:
         self.how, self.progress, self.select = how, progress, select
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Count the step; the last one is scored whatever its number."""
+        """Count the step; the last one is logged and scored whatever its number."""
         del args
         self.progress.advance()
+        last = state.global_step == self.how.steps
         due = self.how.every and state.global_step % self.how.every == 0
-        control.should_evaluate = bool(self.select and (due or state.global_step == self.how.steps))
+        control.should_evaluate = bool(self.select and (due or last))
+        control.should_log = control.should_log or last
+
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, metrics: Any = None, **_: Any) -> None:
+        """Tell the score."""
+        del args, control
+        name, value = next(iter(metrics.items()))
+        self.progress.note(f"{self.how.what}: {name} {value:.4f} at step {state.global_step:,}")
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Mark the checkpoint: all its files are there."""
+        """Mark the checkpoint when every process has written its part of it, and tell the loss."""
         del control
+        processes.wait()
         if args.should_save:
-            folder = self.how.folder / f"checkpoint-{state.global_step}"
-            for path in folder.iterdir():
-                atomic.sync(path)
-            atomic.write_text(folder / _COMPLETE, "")
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """Return the last whole checkpoint in *folder*, None for none; what was cut off is removed."""
-    found = sorted(folder.glob("checkpoint-*"), key=_step)
-    for path in found:
-        if not (path / _COMPLETE).exists():
-            shutil.rmtree(path)
-    return next((path for path in reversed(found) if path.exists()), None)
-
-
-def selections(folder: Path) -> list[dict[str, float]]:
-    """Return the scores of a training's selections so far, one line a step, the measure that decides first after `step`."""
-    path = folder / _BEST / _SCORES
-    return list(json.loads(path.read_bytes())) if path.exists() else []
-
-
-def _main(line: Mapping[str, float]) -> float:
-    return next(value for name, value in line.items() if name != "step")
-
-
-def _step(path: Path) -> int:
-    return int(path.name.rpartition("-")[2])
+            resuming.complete(self.how.folder / f"checkpoint-{state.global_step}")
+        loss = next(line["loss"] for line in reversed(state.log_history) if "loss" in line)
+        self.progress.note(f"{self.how.what}: loss {loss:.4g} at step {state.global_step:,}")
 
 
 def _log(state: TrainerState) -> list[dict[str, float]]:
@@ -282,12 +252,9 @@ def _log(state: TrainerState) -> list[dict[str, float]]:
     return [line for line in lines if line.keys() - {"step"}]
 
 
-def _write_weights(model: nn.Module, path: Path) -> None:
-    atomic.write_bytes(path, safetensors.torch.save(unique_parameters(model), {"format": "pt"}))
-
-
-def _read_weights(model: nn.Module, path: Path) -> None:
-    found = safetensors.torch.load(path.read_bytes())
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(found[name])
+def _has_tensorboard() -> bool:
+    try:
+        import torch.utils.tensorboard  # noqa: F401 - whether it can be imported, which finding it does not tell
+    except Exception:  # noqa: BLE001 - whatever a package that does not fit the others raises
+        return False
+    return True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lexbench import aggregates
-from lexbench.report.cells import Table, figure
+from lexbench.report.cells import Table, figure, heading
 from lexbench.report.vectors import vector_tables
 from lexbench.results import Result
 from lexbench.suites import Suite
@@ -58,7 +58,7 @@ def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], wha
         for aggregate in suite.aggregates:
             value = str(aggregates.over_results(aggregate, results))
             rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measures)))
-    return Table(title, (what, *measures), tuple(rows), tuple(notes(results)))
+    return Table(title, (what, *map(heading, measures)), tuple(rows), tuple(notes(results)))
 
 
 def notes(results: Sequence[Result]) -> list[str]:

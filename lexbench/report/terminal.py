@@ -1,6 +1,6 @@
 """Tables for terminals, by rich. A table too wide for the terminal becomes several, one below the other: no figure is cut."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -11,7 +11,8 @@ from rich.text import Text
 from lexbench.report.cells import Table
 
 _GAP = 2  # characters between columns: a divider, which is blank, and the padding
-_NAMES = 0.45  # of the width, at most, for the first column; longer names are folded
+_NAMES = 0.45  # of the width, at most, for the first column of a table in several parts; longer names are folded
+_LEAST = 0.25  # to which names are folded before a table is taken apart
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,32 @@ class render:  # noqa: N801 - used as a function: `print(render(table))`
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield as many tables as the width asks for, then the notes."""
         yield Text(self.table.title, style="bold")
-        for columns in _fitting(self.table, options.max_width):
-            yield _rich(self.table, columns, int(options.max_width * _NAMES))
+        widths = _widths(self.table)
+        names = _for_names(widths, options.max_width)
+        for columns in _fitting([names, *widths[1:]], options.max_width):
+            yield _rich(self.table, columns, names)
         yield from (Text(f"· {note}", style="dim") for note in self.table.notes)
 
 
 def _widths(table: Table) -> list[int]:
-    return [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+    """Return how wide each column is, unfolded."""
+    lines = ((line for cell in column for line in cell.split("\n")) for column in zip(table.header, *table.rows, strict=True))
+    return [max(map(len, column)) for column in lines]
 
 
-def _fitting(table: Table, width: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of *table*; the first column is in every part."""
-    widths = _widths(table)
-    first = min(widths[0], int(width * _NAMES))
-    part, used = [0], first
+def _for_names(widths: Sequence[int], width: int) -> int:
+    """Return how wide the first column is: what the others leave of *width*, if that is enough for names."""
+    left = width - sum(_GAP + other for other in widths[1:])
+    return min(widths[0], left if left >= width * _LEAST else int(width * _NAMES))
+
+
+def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Yield the columns of each part of a table; the first column is in every part."""
+    part, used = [0], widths[0]
     for column in range(1, len(widths)):
         if used + _GAP + widths[column] > width and len(part) > 1:
             yield part
-            part, used = [0], first
+            part, used = [0], widths[0]
         part.append(column)
         used += _GAP + widths[column]
     yield part

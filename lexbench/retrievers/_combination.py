@@ -4,7 +4,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from lexbench.errors import CommandError, MissingData
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import SCORES, Rule, fused
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.types import Combined, Corpus, Identifying, Query, Scoring, Workshop
 
 _PARTS = "parts.json"  # the folders that an index refers to, as ["indexes/<key>", "encodings/<key>"]
@@ -53,7 +55,7 @@ class Combination(ABC):
     def _weights(self) -> tuple[float, ...]:
         given: Any = self.weights
         listed = given if isinstance(given, tuple | list) else (given,)
-        numbers = [one for one in listed if type(one) in (int, float) and isfinite(one) and one >= 0]
+        numbers = [one for one in listed if isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < inf]
         if len(numbers) < len(listed) or (listed and not any(numbers)):
             raise CommandError(
                 f"{self._name}(weights={given!r}): weights are numbers from 0, not all 0, as in weights=[1, 0.3]"
@@ -133,9 +135,30 @@ class Encoding:
         """Let each part encode query texts."""
         return [part.encode(queries) for part in self.parts]
 
-    def encode_queries(self, queries: Sequence[Query]) -> list[Any]:
-        """Do the same for queries with their ids, for parts that look vectors up."""
-        return [encode_queries(part, queries) for part in self.parts]
+    def encode_queries(self, queries: Sequence[Query], made: dict[Any, Any] | None = None) -> list[Any]:
+        """Do the same for queries with their ids. An encoder of several parts runs once: *made* is what encoders have made."""
+        made = {} if made is None else made
+        return [_encoded(part, queries, made) for part in self.parts]
+
+
+def _encoded(part: Any, queries: Sequence[Query], made: dict[Any, Any]) -> Any:
+    """Let *part* encode *queries*, of which an equal encoder may have *made* vectors before."""
+    if isinstance(part, Encoding):
+        return part.encode_queries(queries, made)
+    if not isinstance(part, QueryVectors):
+        return encode_queries(part, queries)
+    if (key := _key(part.retriever.encoder)) not in made:
+        made[key] = part.retriever.query_vectors(queries)
+    return part.retriever.as_queries(made[key])
+
+
+def _key(encoder: Any) -> Any:
+    """Return what encoders with the same settings have in common; one that has no hash is equal to itself alone."""
+    try:
+        hash(encoder)
+    except TypeError:
+        return id(encoder)
+    return encoder
 
 
 @dataclass(frozen=True)

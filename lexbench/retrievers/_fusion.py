@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.errors import LexbenchError
 from lexbench.types import Hits
 
 SCORES = ("minmax", "raw", "rrf", "z")
@@ -41,11 +42,11 @@ def union(lists: Sequence[Hits]) -> NDArray[np.int32]:
 
 
 def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
-    """Return the scores in *hits* of the positions *docs* (queries, n), which are a union with them; NaN where it has none."""
+    """Return the scores in *hits* of the positions *docs* (queries, n), a union with them; minus infinity where it has none."""
     row = np.arange(len(docs))[:, None] << 31
     there = hits.docs >= 0
     places = np.searchsorted((row | np.where(docs < 0, _NONE, docs)).ravel(), (row | hits.docs)[there])
-    found = np.full(docs.shape, np.nan)
+    found = np.full(docs.shape, -np.inf)
     found.flat[places] = hits.scores[there]
     return found
 
@@ -53,11 +54,14 @@ def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
 def fused(docs: NDArray[np.int32], columns: Sequence[NDArray[np.floating]], rule: Rule) -> NDArray[np.float32]:
     """Return the scores (queries, n) of *docs*, ascending in each row, then -1, for which the score is minus infinity.
 
-    *columns* has an array (queries, n) for each list: its scores, NaN where it misses a document.
+    *columns* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. LexbenchError
+    where a score is not a finite number: ranks would hide it.
     """
     total = np.zeros(docs.shape)
     for weight, column in zip(rule.weights, columns, strict=True):
-        known = (docs >= 0) & ~np.isnan(column)
+        known = (docs >= 0) & (column != -np.inf)
+        if not np.isfinite(column[known]).all():
+            raise LexbenchError("a retriever among those combined gave a score that is not a finite number; run each alone")
         values = _normalised(np.where(known, column, 0).astype(np.float64), known, rule)
         least = np.where(known, values, np.inf).min(axis=1, keepdims=True, initial=np.inf)
         filler = np.where(np.isfinite(least), least, 0) if rule.missing == "min" else 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import kind_of
 from lexbench.encodings.statistics import Tally, query_work
 from lexbench.errors import LexbenchError
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.types import Corpus, Encoder, Engine, Hits, Identifying, Index, Kind, Query, Transform, Vectors, Workshop
 
@@ -22,20 +23,11 @@ _FREQUENCIES = "document_frequency.npy"
 
 
 @dataclass(frozen=True)
-class EncodedSearcher:
+class EncodedSearcher(QueryVectors):
     """An opened engine index with the encoder for its queries."""
 
-    retriever: "Encoded"
     index: Index[Any]
     document_frequency: NDArray[np.int64] | None  # (vocabulary,), of sparse vectors
-
-    def encode(self, queries: Sequence[str]) -> Any:
-        """Encode and transform query texts; one vector a query."""
-        return self.retriever.as_queries(self.retriever.encoder.encode_query(queries))
-
-    def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Do the same for queries with their ids, for encoders that look vectors up."""
-        return self.retriever.encode_queries(queries)
 
     def search(self, encoded: Any, k: int) -> Hits:
         """Search the engine's index."""
@@ -72,9 +64,13 @@ class Encoded:
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Encode and transform queries; one vector a query."""
+        return self.as_queries(self.query_vectors(queries))
+
+    def query_vectors(self, queries: Sequence[Query]) -> Any:
+        """Return what the encoder makes of queries, before the transforms."""
         if isinstance(self.encoder, Identifying):
-            return self.as_queries(self.encoder.encode_queries(queries))
-        return self.as_queries(self.encoder.encode_query([query.text for query in queries]))
+            return self.encoder.encode_queries(queries)
+        return self.encoder.encode_query([query.text for query in queries])
 
     def as_queries(self, vectors: Any) -> Any:
         """Transform query vectors."""

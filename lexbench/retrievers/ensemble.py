@@ -24,7 +24,7 @@ class Ensemble(Combination):
 
     *missing* is what a document counts in a list that does not have it: "min" (the default), "zero" (that of "rrf"), or
     "rescored": what the part's exact score of it is, from the vector store; scores are then normalised over all documents of
-    all lists.
+    all lists. On a dataset that drops a query's own document the lists have it, and scores are normalised with it.
     """
 
     missing: str | None = None

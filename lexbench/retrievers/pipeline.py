@@ -21,7 +21,8 @@ from lexbench.types import Hits, Workshop
 class Pipeline(Combination):
     """The first part's best *k* documents, in the order of the weighted sum of all parts' scores; no others are returned.
 
-    Scores are normalised over the candidates. With weights=[0, 1] the second part alone decides.
+    Scores are normalised over the candidates. With weights=[0, 1] the second part alone decides. On a dataset that drops a
+    query's own document that is one of the k where the first part finds it: k - 1 others are ranked then.
     """
 
     k: int = at_search(100)

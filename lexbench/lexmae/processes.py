@@ -1,0 +1,54 @@
+"""The processes of one training: one, or those that torchrun starts. The first one writes, and the others wait for it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
+from lexbench.lexmae.recipe import Hardware
+
+_PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
+
+
+def world() -> int:
+    """Return how many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def first() -> bool:
+    """Return whether this process is the one that writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def on_gpu(hardware: Hardware) -> bool:
+    """Return whether *hardware* asks for a GPU and there is one."""
+    return hardware.device == "auto" and torch.cuda.is_available()
+
+
+def join(hardware: Hardware) -> None:
+    """Meet the other processes, if there are any; once is enough."""
+    if world() == 1 or distributed.is_initialized():
+        return
+    if on_gpu(hardware):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # gloo, on the processor, is what waits: NCCL would keep the GPU busy, and gives up sooner
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu(hardware) else "gloo", timeout=_PATIENCE)
+
+
+def wait() -> None:
+    """Go on when every process is here."""
+    if distributed.is_initialized():
+        distributed.all_reduce(torch.zeros(1))
+
+
+@contextmanager
+def first_goes_first() -> Iterator[None]:
+    """Let the first process do what follows, and then the others, who find it done."""
+    if not first():
+        wait()
+    yield
+    if first():
+        wait()

@@ -1,0 +1,129 @@
+"""Which texts make up which step, and what a batch is."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from lexbench.lexmae.batches import Draws, InOrder, arrays, padded
+
+
+def chosen(index, rng):
+    """Stand for an example: which one it is, and the first number of its generator."""
+    return index, int(rng.integers(1 << 60))
+
+
+def taken(draws):
+    """Return all draws in their order."""
+    return [draws[draw] for draw in range(len(draws))]
+
+
+def epochs(draws, examples, number):
+    """Return which examples each of *number* epochs takes (number, examples)."""
+    return np.array([draws[draw][0] for draw in range(examples * number)]).reshape(number, examples)
+
+
+@pytest.mark.parametrize("lengths", [None, np.arange(23) % 7])
+def test_an_epoch_takes_every_example_once(lengths):
+    """Whatever the batch and the grouping, each epoch is a permutation, and no two are the same."""
+    orders = epochs(Draws(chosen, 23, 92, 5, batch=4, lengths=lengths), 23, 4)
+    assert (np.sort(orders, axis=1) == np.arange(23)).all()
+    assert len({tuple(order) for order in orders.tolist()}) == 4
+
+
+def test_seeds_differ():
+    """Another seed has another order and other random numbers, even for the same example."""
+    first, second = Draws(chosen, 50, 50, 1), Draws(chosen, 50, 50, 2)
+    assert [index for index, _ in taken(first)] != [index for index, _ in taken(second)]
+    assert not {number for _, number in taken(first)} & {number for _, number in taken(second)}
+
+
+def test_the_order_is_shuffled():
+    """Without lengths every example is as likely to come first as any other: 5 of them, 1000 epochs, 200 +- 5 x 12.6 each."""
+    draws = Draws(chosen, 5, 5000, 0)
+    firsts = np.bincount([draws.order(epoch)[0] for epoch in range(1000)], minlength=5)
+    assert (abs(firsts - 200) < 5 * 12.6).all()  # (1000 x .2 x .8)^(1/2) = 12.6
+
+
+@pytest.mark.parametrize("lengths", [None, np.arange(10) % 4])
+def test_resuming_changes_nothing(lengths):
+    """Draw 17 and those after it are the same for one who begins there, and in whatever order they are asked for."""
+    whole = taken(Draws(chosen, 10, 40, 3, batch=4, lengths=lengths))
+    resumed = Draws(chosen, 10, 40, 3, batch=4, lengths=lengths)
+    assert [resumed[draw] for draw in range(17, 40)] == whole[17:]
+    assert [resumed[draw] for draw in (39, 0, 21, 20)] == [whole[draw] for draw in (39, 0, 21, 20)]
+
+
+def test_every_draw_has_its_own_generator():
+    """The same example is masked anew in every epoch: no two draws have the same random numbers."""
+    assert len({number for _, number in taken(Draws(chosen, 10, 1000, 0))}) == 1000
+
+
+def test_batches_are_of_like_length():
+    """Ten texts of ten lengths by fours: the batches of the first epoch are the shortest four, the next four, and two.
+
+    Those two wait for two of the next epoch, the other eight of which are two batches of neighbours in length again, and the
+    third epoch is as the first. All but the last batch of an epoch come in any order.
+    """
+    draws = Draws(chosen, 10, 30, 0, batch=4, lengths=np.arange(10) * 11)
+    first, second, third = epochs(draws, 10, 3).tolist()
+    assert {frozenset(first[:4]), frozenset(first[4:8])} == {frozenset(range(4)), frozenset(range(4, 8))}
+    assert set(first[8:]) == {8, 9}
+    rest = sorted(second[2:])
+    assert {frozenset(second[2:6]), frozenset(second[6:])} == {frozenset(rest[:4]), frozenset(rest[4:])}
+    assert {frozenset(third[:4]), frozenset(third[4:8])} == {frozenset(range(4)), frozenset(range(4, 8))}
+
+
+def test_short_batches_come_at_any_time():
+    """Batches are shuffled, so that training does not go from short texts to long ones."""
+    draws = Draws(chosen, 40, 40, 0, batch=4, lengths=np.arange(40))
+    shortest = [int(draws.order(epoch)[:4].min()) for epoch in range(20)]
+    assert len(set(shortest)) > 3
+
+
+def test_little_is_padded_in_every_epoch():
+    """Of 1003 texts of 10 to 144 tokens by 16s, padding is less than 10 % in the fourth epoch too; unsorted it is over half."""
+    lengths = np.random.default_rng(0).integers(10, 145, 1003)
+
+    def share(**grouped):
+        draws = Draws(chosen, 1003, 5000, 0, batch=16, **grouped)
+        fourth = lengths[[draws[draw][0] for draw in range(3 * 1008, 3 * 1008 + 960)]].reshape(-1, 16)
+        return (fourth.max(1) * 16).sum() / fourth.sum() - 1
+
+    assert share(lengths=lengths) < 0.1
+    assert share() > 0.5
+
+
+def test_fewer_examples_than_a_batch_holds():
+    """A batch may take several epochs."""
+    orders = epochs(Draws(chosen, 3, 12, 0, batch=8, lengths=np.array([5, 6, 7])), 3, 4)
+    assert (np.sort(orders, axis=1) == np.arange(3)).all()
+
+
+def test_the_sampler_takes_draws_as_they_come():
+    """A DataLoader with InOrder hands out batches of draws 0, 1, 2 and so on."""
+    draws = Draws(chosen, 4, 10, 0)
+    loaded = DataLoader(draws, batch_size=4, sampler=InOrder(10), collate_fn=list)
+    assert len(draws) == len(InOrder(10)) == 10
+    assert list(loaded) == [[draws[draw] for draw in batch] for batch in ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9])]
+
+
+def test_padded():
+    """Rows are filled up on the right to the longest."""
+    rows = [np.array([1, 2, 3]), np.array([4])]
+    assert padded(rows, 9).tolist() == [[1, 2, 3], [4, 9, 9]]
+
+
+def test_arrays():
+    """Padding is not real, and neither it nor silent ids pool; a padding id inside a text is real."""
+    found = arrays(ids=[np.array([2, 7, 3, 0, 3]), np.array([2, 3])], pad=0, silent=[2, 3])
+    assert found["ids"].tolist() == [[2, 7, 3, 0, 3], [2, 3, 0, 0, 0]]
+    assert found["real"].tolist() == [[True] * 5, [True, True, False, False, False]]
+    assert found["pools"].tolist() == [[False, True, False, True, False], [False] * 5]
+    assert [found[name].dtype for name in ("ids", "real", "pools")] == [torch.int64, torch.bool, torch.bool]
+
+
+def test_nothing_silent():
+    """With no silent ids all but padding pools."""
+    found = arrays(ids=[np.array([2, 7]), np.array([2])], pad=0, silent=[])
+    assert torch.equal(found["pools"], found["real"])

@@ -1,0 +1,203 @@
+"""`lexbench train all` on a tiny collection: pretraining, three stages, and what one can do with the folders."""
+
+import json
+import stat
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from checkpoints import write_tokenizer
+from topics import VOCABULARY, Process, enter, log, losses, scores, write
+
+from lexbench.cli import code
+from lexbench.lexmae import folders, recipe, selection
+from lexbench.lexmae.batches import arrays
+from lexbench.lexmae.model import LexiconEncoder, Texts
+from lexbench.lexmae.training_sets import open_training_set
+from lexbench.progress import Silent
+from lexbench.store import Store
+from lexbench.systems import system
+
+MODELS = ("pretrained", "stage1", "stage2", "stage3")
+PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Train all in a process of its own, and return the folder and what was said."""
+    place = write(tmp_path_factory.mktemp("trained"))
+    reranker(place / "teacher")
+    process = Process(place, code, ["train", "all", "tiny.toml"])
+    assert process.code() == 0, process.said
+    return place, process.said
+
+
+@pytest.fixture
+def place(trained, monkeypatch):
+    """Return the folder in which all was trained, as the current one."""
+    enter(trained[0], monkeypatch)
+    return trained[0]
+
+
+def reranker(path):
+    """Write a tiny cross-encoder with random weights."""
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+    config = transformers.BertConfig(vocab_size=len(VOCABULARY), num_labels=1, max_position_embeddings=64, **sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.BertForSequenceClassification(config).save_pretrained(path)
+    write_tokenizer(path, vocabulary=VOCABULARY)
+
+
+def test_all_parts_are_made_and_named(trained):
+    """The answer names every folder and file in the order in which they were made, and what to type next."""
+    place, said = trained
+    answer = [line for line in said.splitlines() if line.startswith(("out/", "next:"))]
+    made = ["out/start", "out/pretrained"]
+    made += [path for stage in (1, 2, 3) for path in (f"out/negatives/stage{stage}/topics.trec.gz", f"out/stage{stage}")]
+
+    assert answer == [*made, "next: lexbench run suite pydoc -r 'sparse_mlm(model=\"out/stage3\")@impact'"]
+    assert all((place / path).exists() for path in made)
+
+
+def test_progress_tells_losses_and_scores_and_nothing_else(trained):
+    """Every line that is no answer is one of ours: no library's warnings, bars or banners."""
+    _, said = trained
+    told = [line for line in said.splitlines() if not line.startswith(("out/", "next:"))]
+
+    assert all(line.startswith(("tiny ", "topics: ", "SparseMLM on topics: ")) for line in told), said
+    assert sum(line.startswith("tiny pretraining: loss ") for line in told) == 2
+    assert sum(line.startswith("tiny stage1: RR@10 ") for line in told) == 4
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_fall(trained, name):
+    """The last line of the log is of the last step, and its loss is below the first; so are both halves of pretraining's."""
+    lines = losses(trained[0] / "out" / name)
+
+    assert lines[-1]["step"] == {"pretrained": 40, "stage3": 10}.get(name, 30)
+    if name == "stage3":
+        assert {"contrastive", "divergence", "flops_d", "flops_q", "terms_d", "terms_q"} < lines[0].keys()
+        return
+    assert lines[-1]["loss"] < 0.95 * lines[0]["loss"]
+    if name == "pretrained":
+        assert lines[-1]["encoder_loss"] < 0.95 * lines[0]["encoder_loss"]
+        assert lines[-1]["decoder_loss"] < 0.95 * lines[0]["decoder_loss"]
+
+
+def test_stages_learn_what_queries_mean(trained):
+    """Held-out queries, for which BM25 finds the wrong topic, are answered better after stages 1 and 2 than before."""
+    for name in ("stage1", "stage2"):
+        first, *others = [line["RR@10"] for line in scores(trained[0] / "out" / name)]
+        assert max(others) > first + 0.1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plain_transformers_loads_the_folder(trained, name):
+    """Of the weights none is missing and none is unexpected, and nothing of ours is needed; all files can be read by others."""
+    folder = trained[0] / "out" / name
+    _, told = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+
+    assert not any(told.values()), told
+    assert transformers.AutoTokenizer.from_pretrained(folder)("w7 q3")["input_ids"] == [2, 24, 8, 3]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o644}
+
+
+def test_no_pickle_is_left(trained):
+    """Neither training_args.bin nor anything else that is unpickled is in the output, nor the state of a training."""
+    out = trained[0] / "out"
+
+    assert {path.suffix for path in out.rglob("*") if path.is_file()}.isdisjoint(PICKLES)
+    assert sorted(path.name for path in out.iterdir()) == ["negatives", "pretrained", "stage1", "stage2", "stage3", "start"]
+
+
+def test_our_encoder_reads_how_to_encode_in_the_folder(place):
+    """Without a setting `sparse_mlm` pools, cuts and puts titles as in training, and its vectors are the trained encoder's."""
+    encoder = system('sparse_mlm(model="out/stage3")@impact').retriever.encoder
+    model, tokenizer = folders.load(place / "out" / "stage3")
+    model.eval()
+    texts = [" ".join(f"w{word}" for word in range(topic, topic + 20)) for topic in (0, 30)]
+    rows = [np.array(tokenizer(text, truncation=True, max_length=16)["input_ids"]) for text in texts]
+    with torch.no_grad():
+        expected = LexiconEncoder(model)(Texts(**arrays(ids=rows, pad=0, silent=[2, 3]))).numpy()
+
+    assert (encoder.positions, encoder.titles) == ("text", "off")
+    assert (encoder.query_length, encoder.document_length) == (12, 16)
+    np.testing.assert_allclose(encoder.encode_document(texts).toarray(), expected, rtol=1e-5, atol=1e-6)
+    assert (expected > 0).any()
+
+
+def test_negatives_of_stage_2_are_the_first_models(place):
+    """They were mined by the model of stage 1, and the ones of stage 1 by BM25."""
+    mined = [json.loads((place / f"out/negatives/stage{stage}/topics.json").read_text())["retriever"] for stage in (1, 2, 3)]
+
+    assert mined == ["bm25", 'sparse_mlm(model="{stage1}")@impact', 'sparse_mlm(model="{stage2}")@impact']
+
+
+def test_the_card_counts_what_was_seen(place):
+    """Stage 3 has seen all that stages before it saw, each collection once, and held-out queries for selection only."""
+    asked = recipe.read(place / "tiny.toml")
+    train = open_training_set("topics", Store(), Silent())
+    held = len(selection.held_out_ids(train, 0.2, 42))
+    facts = json.loads((place / "out/stage3/training.json").read_text())["facts"]
+    told = [(one["dataset"], one["use"], one["counts"]) for one in facts["data"]]
+
+    assert told == [
+        ("topics", "pretraining", {"documents": 120}),
+        ("topics", "training", {"queries": 60 - held, "documents": 120}),
+        ("topics", "selection", {"queries": held}),
+    ]
+    assert asked.selection.held_out == 0.2
+
+
+def test_what_is_finished_is_not_made_again(trained, place, capfd):
+    """The same command says the same answer and leaves every file as it is."""
+    before = {path: path.stat().st_mtime_ns for path in (place / "out").rglob("*")}
+    exit_code = code(["train", "all", "tiny.toml"])
+    out, err = capfd.readouterr()
+
+    assert (exit_code, err) == (0, "")
+    assert out.splitlines() == [line for line in trained[1].splitlines() if line.startswith(("out/", "next:"))]
+    assert {path: path.stat().st_mtime_ns for path in (place / "out").rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("pretrain.learning_rate=0.5", "out/pretrained was made by another recipe (pretrain.learning_rate: there 0.01, asked 0.5"),
+        ("encoding.query_length=8", "out/pretrained was made by another recipe (encoding.query_length: there 12, asked 8"),
+        ("stage1.depth=9", "out/stage1 was made by another recipe (stage1.depth: there 20, asked 9"),
+        ("selection.every=7", "out/stage1 was made by another recipe (selection.every: there 10, asked 7"),
+        ("stage3.teacher=model", "out/stage3 was made by another recipe (stage3.teacher: there 'teacher', asked 'model'"),
+        ("seed=1", "out/start was made by another recipe (seed: there 42, asked 1"),
+    ],
+)
+def test_another_recipe_does_not_take_a_finished_folder_for_its_own(place, capfd, setting, said):
+    """The setting that differs is named with both values, and what to do; nothing is trained, as nothing that it decides is."""
+    exit_code = code(["train", "all", "tiny.toml", "--set", setting])
+    out, err = capfd.readouterr()
+
+    assert (exit_code, out) == (2, "")
+    assert err.startswith(f"lexbench: {said}")
+    assert err.endswith("remove it, or give another --output\n")
+    assert not list((place / "out").glob("*.training"))
+
+
+def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
+    """A finished model stands, whatever is said of later stages, of how models are chosen later, of hardware and of names."""
+    asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
+
+    assert folders.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
+    with pytest.raises(folders.CommandError, match=r"selection\.every"):
+        folders.finished(place / "out/stage1", asked, "stage1")
+
+
+def test_a_chosen_model_is_the_best_one(place):
+    """The weights of a stage are those of its best step: its score is the largest, and the card says so."""
+    lines, best = scores(place / "out/stage1"), max(line["RR@10"] for line in scores(place / "out/stage1"))
+    (told,) = json.loads((place / "out/stage1/training.json").read_text())["facts"]["selection"]
+
+    assert told["value"] == best
+    assert told["step"] == next(line["step"] for line in lines if line["RR@10"] == best)
+    assert [line["step"] for line in log(place / "out/stage1") if "loss" not in line] == [0, 10, 20, 30]

@@ -1,0 +1,120 @@
+"""The losses of LexMAE's pretraining and fine-tuning."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Categorical, kl_divergence
+
+from lexbench.lexmae import losses
+
+LN2, LN3 = math.log(2), math.log(3)
+QUERIES = [[1.0, 0.0, 2.0], [0.0, 3.0, 1.0]]
+DOCUMENTS = [[1.0, 1.0, 0.0], [0.0, 0.0, 5.0], [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]]  # the first two are the first query's
+
+
+def test_masked_language_modelling():
+    """Of 3 words and 4 positions, two are masked: the mean of -ln P of what they were, with the bias in the logits.
+
+    Logits ln 2, 0, 0 and bias 0, 0, ln 3: the words' odds are 2 : 1 : 3. Logits 0, 0, 0 there: 1 : 1 : 3.
+    """
+    states = torch.tensor([[[9.0, 0.0], [LN2, 0.0]], [[0.0, 0.0], [9.0, 9.0]]])
+    weight = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    bias = torch.tensor([0.0, 0.0, LN3])
+    labels = torch.tensor([[-100, 0], [2, -100]])
+    found = losses.masked_language_modelling(states, weight, bias, labels)
+    assert float(found) == pytest.approx((-math.log(2 / 6) - math.log(3 / 5)) / 2)
+    without = losses.masked_language_modelling(states, weight, None, labels)
+    assert float(without) == pytest.approx((-math.log(2 / 4) - math.log(1 / 3)) / 2)
+
+
+def test_every_masked_position_counts_the_same():
+    """The mean is one of positions, not of texts' means: three positions of one text outweigh one of another three times."""
+    states = torch.tensor([[[LN3]] * 3, [[0.0]] * 3])
+    labels = torch.tensor([[0, 0, 0], [0, -100, -100]])
+    found = losses.masked_language_modelling(states, torch.tensor([[1.0], [0.0]]), None, labels)
+    assert float(found) == pytest.approx((3 * math.log(4 / 3) + math.log(2)) / 4)
+
+
+def test_nothing_masked():
+    """Where nothing is masked the loss is 0, with gradients of 0, not a division by 0."""
+    states, weight = torch.ones(2, 3, 4, requires_grad=True), torch.ones(5, 4, requires_grad=True)
+    found = losses.masked_language_modelling(states, weight, torch.zeros(5), torch.full((2, 3), -100))
+    found.backward()
+    assert found.item() == 0
+    assert not states.grad.any()
+    assert not weight.grad.any()
+
+
+def test_scores_of_own_documents():
+    """A query is scored against its own documents: (1, 0, 2) . (1, 1, 0) = 1 and . (0, 0, 5) = 10, and so on."""
+    assert losses.scores(torch.tensor(QUERIES), torch.tensor(DOCUMENTS), "own").tolist() == [[1.0, 10.0], [4.0, 3.0]]
+
+
+def test_scores_in_the_batch():
+    """A query is scored against all documents, in their order."""
+    found = losses.scores(torch.tensor(QUERIES), torch.tensor(DOCUMENTS), "in_batch")
+    assert found.tolist() == [[1.0, 10.0, 4.0, 0.0], [3.0, 5.0, 4.0, 3.0]]
+
+
+@pytest.mark.parametrize("contrast", ["own", "in_batch"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_keep_their_precision(contrast, dtype):
+    """Mixed precision rounds no score: 60.125 and 60.25 are one number in bfloat16, and 90 000 is none in float16."""
+    queries, documents = torch.tensor([[1.0, 300.0]]), torch.tensor([[60.125, 0.0], [60.25, 0.0], [0.0, 300.0]])
+    with torch.autocast("cpu", dtype):
+        assert losses.scores(queries, documents, contrast).tolist() == [[60.125, 60.25, 90_000.0]]
+
+
+def test_contrast_with_own_documents():
+    """The first of each query's documents is the relevant one: odds of 3 : 1 and 1 : 1 cost ln 4/3 and ln 2, on average."""
+    found = losses.contrastive(torch.tensor([[LN3, 0.0], [0.0, 0.0]]), "own")
+    assert float(found) == pytest.approx((math.log(4 / 3) + LN2) / 2)
+
+
+def test_contrast_in_the_batch():
+    """Query 0's relevant document is column 0, query 1's column 2: odds of 3 of 6 and 2 of 5."""
+    found = losses.contrastive(torch.tensor([[LN3, 0.0, 0.0, 0.0], [0.0, 0.0, LN2, 0.0]]), "in_batch")
+    assert float(found) == pytest.approx((-math.log(3 / 6) - math.log(2 / 5)) / 2)
+
+
+def test_one_query_is_a_batch():
+    """With one query both ways of contrasting are the same."""
+    found = torch.tensor([[1.0, 2.0, 3.0]])
+    assert losses.contrastive(found, "own") == losses.contrastive(found, "in_batch")
+
+
+def test_flops():
+    """Mean weights of 2, 0 and 1 have squares that add up to 5."""
+    assert float(losses.flops(torch.tensor([[1.0, 0.0, 2.0], [3.0, 0.0, 0.0]]))) == 5
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [
+        ("teacher_student", 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)),
+        ("student_teacher", 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)),
+    ],
+)
+def test_divergence_by_hand(order, wanted):
+    """The teacher gives 3 : 1 and the student 1 : 1; which of both is first in KL(first || second) is named first."""
+    student, teacher = torch.tensor([[5.0, 5.0]]), torch.tensor([[LN3, 0.0]])
+    assert float(losses.divergence(student, teacher, order)) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("order", ["teacher_student", "student_teacher"])
+def test_divergence_against_torch(order):
+    """It is the mean over queries of what torch.distributions says of both distributions at the temperature."""
+    generator = torch.Generator().manual_seed(0)
+    student, teacher = torch.randn(2, 5, 8, generator=generator) * 4
+    ours, theirs = Categorical(logits=student / 2.5), Categorical(logits=teacher / 2.5)
+    pair = (theirs, ours) if order == "teacher_student" else (ours, theirs)
+    torch.testing.assert_close(losses.divergence(student, teacher, order, 2.5), kl_divergence(*pair).mean())
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [("constant", [1, 1, 1, 1, 1]), ("quadratic", [0, 0.0625, 0.25, 1, 1])], ids=["constant", "quadratic"]
+)
+def test_ramp(kind, wanted):
+    """A constant weight is always the whole one; a quadratic one is 0 at first and (step / 8)^2 until it is whole."""
+    assert [losses.ramp(step, kind, 8) for step in (0, 2, 4, 8, 80)] == wanted

@@ -1,0 +1,170 @@
+"""What is masked for LexMAE's encoder and decoder."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lexbench.lexmae.masking import IGNORED, Masking, exactly
+from lexbench.lexmae.recipe import Pretrain
+
+MASK = 4
+CLS, SEP = 2, 3
+TEXT = np.array([CLS, *range(10, 20), SEP])  # ten words between two special tokens
+WORDS = np.array([False, *[True] * 10, False])
+DRAWS = 4000
+
+
+def drawn(masking, draws=DRAWS, ids=TEXT, words=WORDS):
+    """Return one text, masked many times from one seed."""
+    rng = np.random.default_rng(1)
+    return [masking(ids, words, rng) for _ in range(draws)]
+
+
+def counts(texts, chosen):
+    """Return how many positions of each masked text *chosen* holds for (texts,)."""
+    return np.array([chosen(one).sum() for one in texts])
+
+
+def for_encoder(one):
+    """Return the positions that the encoder has to recover."""
+    return one.encoder_labels != IGNORED
+
+
+def for_decoder(one):
+    """Return the positions that the decoder has to recover."""
+    return one.decoder_labels != IGNORED
+
+
+@pytest.mark.parametrize(("words", "wanted"), [(0, 0), (1, 1), (3, 1), (4, 2), (10, 3), (20, 6), (47, 15), (140, 42)])
+def test_the_encoders_share_is_rounded_up(words, wanted):
+    """Of n words exactly ceil(.3 n) are masked for the encoder; of 10 three, though .3 x 10 is more than 3 in floats."""
+    ids = np.array([CLS, *[7] * words, SEP])
+    chosen = np.array([False, *[True] * words, False])
+    for one in drawn(Masking(MASK, 100), 5, ids, chosen):
+        assert for_encoder(one).sum() == wanted
+
+
+def test_a_share_that_floats_miss():
+    """.07 of 100 words are 7, though .07 x 100 is 7.000000000000001."""
+    assert exactly(np.ones(100, bool), 0.07, np.random.default_rng(0)).sum() == 7
+
+
+def test_each_choice_is_equally_likely():
+    """Two of four words: each of the six pairs comes in a sixth of 6000 draws, give or take five standard deviations."""
+    rng = np.random.default_rng(0)
+    words = np.array([True, False, True, True, True])
+    found = Counter(tuple(np.flatnonzero(exactly(words, 0.5, rng)).tolist()) for _ in range(6000))
+
+    assert found.keys() == {(0, 2), (0, 3), (0, 4), (2, 3), (2, 4), (3, 4)}
+    assert all(abs(count - 1000) < 5 * 28.9 for count in found.values())  # (6000 x 1/6 x 5/6)^(1/2) = 28.9
+
+
+@given(
+    words=st.lists(st.booleans(), min_size=1, max_size=30),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
+    corruption=st.sampled_from(["fresh", "extend"]),
+    seed=st.integers(0, 100),
+)
+def test_inclusive(words, shares, corruption, seed):
+    """The decoder has to recover all that the encoder has to, only words are touched, and labels are the words themselves."""
+    ids, chosen = np.arange(10, 10 + len(words)), np.array(words)
+    masking = Masking(MASK, 100, *shares, corruption=corruption)
+    one = masking(ids, chosen, np.random.default_rng(seed))
+
+    assert not (for_encoder(one) & ~for_decoder(one)).any()
+    for seen, labels in ((one.encoder_ids, one.encoder_labels), (one.decoder_ids, one.decoder_labels)):
+        told = labels != IGNORED
+        assert not (told & ~chosen).any()
+        assert (labels[told] == ids[told]).all()
+        assert (seen[~told] == ids[~told]).all()
+
+
+@pytest.mark.parametrize(
+    ("masking", "both"),
+    [
+        ("inclusive", 3.0),  # of the three that the encoder has to recover, all
+        ("exclusive", 0.0),
+        ("random", 1.5),
+    ],
+)
+def test_half_of_the_words_are_the_decoders(masking, both):
+    """Of ten words five are masked for the decoder in expectation; how many of them for the encoder too is what *masking* says.
+
+    The variance of a count is at most that of ten coins, 10 x .5 x .5 = 2.5, so four standard deviations of a mean are
+    4 x (2.5 / 4000)^(1/2) = .1.
+    """
+    texts = drawn(Masking(MASK, 100, masking=masking))
+    assert abs(counts(texts, for_decoder).mean() - 5) < 0.1
+    assert abs(counts(texts, lambda one: for_encoder(one) & for_decoder(one)).mean() - both) < 0.1
+    if masking != "random":
+        assert len(set(counts(texts, lambda one: for_encoder(one) & for_decoder(one)).tolist())) == 1
+
+
+def test_the_decoders_words_are_drawn_one_by_one():
+    """Beside the encoder's three, the decoder's number varies as that of seven coins of 2/7: a variance of 7 x 2/7 x 5/7."""
+    texts = drawn(Masking(MASK, 100))
+    assert counts(texts, for_decoder).var() == pytest.approx(10 / 7, abs=0.15)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_80_10_10(side):
+    """Of masked words 80 % become [MASK], 10 % any word of the whole vocabulary, and 10 % stay.
+
+    40 000 words, none of them of the 50 that are drawn from: the standard deviation of the first count is
+    (40 000 x .8 x .2)^(1/2) = 80, of the others (40 000 x .1 x .9)^(1/2) = 60. One of 50 replacements is [MASK] by chance.
+    """
+    vocabulary, total = 50, 40_000
+    ids, everywhere = np.full(total, 1000), np.ones(total, bool)
+    one = Masking(MASK, vocabulary, 1.0, 1.0)(ids, everywhere, np.random.default_rng(0))
+    found = Counter(getattr(one, f"{side}_ids").tolist())
+
+    by_chance = 4000 / vocabulary
+    assert abs(found.pop(MASK) - (32_000 + by_chance)) < 4 * 80
+    assert abs(found.pop(1000) - 4000) < 4 * 60
+    assert found.keys() == set(range(vocabulary)) - {MASK}
+    assert abs(sum(found.values()) - (4000 - by_chance)) < 4 * 60
+    assert max(found.values()) < by_chance + 5 * by_chance**0.5
+
+
+def test_fresh_and_extend():
+    """A word that both have to recover looks the same to both with "extend"; drawn afresh it differs in 35 % of cases.
+
+    It is the same if both are [MASK] (.8 x .8) or both stay (.1 x .1), and hardly ever otherwise. 30 000 words are compared:
+    the standard deviation of the share is (.35 x .65 / 30 000)^(1/2) = .0028.
+    """
+    words = 1000
+    ids, everywhere = np.arange(words) + 10_000, np.ones(words, bool)
+    differing = {}
+    for corruption in ("fresh", "extend"):
+        texts = drawn(Masking(MASK, 5000, corruption=corruption), 100, ids, everywhere)
+        both = [(one.encoder_ids != one.decoder_ids)[for_encoder(one)] for one in texts]
+        differing[corruption] = np.concatenate(both).mean()
+        assert any((one.decoder_ids != ids)[~for_encoder(one)].any() for one in texts)
+
+    assert abs(differing["fresh"] - 0.35) < 4 * 0.0028
+    assert differing["extend"] == 0
+
+
+@pytest.mark.parametrize(
+    ("masking", "shares", "wanted"),
+    [
+        ("inclusive", (1.0, 1.0), (10, 10)),
+        ("exclusive", (1.0, 0.0), (10, 0)),
+        ("exclusive", (0.0, 1.0), (0, 10)),
+        ("random", (0.0, 0.0), (0, 0)),
+    ],
+)
+def test_shares_of_all_and_nothing(masking, shares, wanted):
+    """Shares of 0 and 1 mean none and all of the words, in every way of masking that allows them."""
+    one = Masking(MASK, 100, *shares, masking=masking)(TEXT, WORDS, np.random.default_rng(0))
+    assert (for_encoder(one).sum(), for_decoder(one).sum()) == wanted
+
+
+def test_what_a_recipe_asks_for():
+    """Each setting of a recipe reaches the masking."""
+    asked = {"encoder_share": 0.2, "decoder_share": 0.6, "masking": "random", "corruption": "extend"}
+    pretrain = Pretrain(corpora=("a",), steps=1, batch_size=1, learning_rate=1.0, **asked)
+    assert Masking.of(pretrain, MASK, 100) == Masking(MASK, 100, **asked)

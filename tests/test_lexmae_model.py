@@ -1,0 +1,319 @@
+"""The masked autoencoder, against one that is written out in torch and transformers' own calls."""
+
+import itertools
+import math
+
+import checkpoints
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, gelu, layer_norm, linear, softmax
+
+from lexbench.lexmae.model import Decoder, LexiconEncoder, MaskedAutoencoder, Texts, unique_parameters
+from lexbench.lexmae.recipe import Pretrain
+
+ARCHITECTURES = ("bert", "distilbert", "roberta")
+BOTTLENECKS = ("softmax", "saturated", "cls", "none")
+HEADS = ("separate", "shared", "extra")
+ABLATIONS = [pytest.param(*case, id="-".join(case)) for case in itertools.product(ARCHITECTURES, BOTTLENECKS, HEADS)]
+LENGTHS = (9, 6, 4)
+ROUNDING = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def recipe(**settings):
+    """Return a recipe of pretraining."""
+    return Pretrain(corpora=("any",), steps=1, batch_size=1, learning_rate=1.0, **settings)
+
+
+def autoencoder(architecture="bert", seed=0, **settings):
+    """Return an autoencoder every parameter of which is random, without dropout."""
+    model = MaskedAutoencoder(checkpoints.random_model(architecture, seed=seed), recipe(**settings)).eval()
+    generator = torch.Generator().manual_seed(seed + 1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.startswith("encoder."):
+                norm = "LayerNorm.weight" in name
+                parameter.normal_(1.0 if norm else 0.0, 0.2, generator=generator)
+    return model
+
+
+def batch(model, longer=0):
+    """Return three texts, padded: the first position and the last real one are special, and of the others a third is masked."""
+    width = max(LENGTHS) + longer
+    places = torch.arange(width)
+    ends = torch.tensor(LENGTHS)[:, None]
+    real, pools = places < ends, (places > 0) & (places < ends - 1)
+    generator = torch.Generator().manual_seed(7)
+
+    def ids(where, otherwise):
+        drawn = torch.randint(10, 150, (len(LENGTHS), max(LENGTHS)), generator=generator)
+        return torch.where(where, torch.nn.functional.pad(drawn, (0, longer)), otherwise)
+
+    found = {}
+    for side, first in (("encoder", 1), ("decoder", 2)):
+        found[f"{side}_ids"] = ids(real, model.config.pad_token_id)
+        found[f"{side}_labels"] = ids(pools & (places % 3 == first), -100)
+    return {**found, "real": real, "pools": pools}
+
+
+def reference(model, encoder_ids, encoder_labels, decoder_ids, decoder_labels, real, pools, *, cut=True):
+    """Return both losses of *model*, from its weights alone; *cut*: no gradient to the embeddings through the bottleneck."""
+    bert, asked, heads = model.encoder.language_model, model.recipe, model.recipe.heads
+    words, bias = bert.get_input_embeddings().weight, bert.get_output_embeddings().bias
+    weights = dict(model.named_parameters())
+    mask = real.long()
+    logits = bert(input_ids=encoder_ids, attention_mask=mask).logits
+    hidden = bert.base_model(input_ids=encoder_ids, attention_mask=mask).last_hidden_state
+    first = cross_entropy(logits.flatten(0, 1), encoder_labels.flatten())
+
+    if heads == "extra" and asked.bottleneck in ("softmax", "saturated"):
+        logits = linear(head(hidden, weights, "bottleneck_head"), words, bias)
+    most = logits.masked_fill(~pools[:, :, None], -math.inf).max(1).values
+    saturated = torch.log(1 + most.clamp(min=0))
+    importances = {"softmax": softmax(most, 1), "saturated": saturated / (saturated.sum(1, keepdim=True) + 1e-4)}
+    states = bert.base_model.embeddings(decoder_ids)
+    if asked.bottleneck in importances:
+        stands_for = importances[asked.bottleneck] @ (words.detach() if cut else words)
+        states = torch.cat([stands_for[:, None], states[:, 1:]], 1)
+    elif asked.bottleneck == "cls":
+        states = torch.cat([hidden[:, :1], states[:, 1:]], 1)
+
+    for number in range(asked.decoder_layers):
+        states = bert_layer(states, real, weights, f"decoder.layers.{number}", bert.config.num_attention_heads)
+    if heads != "shared":
+        decoded = linear(head(states, weights, "decoder.transform"), words, weights["decoder.bias"])
+    elif bert.config.model_type == "distilbert":
+        decoded = bert.vocab_projector(bert.vocab_layer_norm(gelu(bert.vocab_transform(states))))
+    else:
+        decoded = (bert.cls if bert.config.model_type == "bert" else bert.lm_head)(states)
+    return first, cross_entropy(decoded.flatten(0, 1), decoder_labels.flatten())
+
+
+def head(states, weights, name):
+    """Return states after a BERT head's transform."""
+    dense = gelu(linear(states, weights[f"{name}.dense.weight"], weights[f"{name}.dense.bias"]))
+    return layer_norm(dense, dense.shape[-1:], weights[f"{name}.LayerNorm.weight"], weights[f"{name}.LayerNorm.bias"], 1e-12)
+
+
+def bert_layer(states, real, weights, name, heads):
+    """Return states after one layer of BERT."""
+
+    def dense(values, part):
+        return linear(values, weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"])
+
+    def normed(values, part):
+        shift = weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"]
+        return layer_norm(values, values.shape[-1:], *shift, 1e-12)
+
+    query, key, value = (
+        dense(states, f"attention.self.{part}").unflatten(2, (heads, -1)).transpose(1, 2) for part in ("query", "key", "value")
+    )
+    scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
+    mixed = softmax(scores.masked_fill(~real[:, None, None, :], -math.inf), 3) @ value
+    states = normed(dense(mixed.transpose(1, 2).flatten(2), "attention.output.dense") + states, "attention.output.LayerNorm")
+    return normed(dense(gelu(dense(states, "intermediate.dense")), "output.dense") + states, "output.LayerNorm")
+
+
+def gradients(model, loss):
+    """Return the gradient of every parameter by name, None for none."""
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True), strict=True))
+
+
+@pytest.mark.parametrize(("architecture", "bottleneck", "heads"), ABLATIONS)
+def test_every_setting_is_the_reference(architecture, bottleneck, heads):
+    """Losses, their sum, and every parameter's gradient are the reference's, with the bottleneck's cut to the embeddings.
+
+    And every parameter there is has a gradient, so that training over several devices waits for none in vain.
+    """
+    model = autoencoder(architecture, bottleneck=bottleneck, heads=heads)
+    inputs = batch(model)
+    found = model(**inputs)
+    first, second = reference(model, **inputs)
+
+    torch.testing.assert_close(found["encoder_loss"], first, **ROUNDING)
+    torch.testing.assert_close(found["decoder_loss"], second, **ROUNDING)
+    torch.testing.assert_close(found["loss"], first + second, **ROUNDING)
+    wanted = gradients(model, first + second)
+    for name, gradient in gradients(model, found["loss"]).items():
+        assert gradient is not None, name
+        torch.testing.assert_close(gradient, wanted[name], **ROUNDING, msg=lambda told, name=name: f"{name}: {told}")
+
+
+@pytest.mark.parametrize("bottleneck", ["softmax", "saturated"])
+def test_the_embeddings_gradient(bottleneck):
+    """embedding_gradient changes the word embeddings' gradient and no other: by importances x the bottleneck's gradient."""
+    found = {}
+    for gradient in (False, True):
+        model = autoencoder(bottleneck=bottleneck, embedding_gradient=gradient)
+        inputs = batch(model)
+        found[gradient] = gradients(model, model(**inputs)["loss"])
+        wanted = gradients(model, sum(reference(model, **inputs, cut=not gradient)))
+        for name, value in found[gradient].items():
+            torch.testing.assert_close(value, wanted[name], **ROUNDING)
+    words = "encoder.language_model.bert.embeddings.word_embeddings.weight"
+    changed = [name for name in found[True] if not torch.allclose(found[True][name], found[False][name], rtol=1e-4, atol=1e-6)]
+    assert changed == [words]
+
+    bert = model.encoder.language_model
+    logits = bert(input_ids=inputs["encoder_ids"], attention_mask=inputs["real"].long()).logits
+    most = logits.masked_fill(~inputs["pools"][:, :, None], -math.inf).max(1).values
+    saturated = torch.log1p(most.clamp(min=0))
+    importances = softmax(most, 1) if bottleneck == "softmax" else saturated / (saturated.sum(1, keepdim=True) + 1e-4)
+    given = (importances @ bert.get_input_embeddings().weight).detach().requires_grad_()
+    states, weight, bias = model.decode(given, inputs["decoder_ids"], inputs["real"])
+    loss = cross_entropy(linear(states, weight, bias).flatten(0, 1), inputs["decoder_labels"].flatten())
+    (of_bottleneck,) = torch.autograd.grad(loss, given)
+    torch.testing.assert_close(found[True][words] - found[False][words], importances.T @ of_bottleneck, **ROUNDING)
+
+
+@pytest.mark.parametrize("bottleneck", BOTTLENECKS)
+def test_the_decoders_input(bottleneck):
+    """Position 0 is the bottleneck as it is, without position and normalisation; the others are the embedded text."""
+    model = autoencoder(bottleneck=bottleneck)
+    inputs, taken = batch(model), []
+    model.decoder.register_forward_pre_hook(lambda _, given: taken.append(given[0]))
+    model(**inputs)
+
+    bert = model.encoder.language_model
+    embedded = bert.bert.embeddings(inputs["decoder_ids"])
+    output = bert(input_ids=inputs["encoder_ids"], attention_mask=inputs["real"].long(), output_hidden_states=True)
+    most = torch.stack([row[pooled].max(0).values for row, pooled in zip(output.logits, inputs["pools"], strict=True)])
+    weights = torch.log1p(torch.relu(most))
+    words = bert.bert.embeddings.word_embeddings.weight
+    wanted = {
+        "softmax": softmax(most, 1) @ words,
+        "saturated": weights / (weights.sum(1, keepdim=True) + 1e-4) @ words,
+        "cls": output.hidden_states[-1][:, 0],
+        "none": embedded[:, 0],
+    }
+    torch.testing.assert_close(taken[0][:, 0], wanted[bottleneck], **ROUNDING)
+    assert torch.equal(taken[0][:, 1:], embedded[:, 1:])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("bottleneck", BOTTLENECKS)
+def test_what_the_decoders_loss_trains(architecture, bottleneck, heads):
+    """Through the bottleneck the decoder's loss trains the encoder; without one, of the encoder only what it uses itself."""
+    model = autoencoder(architecture, bottleneck=bottleneck, heads=heads)
+    found = gradients(model, model(**batch(model))["decoder_loss"])
+    reached = {name for name, gradient in found.items() if gradient is not None and gradient.any()}
+
+    parts = {
+        "decoder": [name for name in found if name.startswith("decoder.") and "key.bias" not in name],
+        "bottleneck_head": [name for name in found if name.startswith("bottleneck_head.")],
+        "embeddings": [name for name in found if ".embeddings." in name],
+        "layers": [name for name in found if ".layer." in name and "key.bias" not in name and "k_lin.bias" not in name],
+        "head": [name for name in found if any(part in name for part in (".cls.", ".lm_head.", ".vocab_"))],
+    }
+    bias = {"bert": "predictions.bias", "distilbert": "projector.bias", "roberta": "lm_head.bias"}[architecture]
+    lexical = bottleneck in ("softmax", "saturated")
+    wanted = {*parts["decoder"], *parts["embeddings"]}
+    wanted |= set(parts["layers"]) if bottleneck != "none" else set()
+    if heads == "shared" or (lexical and heads == "separate"):
+        wanted |= set(parts["head"])
+    elif lexical:  # the extra head is projected with the encoder's bias
+        wanted |= {*parts["bottleneck_head"], *(name for name in parts["head"] if name.endswith(bias))}
+    assert reached - {name for name in found if "key.bias" in name or "k_lin.bias" in name} == wanted
+    assert parts["layers"]
+    assert parts["head"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        ({"heads": "separate"}, {"decoder.transform", "decoder.bias"}),
+        ({"heads": "shared"}, set()),
+        ({"heads": "extra"}, {"decoder.transform", "decoder.bias", "bottleneck_head"}),
+        ({"heads": "extra", "bottleneck": "cls"}, {"decoder.transform", "decoder.bias"}),
+        ({"heads": "extra", "bottleneck": "none"}, {"decoder.transform", "decoder.bias"}),
+    ],
+)
+def test_heads_that_there_are(settings, own):
+    """The autoencoder has the heads that it uses and no other, beside encoder and decoder layers."""
+    names = {name for name, _ in autoencoder(**settings).named_parameters()}
+    outside = {name for name in names if not name.startswith(("encoder.", "decoder.layers."))}
+    assert {prefix for prefix in own if any(name.startswith(prefix) for name in outside)} == own
+    assert all(name.startswith(tuple(own)) for name in outside)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("bottleneck", BOTTLENECKS)
+def test_padding_changes_no_loss(architecture, bottleneck):
+    """Three more positions of padding leave both losses as they are: nobody attends to them, pools them, or counts them."""
+    model = autoencoder(architecture, bottleneck=bottleneck)
+    found, longer = model(**batch(model)), model(**batch(model, longer=3))
+    for name, loss in found.items():
+        torch.testing.assert_close(longer[name], loss, rtol=1e-5, atol=1e-6)
+
+
+def test_word_embeddings_of_a_model_that_ties_nothing():
+    """Where a model projects by another matrix, the bag of words is of its word embeddings, as the decoder's text is."""
+    model = checkpoints.random_model("bert", tie_word_embeddings=False)
+    projection = model.cls.predictions.decoder
+    whole = MaskedAutoencoder(model, recipe(bottleneck="saturated")).eval()
+    states = torch.randn(1, 3, 32, generator=torch.Generator().manual_seed(0))
+    most = projection(states).max(1).values
+    weights = torch.log1p(torch.relu(most))
+    wanted = weights / (weights.sum() + 1e-4) @ model.bert.embeddings.word_embeddings.weight
+    torch.testing.assert_close(whole.bottleneck(states, states, torch.ones(1, 3, dtype=torch.bool)), wanted)
+    assert not torch.equal(projection.weight, model.bert.embeddings.word_embeddings.weight)
+
+
+@pytest.mark.parametrize("bottleneck", BOTTLENECKS)
+def test_mixed_precision(bottleneck):
+    """Under bfloat16 losses are finite, float32, and within a hundredth of those without; gradients are finite."""
+    model = autoencoder(bottleneck=bottleneck)
+    inputs = batch(model)
+    exact = model(**inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(**inputs)
+    for name, loss in found.items():
+        assert loss.dtype == torch.float32
+        torch.testing.assert_close(loss, exact[name], rtol=0.01, atol=0)
+    assert all(gradient.isfinite().all() for gradient in gradients(model, found["loss"]).values())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_vectors(architecture):
+    """A text's vector is log(1 + relu(its largest logits)) over positions that pool, as transformers makes the logits."""
+    model = checkpoints.random_model(architecture)
+    encoder = LexiconEncoder(model)
+    inputs = batch(encoder)
+    found = encoder(Texts(inputs["encoder_ids"], inputs["real"], inputs["pools"]))
+    logits = model(input_ids=inputs["encoder_ids"], attention_mask=inputs["real"].long()).logits
+    wanted = [
+        torch.log(1 + row[pooled].max(0).values.clamp(min=0)) for row, pooled in zip(logits, inputs["pools"], strict=True)
+    ]
+
+    torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
+    assert (found > 0).any(1).all()
+    silent = encoder(Texts(inputs["encoder_ids"], inputs["real"], torch.zeros_like(inputs["pools"])))
+    assert not silent.any()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_fresh_decoder(architecture):
+    """A decoder is as wide as its encoder and begins as BERT does: normal weights of .02, no biases, plain normalisations."""
+    config = checkpoints.random_model(architecture).config
+    for name, parameter in Decoder(config, 3).named_parameters():
+        if "LayerNorm.weight" in name:
+            assert (parameter == 1).all(), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        else:  # at least 1024 numbers: their deviation varies by .02 / (2 x 1024)^(1/2) = .00044
+            assert parameter.std().item() == pytest.approx(0.02, abs=5 * 0.00044), name
+            assert 32 in parameter.shape
+    assert len(Decoder(config, 3).layers) == 3
+
+
+def test_unique_parameters():
+    """Tied matrices have one name; what is returned is a copy that training does not change."""
+    model = autoencoder()
+    found = unique_parameters(model)
+    assert "encoder.language_model.bert.embeddings.word_embeddings.weight" in found
+    assert not any(name.endswith("predictions.decoder.weight") for name in found)
+    before = found["decoder.bias"].clone()
+    with torch.no_grad():
+        model.decoder.bias += 1
+    assert torch.equal(found["decoder.bias"], before)

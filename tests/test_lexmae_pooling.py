@@ -1,0 +1,150 @@
+"""The largest logit of each word, and its gradient."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from lexbench.lexmae import pooling
+from lexbench.lexmae.pooling import max_pool
+
+TEXTS, LENGTH, WIDTH = 4, 6, 8
+VOCABULARY = 2 * 2048 + 5  # more than two pieces
+
+
+def example(*, bias=True):
+    """Return random states, weight, bias, and which positions pool: of the second text few, of the last one none."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = ((TEXTS, LENGTH, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,))
+    states, weight, shift = (torch.randn(*size, generator=generator, requires_grad=True) for size in sizes)
+    pools = torch.ones(TEXTS, LENGTH, dtype=torch.bool)
+    pools[:, 0] = False
+    pools[1, 3:] = False
+    pools[3] = False
+    return states, weight, shift if bias else None, pools
+
+
+def naive(states, weight, bias, pools):
+    """Return the same from the logits of all positions, as the released code does: argmax, then gather."""
+    logits = functional.linear(states, weight, bias)
+    places = logits.masked_fill(~pools[:, :, None], -1e4).argmax(1, keepdim=True)
+    largest = logits.gather(1, places).squeeze(1)
+    return torch.where(pools.any(1)[:, None], largest, -1e4)
+
+
+def gradients(pool, inputs, share=1.0):
+    """Return what *pool* makes of *inputs*, and the gradients of states, weight and bias of an uneven sum of *share* of it."""
+    *tensors, pools = inputs
+    found = pool(*tensors, pools)
+    generator = torch.Generator().manual_seed(1)
+    amounts = torch.randn(found.shape, generator=generator) * (torch.rand(found.shape, generator=generator) < share)
+    return found, torch.autograd.grad((found * amounts).sum(), [one for one in tensors if one is not None])
+
+
+def test_by_hand():
+    """Two words, three positions, the last of which does not pool: the largest of (1, 3) and of (2, -1), and a bias."""
+    states = torch.tensor([[[1.0, 2.0], [3.0, -1.0], [99.0, 99.0]]], requires_grad=True)
+    weight, bias = torch.eye(2, requires_grad=True), torch.tensor([0.5, -0.5], requires_grad=True)
+    found = max_pool(states, weight, bias, torch.tensor([[True, True, False]]))
+    found.backward(torch.tensor([[10.0, 100.0]]))
+
+    assert found.tolist() == [[3.5, 1.5]]
+    assert states.grad.tolist() == [[[0.0, 100.0], [10.0, 0.0], [0.0, 0.0]]]
+    assert weight.grad.tolist() == [[30.0, -10.0], [100.0, 200.0]]
+    assert bias.grad.tolist() == [10.0, 100.0]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("share", [1.0, 0.05, 0.0])
+def test_it_is_the_naive_maximum(monkeypatch, bias, share):
+    """Values and gradients are those of all logits made, masked, and the largest gathered, over more than one piece.
+
+    So they are where only a few words have a gradient, or none has, which is computed in another way.
+    """
+    monkeypatch.setattr(pooling, "_ROWS", 100)
+    inputs = example(bias=bias)
+    found, of_found = gradients(max_pool, inputs, share)
+    wanted, of_wanted = gradients(naive, inputs, share)
+
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert len(of_found) == len(of_wanted) == (3 if bias else 2)
+    assert all(bool(one.any()) == bool(share) for one in of_wanted)
+    for one, other in zip(of_found, of_wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.05])
+def test_states_that_lie_in_memory_otherwise(share):
+    """States that are a transposed view have the values and gradients of a copy of them."""
+    states, *others = example()
+    view = states.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
+    assert not view.is_contiguous()
+    found, of_found = gradients(max_pool, (view, *others), share)
+    wanted, of_wanted = gradients(max_pool, (states, *others), share)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(of_found, of_wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_text_without_positions(dtype):
+    """Where no position pools all logits are -10 000 whatever the bias and precision, and no gradient comes back."""
+    states, weight, _, pools = example()
+    bias = torch.full((VOCABULARY,), 1e5, requires_grad=True)
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        found = max_pool(states, weight, bias, pools)
+    found[3].sum().backward()
+
+    assert (found[3] == -1e4).all()
+    for tensor in (states, weight, bias):
+        assert not tensor.grad.any()
+
+
+def test_of_equal_logits_one_gets_the_gradient():
+    """Where two positions are equally good one of them gets the whole gradient (argmax, then gather)."""
+    states = torch.ones(1, 3, 1, requires_grad=True)
+    max_pool(states, torch.ones(1, 1), None, torch.tensor([[False, True, True]])).backward(torch.tensor([[5.0]]))
+    assert sorted(states.grad.flatten().tolist()) == [0.0, 0.0, 5.0]
+    assert states.grad[0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("share", [1.0, 0.05])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixed_precision(dtype, share):
+    """Under autocast values are float32 and near those without; gradients are float32, of the positions that were chosen.
+
+    The reference makes its logits of numbers rounded in the same way, so that it chooses the same positions.
+    """
+    states, weight, bias, pools = example()
+    with torch.autocast("cpu", dtype):
+        found, of_found = gradients(max_pool, (states, weight, bias, pools), share)
+    exact = naive(states, weight, bias, pools)
+
+    step = torch.finfo(dtype).eps
+    assert found.dtype == torch.float32
+    assert float((found - exact).detach().abs().max()) < 16 * step  # logits are below 16: WIDTH terms of rounded factors
+    assert all(one.dtype == torch.float32 for one in of_found)
+    with torch.no_grad():
+        logits = (states.to(dtype) @ weight.to(dtype).T).masked_fill(~pools[:, :, None], -1e4)
+    places = logits.max(1, keepdim=True).indices
+
+    def chosen(states, weight, bias, pools):
+        largest = functional.linear(states, weight, bias).gather(1, places).squeeze(1)
+        return torch.where(pools.any(1)[:, None], largest, -1e4)
+
+    _, of_chosen = gradients(chosen, (states, weight, bias, pools), share)
+    for one, other in zip(of_found, of_chosen, strict=True):
+        scale = float(other.abs().max())
+        torch.testing.assert_close(one, other, rtol=0, atol=4 * step * scale)
+
+
+def test_padding_changes_nothing():
+    """More positions that do not pool leave values and gradients as they are."""
+    states, weight, bias, pools = example()
+    longer = torch.cat([states.detach(), torch.full((TEXTS, 2, WIDTH), 50.0)], 1).requires_grad_()
+    found, of_found = gradients(max_pool, (states, weight, bias, pools))
+    again, of_again = gradients(max_pool, (longer, weight, bias, functional.pad(pools, (0, 2))))
+
+    torch.testing.assert_close(again, found)
+    torch.testing.assert_close(of_again[0][:, :LENGTH], of_found[0])
+    assert not of_again[0][:, LENGTH:].any()
+    torch.testing.assert_close(of_again[1], of_found[1])

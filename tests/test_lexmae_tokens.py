@@ -1,0 +1,115 @@
+"""Corpora as tokens on disk."""
+
+import checkpoints
+import numpy as np
+import pytest
+
+from lexbench.datasets.corpus import StoredCorpus, write_corpus
+from lexbench.lexmae import given_models
+from lexbench.lexmae.tokens import tokenised
+from lexbench.progress import Silent
+from lexbench.store import Store
+from lexbench.types import Document
+
+LENGTH = 12
+TEXTS = [  # title and body
+    ("sparse retrieval", "the query and the document"),
+    ("", "dense model"),
+    ("", ""),
+    ("neural search", ""),
+    ("term weight of the lexical model in neural sparse retrieval", "query " * 30),
+    ("query " * 30, "is sparse"),
+    ("", "search " * 40),
+]
+
+
+def corpus(folder, texts=TEXTS):
+    """Write a corpus; return it, with its documents in the order of positions."""
+    folder.mkdir()
+    documents = [
+        Document(f"d{number:05}", f"{title} {body}" if title else body, len(title) + 1 if title else 0)
+        for number, (title, body) in enumerate(texts)
+    ]
+    return write_corpus(documents, folder), documents[::-1]  # the largest id comes first
+
+
+def tokenizer_of(folder, architecture="bert", vocabulary=None):
+    """Write a tokenizer and load it."""
+    checkpoints.tiny(folder, architecture)
+    checkpoints.write_tokenizer(folder, architecture, vocabulary)
+    return given_models.tokenizer(folder)
+
+
+class Unreadable(StoredCorpus):
+    """A corpus whose texts nobody may read."""
+
+    def documents(self, start=0, stop=None):
+        """Refuse."""
+        raise AssertionError(f"documents {start} to {stop} were read")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+@pytest.mark.parametrize("titles", ["pair", "string", "off"])
+def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
+    """Every text is cut as its tokenizer itself does it: as a pair, as one string with a separator, or as it stands."""
+    tokenizer = tokenizer_of(tmp_path / "model", architecture)
+    stored, documents = corpus(tmp_path / "corpus-1")
+    found = tokenised(stored, tokenizer, titles, LENGTH, Store(tmp_path / "store"), Silent())
+
+    for position, document in enumerate(documents):
+        title = document.title or "-"
+        given = {"pair": (title, document.body), "string": title + tokenizer.sep_token + document.body, "off": document.text}
+        wanted = tokenizer([given[titles]], truncation=True, max_length=LENGTH)["input_ids"][0]
+        assert found[position].tolist() == wanted, document
+    assert len(found) == len(TEXTS)
+    assert found.lengths.tolist() == [len(found[position]) for position in range(len(found))]
+    assert max(found.lengths) == LENGTH
+    assert found.ids.dtype == np.uint16
+    assert found[0].dtype == np.int64
+
+
+def test_more_texts_than_are_cut_at_a_time(tmp_path):
+    """Of 2050 texts each is in its place."""
+    tokenizer = tokenizer_of(tmp_path / "model")
+    stored, documents = corpus(tmp_path / "corpus-1", [("", f"w{number % 107} model") for number in range(2050)])
+    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"), Silent())
+    wanted = tokenizer([document.text for document in documents])["input_ids"]
+    assert [found[position].tolist() for position in range(len(found))] == wanted
+
+
+@pytest.mark.parametrize(("tokens", "kind"), [(65_536, np.uint16), (65_537, np.uint32)])
+def test_large_vocabularies(tmp_path, tokens, kind):
+    """65 536 tokens fit into 16 bits, one more takes 32; the last token's number comes back as it was."""
+    words = [f"x{number}" for number in range(tokens - len(checkpoints.SPECIAL))]
+    tokenizer = tokenizer_of(tmp_path / "model", vocabulary=[*checkpoints.SPECIAL, *words])
+    stored, _ = corpus(tmp_path / "corpus-1", [("", words[-1])])
+    found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"), Silent())
+    assert len(tokenizer) == tokens
+    assert found.ids.dtype == kind
+    assert found[0].tolist() == [2, tokens - 1, 3]
+
+
+def test_a_second_call_reads_nothing(tmp_path):
+    """What was cut once is taken from the store, whatever the tokenizer has been used for in the meantime."""
+    tokenizer = tokenizer_of(tmp_path / "model")
+    stored, _ = corpus(tmp_path / "corpus-1")
+    store = Store(tmp_path / "store")
+    found = tokenised(stored, tokenizer, "pair", LENGTH, store, Silent())
+    tokenizer(["a query", "b"], truncation=True, max_length=3, padding=True)
+    again = tokenised(Unreadable(stored.path), tokenizer, "pair", LENGTH, store, Silent())
+    assert again.ids.tolist() == found.ids.tolist()
+    assert again.starts.tolist() == found.starts.tolist()
+
+
+def test_what_changes_the_tokens_is_cut_anew(tmp_path):
+    """Another length, other titles, another tokenizer or another side to cut at have tokens of their own."""
+    tokenizer = tokenizer_of(tmp_path / "model")
+    stored, _ = corpus(tmp_path / "corpus-1")
+    store = Store(tmp_path / "store")
+    first = tokenised(stored, tokenizer, "off", LENGTH, store, Silent()).ids.tolist()
+    assert tokenised(stored, tokenizer, "off", LENGTH + 1, store, Silent()).ids.tolist() != first
+    assert tokenised(stored, tokenizer, "string", LENGTH, store, Silent()).ids.tolist() != first
+    other = tokenizer_of(tmp_path / "other", vocabulary=[*checkpoints.SPECIAL, *reversed(checkpoints.VOCABULARY[5:])])
+    assert tokenised(stored, other, "off", LENGTH, store, Silent()).ids.tolist() != first
+    tokenizer.truncation_side = "left"
+    assert tokenised(stored, tokenizer, "off", LENGTH, store, Silent()).ids.tolist() != first

@@ -1,0 +1,176 @@
+"""A collection that a tiny model learns in seconds, a recipe for it, and processes to train in, which share one import of torch.
+
+Words w0 to w95 are of 12 topics, 8 each. A text has 4 words of one topic, three times each: the set of its words tells the hidden
+ones. A query names its topic by a word of its own, q0 to q11, gives one of its words, and two of another topic, which is what
+BM25 goes by.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from checkpoints import SPECIAL, tiny_bert
+
+TOPICS, WORDS = 12, 8
+VOCABULARY = (*SPECIAL, *(f"q{topic}" for topic in range(TOPICS)), *(f"w{word}" for word in range(TOPICS * WORDS)))
+RECIPE = """
+schema = 1
+name = "tiny"
+output = "out"
+
+[start]
+model = "model"
+weights = "fresh"
+
+[encoding]
+titles = "off"
+query_length = 12
+document_length = 16
+
+[pretrain]
+corpora = ["topics"]
+steps = 40
+batch_size = 32
+learning_rate = 1e-2
+decoder_share = 0.9
+dropout = 0.0
+save_every = 20
+
+[stage1]
+queries = ["topics"]
+steps = 30
+batch_size = 8
+documents = 4
+depth = 20
+learning_rate = 5e-3
+lambda_d = 0.05
+lambda_q = 0.05
+save_every = 10
+
+[stage2]
+queries = ["topics"]
+steps = 30
+batch_size = 8
+documents = 4
+depth = 20
+learning_rate = 5e-3
+lambda_d = 0.05
+lambda_q = 0.05
+save_every = 10
+
+[stage3]
+queries = ["topics"]
+start = "stage2"
+teacher = "teacher"
+steps = 10
+batch_size = 8
+documents = 4
+depth = 20
+learning_rate = 1e-3
+lambda_d = 0.05
+lambda_q = 0.05
+save_every = 10
+
+[selection]
+held_out = 0.2
+depth = 50
+every = 10
+
+[hardware]
+device = "cpu"
+threads = 1
+"""
+_PATIENCE = 120  # seconds
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["lexbench.lexmae.pretrain", "lexbench.lexmae.finetune", "transformers.trainer"])
+
+
+def write(place: Path, *, documents=10, queries=5) -> Path:
+    """Write into *place* the BEIR folder `topics`, the folder `model`, and `tiny.toml`; return *place*."""
+    rng = random.Random(0)
+    folder = place / "topics"
+    (folder / "qrels").mkdir(parents=True)
+    texts, asked, judged = {}, {}, ["query-id\tcorpus-id\tscore"]
+    for topic in range(TOPICS):
+        for number in range(documents):
+            said = 3 * rng.sample(words(topic), 4)
+            rng.shuffle(said)
+            texts[f"d{topic}.{number}"] = " ".join(said)
+        for number in range(queries):
+            other = (topic + rng.randrange(1, TOPICS)) % TOPICS
+            asked[f"q{topic}.{number}"] = " ".join([f"q{topic}", rng.choice(words(topic)), *rng.sample(words(other), 2)])
+            judged += [f"q{topic}.{number}\td{topic}.{document}\t1" for document in range(documents)]
+    for name, rows in (("corpus", texts), ("queries", asked)):
+        lines = (json.dumps({"_id": row, "text": text}) for row, text in rows.items())
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "qrels" / "train.tsv").write_text("\n".join(judged) + "\n")
+    tiny_bert(place / "model", form="transformers", safetensors=True, vocabulary=VOCABULARY)
+    (place / "tiny.toml").write_text(RECIPE)
+    return place
+
+
+def words(topic) -> list[str]:
+    """Return the words of a topic."""
+    return [f"w{word}" for word in range(topic * WORDS, (topic + 1) * WORDS)]
+
+
+def enter(place: Path, monkeypatch) -> None:
+    """Go to *place*, where the store is too."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("LEXBENCH_STORE", str(place / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+
+
+def losses(folder: Path) -> list[dict[str, float]]:
+    """Return the lines of a trained folder's log that are of losses."""
+    return [line for line in log(folder) if "loss" in line]
+
+
+def scores(folder: Path) -> list[dict[str, float]]:
+    """Return those that are of selections."""
+    return [line for line in log(folder) if "loss" not in line]
+
+
+def log(folder: Path) -> list[dict[str, float]]:
+    """Return the log of a trained folder."""
+    return [json.loads(line) for line in (folder / "losses.jsonl").read_text().splitlines()]
+
+
+class Process:
+    """A process of its own that calls *function*, in *place*; what it prints is appended to `place/log`. Warnings are errors."""
+
+    def __init__(self, place: Path, function, *arguments, **environment) -> None:
+        self.log = place / "log"
+        environment = {"LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", **environment}
+        self._process = _PROCESSES.Process(target=_enter, args=(place, environment, function, arguments))
+        self._process.start()
+        self.pid = self._process.pid
+
+    def code(self) -> int:
+        """Wait for it, and return its exit code; -9 is that of kill -9."""
+        self._process.join(_PATIENCE)
+        if (found := self._process.exitcode) is None:
+            self._process.kill()
+            pytest.fail(f"still running after {_PATIENCE} s:\n{self.said}")
+        return found
+
+    @property
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.log.read_text() if self.log.exists() else ""
+
+
+def _enter(place, environment, function, arguments) -> None:
+    os.chdir(place)
+    os.environ.update(environment)
+    warnings.simplefilter("error")
+    with Path("log").open("a") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
+        sys.exit(function(*arguments))
