@@ -34,8 +34,23 @@ def place(tmp_path_factory, ir_datasets_home):
         from checkpoints import sparsified, tiny_bert
 
         sparsified(tiny_bert(folder / "DIR", safetensors=True, max_position_embeddings=512))
+    _recipe(folder)
     environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store"), "IR_DATASETS_HOME": str(ir_datasets_home)}
     return folder, {**environment, "LEXBENCH_OFFLINE": "1"}
+
+
+def _recipe(folder) -> None:
+    """Write what a reader's recipe may be: a few steps from the tiny checkpoint, on queries of their own."""
+    lines = [json.dumps({"_id": f"d{i}", "title": "", "text": f"fox {i}"}) for i in range(20)]
+    (folder / "train" / "qrels").mkdir(parents=True)
+    (folder / "train" / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "train" / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "fox 1"}) + "\n")
+    (folder / "train" / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    few = "steps = 2\nbatch_size = 2\n"
+    (folder / "recipe.toml").write_text(
+        f"""schema = 1\nname = "mine"\noutput = "trained"\n[start]\nmodel = "DIR"\n[pretrain]\ncorpora = ["train"]\n{few}"""
+        f"""[stage1]\nqueries = ["train"]\n{few}"""
+    )
 
 
 def test_the_readme_has_the_commands():
@@ -49,8 +64,10 @@ def test_a_command_of_the_readme_works(place, command):
     folder, environment = place
     if "lucene" in command:
         pytest.importorskip("jnius_config", reason="bm25@lucene is in the extra lucene")
-    if "DIR" in command:
+    if "DIR" in command or "nano" in command:
         pytest.importorskip("transformers", reason="lexmae is in the extra neural")
+    if "train" in command:
+        pytest.importorskip("accelerate", reason="training is in the extra train")
     words = [sys.executable, "-m", "lexbench", *shlex.split(command)[1:]]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
