@@ -59,13 +59,14 @@ def test_every_draw_has_its_own_generator():
     assert len({number for _, number in taken(Draws(chosen, 10, 1000, 0))}) == 1000
 
 
-def test_batches_are_of_like_length():
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_are_of_like_length(seed):
     """Ten texts of ten lengths by fours: the batches of the first epoch are the shortest four, the next four, and two.
 
     Those two wait for two of the next epoch, the other eight of which are two batches of neighbours in length again, and the
     third epoch is as the first. All but the last batch of an epoch come in any order.
     """
-    draws = Draws(chosen, 10, 30, 0, batch=4, lengths=np.arange(10) * 11)
+    draws = Draws(chosen, 10, 30, seed, batch=4, lengths=np.arange(10) * 11)
     first, second, third = epochs(draws, 10, 3).tolist()
     assert {frozenset(first[:4]), frozenset(first[4:8])} == {frozenset(range(4)), frozenset(range(4, 8))}
     assert set(first[8:]) == {8, 9}

@@ -11,7 +11,8 @@ from checkpoints import write_tokenizer
 from topics import VOCABULARY, Process, enter, log, losses, scores, write
 
 from lexbench.cli import code
-from lexbench.lexmae import folders, recipe, selection
+from lexbench.errors import CommandError
+from lexbench.lexmae import folders, made_by, recipe, selection
 from lexbench.lexmae.batches import arrays
 from lexbench.lexmae.model import LexiconEncoder, Texts
 from lexbench.lexmae.training_sets import open_training_set
@@ -67,7 +68,7 @@ def test_progress_tells_losses_and_scores_and_nothing_else(trained):
     told = [line for line in said.splitlines() if not line.startswith(("out/", "next:"))]
 
     assert all(line.startswith(("tiny ", "topics: ", "SparseMLM on topics: ")) for line in told), said
-    assert sum(line.startswith("tiny pretraining: loss ") for line in told) == 2
+    assert sum(line.startswith("tiny pretraining: loss ") for line in told) == 3
     assert sum(line.startswith("tiny stage1: RR@10 ") for line in told) == 4
 
 
@@ -76,7 +77,7 @@ def test_losses_fall(trained, name):
     """The last line of the log is of the last step, and its loss is below the first; so are both halves of pretraining's."""
     lines = losses(trained[0] / "out" / name)
 
-    assert lines[-1]["step"] == {"pretrained": 40, "stage3": 10}.get(name, 30)
+    assert lines[-1]["step"] == {"pretrained": 60, "stage3": 10}.get(name, 30)
     if name == "stage3":
         assert {"contrastive", "divergence", "flops_d", "flops_q", "terms_d", "terms_q"} < lines[0].keys()
         return
@@ -188,9 +189,9 @@ def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
     """A finished model stands, whatever is said of later stages, of how models are chosen later, of hardware and of names."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 
-    assert folders.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
-    with pytest.raises(folders.CommandError, match=r"selection\.every"):
-        folders.finished(place / "out/stage1", asked, "stage1")
+    assert made_by.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
+    with pytest.raises(CommandError, match=r"selection\.every"):
+        made_by.finished(place / "out/stage1", asked, "stage1")
 
 
 def test_a_chosen_model_is_the_best_one(place):

@@ -34,7 +34,7 @@ document_length = 16
 
 [pretrain]
 corpora = ["topics"]
-steps = 40
+steps = 60
 batch_size = 32
 learning_rate = 1e-2
 decoder_share = 0.9
@@ -48,8 +48,8 @@ batch_size = 8
 documents = 4
 depth = 20
 learning_rate = 5e-3
-lambda_d = 0.05
-lambda_q = 0.05
+lambda_d = 0.1
+lambda_q = 0.1
 save_every = 10
 
 [stage2]
@@ -59,8 +59,8 @@ batch_size = 8
 documents = 4
 depth = 20
 learning_rate = 5e-3
-lambda_d = 0.05
-lambda_q = 0.05
+lambda_d = 0.1
+lambda_q = 0.1
 save_every = 10
 
 [stage3]
@@ -72,8 +72,8 @@ batch_size = 8
 documents = 4
 depth = 20
 learning_rate = 1e-3
-lambda_d = 0.05
-lambda_q = 0.05
+lambda_d = 0.1
+lambda_q = 0.1
 save_every = 10
 
 [selection]
