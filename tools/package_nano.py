@@ -18,8 +18,9 @@ import safetensors.torch
 import torch
 from paired_tests import interval
 
-from lexbench import atomic, results
+from lexbench import atomic
 from lexbench.lexmae import card
+from lexbench.report.leaderboard import read_results
 
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"
@@ -32,8 +33,8 @@ LIMITS = (
 
 def scores(folder: Path, name: str) -> Iterator[card.Score]:
     """Yield the scores of all systems in *folder* that the model *name* is a part of."""
-    for path in sorted(folder.rglob("*.json")):
-        one = results.load(path)
+    found = (one for path in sorted(folder.glob("results/*/*.json")) for one in read_results(path).results)
+    for one in found:
         if name in one.system:
             command = f"lexbench run suite {one.dataset.partition('/')[0]} -r '{one.system}'"
             span = interval(np.array(one.per_query[MEASURE]))

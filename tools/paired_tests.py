@@ -5,7 +5,7 @@
 
 Intervals are bootstrap percentiles over queries (scipy.stats.bootstrap, 10,000 resamples); p is that of a two-sided paired
 randomisation test (scipy.stats.permutation_test, 10,000 sign flips), corrected by Holm for all systems that are compared on a
-dataset. FOLDER is searched for result files, each a system on a dataset.
+dataset. FOLDER is what --save wrote.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from lexbench import results
+from lexbench.report.leaderboard import read_results
 from lexbench.results import Result
 
 RESAMPLES = 10_000
@@ -56,9 +56,9 @@ def main() -> None:
     parser.add_argument("--against", default="bm25")
     given = parser.parse_args()
     by_dataset: dict[str, dict[str, Result]] = defaultdict(dict)
-    for path in sorted(given.folder.rglob("*.json")):
-        one = results.load(path)
-        by_dataset[one.dataset][one.system] = one
+    for path in sorted(given.folder.glob("results/*/*.json")):
+        for one in read_results(path).results:
+            by_dataset[one.dataset][one.system] = one
     for dataset, systems in by_dataset.items():
         print(f"{dataset}, {given.measure} of {systems[given.against].counts.queries} queries")
         values = {name: np.array(one.per_query[given.measure]) for name, one in systems.items()}

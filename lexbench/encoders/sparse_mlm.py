@@ -138,7 +138,7 @@ class SparseMLM:
 
     def token(self, term: int) -> str:
         """Return the entry of the vocabulary whose column is *term*."""
-        return str(self._documents().tokenizer.convert_ids_to_tokens(term))
+        return str(self._documents().tokenizer.convert_ids_to_tokens(int(term)))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""

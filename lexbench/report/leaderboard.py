@@ -45,7 +45,7 @@ def write_results(found: Iterable[Result], suite: str, folder: Path) -> list[Pat
     written = []
     for system, fresh in by_system.items():
         path = folder / "results" / suite / f"{file_name(system)}.json"
-        kept = {result.dataset: result for result in _read(path).results} if path.is_file() else {}
+        kept = {result.dataset: result for result in read_results(path).results} if path.is_file() else {}
         merged = {**kept, **fresh}
         entry = Entry(suite=suite, system=system, results=[merged[name] for name in sorted(merged)])
         results.save(entry, path)
@@ -55,11 +55,12 @@ def write_results(found: Iterable[Result], suite: str, folder: Path) -> list[Pat
 
 def file_name(system: str) -> str:
     """Return a file name for a system: its label, with a digest where characters had to go."""
-    safe = re.sub(r"[^A-Za-z0-9@._=,()|-]", "_", system)[:80]
+    safe = re.sub(r"[^A-Za-z0-9@._=,()-]", "_", system)[:80]
     return safe if safe == system else f"{safe}-{hashlib.sha256(system.encode()).hexdigest()[:8]}"
 
 
-def _read(path: Path) -> Entry:
+def read_results(path: Path) -> Entry:
+    """Read what *write_results* wrote; InvalidFile where it does not read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Entry)
     except (msgspec.DecodeError, ValueError) as error:
@@ -68,7 +69,7 @@ def _read(path: Path) -> Entry:
 
 def page(folder: Path) -> str:
     """Return the leaderboard page of *folder* as Markdown: the same files, the same text."""
-    found = [_read(path) for path in sorted((folder / "results").glob("*/*.json"))]
+    found = [read_results(path) for path in sorted((folder / "results").glob("*/*.json"))]
     if not found:
         raise CannotStart(f"no result files in {folder / 'results'}; write some: lexbench run suite pydoc --save {folder}")
     parts = ["# Leaderboard\n", _INTRODUCTION]
