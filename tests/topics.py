@@ -1,8 +1,8 @@
-"""A collection that a tiny model learns in seconds, a recipe for it, and processes to train in, which share one import of torch.
+"""A collection that a tiny model learns in seconds, a recipe for it, and processes to train in that share one import of torch.
 
-Words w0 to w95 are of 12 topics, 8 each. A text has 4 words of one topic, three times each: the set of its words tells the hidden
-ones. A query names its topic by a word of its own, q0 to q11, gives one of its words, and two of another topic, which is what
-BM25 goes by.
+Words w0 to w95 are of 12 topics, 8 each. A text has 4 words of one topic, three times each: the set of its words tells the
+hidden ones. A query names its topic by a word of its own, q0 to q11, gives one of its words, and two of another topic, which
+is what BM25 goes by.
 """
 
 import json
@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -54,6 +55,7 @@ save_every = 10
 
 [stage2]
 queries = ["topics"]
+negatives = 'sparse_mlm(model="{stage1}", dense_ok=True)@impact'
 steps = 30
 batch_size = 8
 documents = 4
@@ -65,6 +67,7 @@ save_every = 10
 
 [stage3]
 queries = ["topics"]
+negatives = 'sparse_mlm(model="{stage2}", dense_ok=True)@impact'
 start = "stage2"
 teacher = "teacher"
 steps = 10
@@ -142,12 +145,13 @@ def log(folder: Path) -> list[dict[str, float]]:
 
 
 class Process:
-    """A process of its own that calls *function*, in *place*; what it prints is appended to `place/log`. Warnings are errors."""
+    """A process of its own that calls *function*, in *place*, and prints into a file. Warnings are errors in it."""
 
     def __init__(self, place: Path, function, *arguments, **environment) -> None:
-        self.log = place / "log"
+        number, self._output = tempfile.mkstemp(prefix="output-", dir=place)
+        os.close(number)
         environment = {"LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", **environment}
-        self._process = _PROCESSES.Process(target=_enter, args=(place, environment, function, arguments))
+        self._process = _PROCESSES.Process(target=_enter, args=(place, self._output, environment, function, arguments))
         self._process.start()
         self.pid = self._process.pid
 
@@ -162,15 +166,15 @@ class Process:
     @property
     def said(self) -> str:
         """What it has printed so far."""
-        return self.log.read_text() if self.log.exists() else ""
+        return Path(self._output).read_text()
 
 
-def _enter(place, environment, function, arguments) -> None:
+def _enter(place, output, environment, function, arguments) -> None:
     os.chdir(place)
     os.environ.update(environment)
     warnings.simplefilter("error")
-    with Path("log").open("a") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    with Path(output).open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
         sys.exit(function(*arguments))

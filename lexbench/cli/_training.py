@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SECTIONS = {"seed": "", "output": "", "precision": "hardware.", "device": "hardware.", "threads": "hardware."}
+_FITTED = {"pretrain", "finetune"}
 _HEADER = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
 _UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -90,9 +91,11 @@ def carry_out(recipe: "Recipe", parts: "Sequence[Part]", name: str, *, dry_run: 
         except MissingData:  # the estimate may be why it is not here yet
             _show_plan(recipe, parts, as_json=as_json)
             raise
+        _check(recipe, parts)
         _show_plan(recipe, parts, as_json=as_json)
         return
     work.check(recipe, parts)
+    _check(recipe, parts)
     with _progress() as progress:
         made = [path for part in parts for path in _carry_out(recipe, part, progress)]
     if not _first_process():
@@ -105,12 +108,23 @@ def carry_out(recipe: "Recipe", parts: "Sequence[Part]", name: str, *, dry_run: 
     click.echo(f"next: {_next(recipe, parts[-1], name)}")
 
 
+def _check(recipe: "Recipe", parts: "Sequence[Part]") -> None:
+    """Raise CommandError for what hardware cannot do, or where a model is of another recipe: before negatives are mined."""
+    from lexbench.lexmae import made_by, processes
+
+    for part in parts:
+        fitting = recipe.stage(part.stage) if part.stage else recipe.pretrain
+        if fitting and part.kind in _FITTED:
+            processes.check(fitting, recipe.hardware)
+    made_by.check(recipe, f"stage{parts[-1].stage}" if parts[-1].stage else "pretrained")
+
+
 def _carry_out(recipe: "Recipe", part: "Part", progress: "Progress") -> list[Path]:
     """Do one part: all processes train models together; what else there is the first one does, and then the others find it."""
     from lexbench.lexmae import processes, work
 
     processes.join(recipe.hardware)
-    if part.kind in {"pretrain", "finetune"}:
+    if part.kind in _FITTED:
         return work.carry_out(recipe, part, progress)
     with processes.first_goes_first():
         return work.carry_out(recipe, part, progress)

@@ -10,7 +10,7 @@ from torch import nn
 
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CannotStart
-from lexbench.lexmae import folders, negatives, processes, provenance, resuming, selection, start, teacher, training
+from lexbench.lexmae import folders, made_by, negatives, processes, provenance, resuming, selection, start, teacher, training
 from lexbench.lexmae._recipe_checks import placeholders
 from lexbench.lexmae.batches import Draws
 from lexbench.lexmae.collation import Batches, query_cutter
@@ -35,11 +35,11 @@ def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
     places, stage = Places(recipe), recipe.stage(number)
     what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
     assert stage is not None
-    training.piece(stage, recipe.hardware)
+    processes.check(stage, recipe.hardware)
     processes.join(recipe.hardware)
     going_on = places.training(what)
-    if not (found := folders.finished(places.stage(number), recipe, what)):
-        with folders.claimed(going_on, recipe, what):
+    if not (found := made_by.finished(places.stage(number), recipe, what)):
+        with made_by.claimed(going_on, recipe, what):
             found = _finetuned(recipe, number, stage, going_on, progress)
     if processes.first():
         resuming.clear(going_on)
@@ -133,7 +133,7 @@ def _folder(recipe: Recipe, name: str, progress: Progress) -> Path:
         with processes.first_goes_first():
             return start.make(recipe, progress)
     place = Places(recipe).root / name
-    if found := folders.finished(place, recipe, name):
+    if found := made_by.finished(place, recipe, name):
         return found
     command = "pretrain RECIPE" if name == "pretrained" else f"finetune RECIPE --stage {name[-1]}"
     raise CannotStart(f"there is no {place}, which this stage needs; type: lexbench train {command}")

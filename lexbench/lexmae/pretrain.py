@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lexbench.lexmae import folders, processes, provenance, resuming, start, training
+from lexbench.lexmae import folders, made_by, processes, provenance, resuming, start, training
 from lexbench.lexmae.batches import Draws, padded
 from lexbench.lexmae.facts import Data
 from lexbench.lexmae.masking import IGNORED, Masked, Masking
@@ -81,11 +81,11 @@ def pretrain(recipe: Recipe, progress: Progress) -> Path:
     """
     places, asked = Places(recipe), recipe.pretrain
     assert asked is not None
-    training.piece(asked, recipe.hardware)
+    processes.check(asked, recipe.hardware)
     processes.join(recipe.hardware)
     going_on = places.training("pretrained")
-    if not (found := folders.finished(places.pretrained, recipe, "pretrained")):
-        with folders.claimed(going_on, recipe, "pretrained"):
+    if not (found := made_by.finished(places.pretrained, recipe, "pretrained")):
+        with made_by.claimed(going_on, recipe, "pretrained"):
             found = _pretrained(recipe, asked, going_on, progress)
     if processes.first():
         resuming.clear(going_on)

@@ -8,7 +8,8 @@ from datetime import timedelta
 import torch
 from torch import distributed
 
-from lexbench.lexmae.recipe import Hardware
+from lexbench.errors import CommandError
+from lexbench.lexmae.recipe import Fitting, Hardware
 
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 
@@ -26,6 +27,30 @@ def first() -> bool:
 def on_gpu(hardware: Hardware) -> bool:
     """Return whether *hardware* asks for a GPU and there is one."""
     return hardware.device == "auto" and torch.cuda.is_available()
+
+
+def on_processor(hardware: Hardware) -> bool:
+    """Return whether *hardware* asks for no more than the processor, or there is no more."""
+    return hardware.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+
+
+def check(fitting: Fitting, hardware: Hardware) -> None:
+    """Raise CommandError for a precision or a size of batches that cannot be."""
+    if hardware.precision == "fp16" and on_processor(hardware):
+        raise CommandError("precision fp16 is for GPUs; on the processor type --precision bf16, or fp32")
+    piece(fitting, hardware)
+
+
+def piece(fitting: Fitting, hardware: Hardware) -> int:
+    """Return how many of a step's examples a device computes at a time; CommandError where they do not come out even."""
+    shares = world() * hardware.accumulate
+    size, left = divmod(fitting.batch_size, shares)
+    if left:
+        raise CommandError(
+            f"batch_size={fitting.batch_size} cannot be shared evenly by {world()} devices that accumulate "
+            f"{hardware.accumulate} times; give a multiple of {shares}"
+        )
+    return size
 
 
 def join(hardware: Hardware) -> None:

@@ -5,7 +5,8 @@ A kill at any moment costs the steps since the last whole checkpoint, and the lo
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import LexbenchError
 from lexbench.lexmae import processes, resuming
 from lexbench.lexmae.batches import Draws, InOrder
 from lexbench.lexmae.recipe import Fitting, Hardware
@@ -47,11 +48,11 @@ class Fit:
     def arguments(self) -> TrainingArguments:
         """Return what the Trainer is told."""
         fitting, hardware = self.fitting, self.hardware
-        on_cpu = hardware.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+        on_cpu = processes.on_processor(hardware)
         arguments = TrainingArguments(
             output_dir=str(self.folder),
             max_steps=self.steps,
-            per_device_train_batch_size=piece(fitting, hardware),
+            per_device_train_batch_size=processes.piece(fitting, hardware),
             gradient_accumulation_steps=hardware.accumulate,
             learning_rate=fitting.learning_rate,
             warmup_steps=math.ceil(fitting.warmup * self.steps),
@@ -83,18 +84,6 @@ class Fitted:
     seconds: float  # of this process
     resumed: int  # the step that it went on from
     best: dict[str, float] | None  # step and score of what was chosen; None: the last step
-
-
-def piece(fitting: Fitting, hardware: Hardware) -> int:
-    """Return how many of a step's examples a device computes at a time; CommandError where they do not come out even."""
-    shares = processes.world() * hardware.accumulate
-    size, left = divmod(fitting.batch_size, shares)
-    if left or not size:
-        raise CommandError(
-            f"batch_size={fitting.batch_size} cannot be shared evenly by {processes.world()} devices that accumulate "
-            f"{hardware.accumulate} times; give a multiple of {shares}"
-        )
-    return size
 
 
 def accelerators() -> str:
@@ -199,7 +188,16 @@ class LexMAETrainer(Trainer):
             resuming.write_weights(self._bare(), Path(output_dir) / resuming.WEIGHTS)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        resuming.read_weights(model or self._bare(), Path(resume_from_checkpoint) / resuming.WEIGHTS)
+        with _reading(resume_from_checkpoint):
+            resuming.read_weights(model or self._bare(), Path(resume_from_checkpoint) / resuming.WEIGHTS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_rng_state(checkpoint)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the model on the queries for selection; keep its weights if it is the best so far."""
@@ -246,10 +244,20 @@ class Told(TrainerCallback):
         self.progress.note(f"{self.how.what}: loss {loss:.4g} at step {state.global_step:,}")
 
 
+@contextmanager
+def _reading(checkpoint: str | None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of torch, pickle and safetensors: nothing but tensors and numbers is ever unpickled
+        remedy = "remove it, and training goes on from the one before"
+        raise LexbenchError(f"{checkpoint} does not read ({type(error).__name__}); {remedy}") from error
+
+
 def _log(state: TrainerState) -> list[dict[str, float]]:
-    left_out = ("epoch", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "train_loss")
-    lines = ({name: value for name, value in line.items() if name not in left_out} for line in state.log_history)
-    return [line for line in lines if line.keys() - {"step"}]
+    """Return the lines of losses; names are sorted, because those of a checkpoint are."""
+    lines = (line for line in state.log_history if "loss" in line)
+    names = ("step", "loss")
+    return [{name: line[name] for name in (*names, *sorted(line.keys() - {*names, "epoch"}))} for line in lines]
 
 
 def _has_tensorboard() -> bool:

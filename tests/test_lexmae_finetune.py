@@ -1,0 +1,226 @@
+"""A stage of fine-tuning: what it is trained on, the loss, and how a model in training is scored."""
+
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from checkpoints import random_model
+from topics import VOCABULARY, Process, enter, write
+
+from lexbench.cli import code
+from lexbench.errors import CannotStart, CommandError
+from lexbench.lexmae import finetune, losses, made_by, recipe, reranking, selection, start
+from lexbench.lexmae.batches import arrays
+from lexbench.lexmae.finetuner import FineTuner, in_groups
+from lexbench.lexmae.model import LexiconEncoder, Texts
+from lexbench.lexmae.recipe import Stage
+from lexbench.lexmae.training_sets import open_training_set
+from lexbench.progress import Silent
+from lexbench.store import Store
+
+SETTINGS = {
+    "batch_size": 2,
+    "steps": 1,
+    "learning_rate": 1e-3,
+    "queries": ("topics",),
+    "negatives": "bm25",
+    "depth": 9,
+    "lambda_d": 0.02,
+    "lambda_q": 0.03,
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Return a folder with the collection."""
+    return write(tmp_path_factory.mktemp("finetune"))
+
+
+@pytest.fixture
+def place(world, monkeypatch):
+    """Return the folder with the collection, as the current one."""
+    enter(world, monkeypatch)
+    return world
+
+
+@pytest.fixture
+def reader(place):
+    """Return what reads the first stage, which begins with the initial model."""
+    from lexbench.lexmae import folders
+
+    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "encoding.query_length=8"])
+    _, tokenizer = folders.load(start.make(asked, Silent()))
+    return finetune.Reader(asked, tokenizer, Store(), Silent())
+
+
+def told(command):
+    """Run *command*, and say the id of each query that a batch has."""
+    batches = sys.modules["lexbench.lexmae.collation"].Batches
+    real = batches._query
+
+    def heard(self, one):
+        query = real(self, one)
+        sys.stdout.write(f"query {query.query_id}\n")
+        return query
+
+    batches._query = heard
+    return code(command)
+
+
+def test_held_out_queries_are_never_trained_on(place):
+    """Of all batches of a stage none has a query that models are chosen by; nearly all others are there."""
+    options = ["--set", "stage1.start=start", "--steps", "15", "--set", "selection.held_out=0.3", "--output", "held"]
+    mined = Process(place, code, ["train", "mine", "tiny.toml", "--stage", "1", *options[:2], *options[4:]])
+    assert mined.code() == 0, mined.said
+    process = Process(place, told, ["train", "finetune", "tiny.toml", "--stage", "1", *options])
+    assert process.code() == 0, process.said
+    train = open_training_set("topics", Store(), Silent())
+    held = selection.held_out_ids(train, 0.3, 42)
+    trained = {line.split()[1] for line in process.said.splitlines() if line.startswith("query ")}
+
+    assert len(held) > 10
+    assert not trained & held
+    assert len(trained) > 0.8 * (60 - len(held))
+
+
+def test_batches_have_each_querys_own_documents(reader):
+    """A batch is the queries, cut, and for each its relevant document first, then the negatives that were drawn."""
+    examples = reader.examples(1)
+    batches = reader.batches(examples, None)
+    (source,) = examples.sources
+    drawn = [examples.draw(number, np.random.default_rng(number), 3) for number in (0, 25)]
+    found = batches(drawn)
+    cut = reader.tokenizer([batches._query(one).text for one in drawn], truncation=True, max_length=8)["input_ids"]
+
+    assert found.keys() == {"queries", "documents"}
+    assert found["queries"]["ids"].tolist() == cut
+    assert found["documents"]["ids"].shape == (8, 14)
+    for place, one in enumerate(drawn):
+        texts = source.training_set.corpus.documents
+        for offset, position in enumerate([one.positive, *one.negatives.tolist()]):
+            (document,) = texts(position, position + 1)
+            ids = found["documents"]["ids"][4 * place + offset].tolist()
+            assert ids == reader.tokenizer(document.text)["input_ids"]
+        assert one.positive in source.training_set.positives[one.query]
+    pools = found["documents"]["pools"]
+    assert pools.sum(1).tolist() == [12] * 8  # neither [CLS] nor [SEP]
+
+
+def test_the_teachers_scores_are_the_documents(reader):
+    """What a teacher says of query i and its j-th document stands at (i, j)."""
+
+    class Lengths:
+        def scores(self, queries, documents):
+            return torch.tensor([100.0 * len(query) + len(one.text) for query, one in zip(queries, documents, strict=True)])
+
+    examples = reader.examples(1)
+    batches = reader.batches(examples, Lengths())
+    drawn = [examples.draw(number, np.random.default_rng(number), 3) for number in (3, 30, 60)]
+    expected = [
+        [100.0 * len(batches._query(one).text) + len(batches._document(one, at).text) for at in batches._positions(one)]
+        for one in drawn
+    ]
+
+    assert batches(drawn)["teacher"].tolist() == expected
+
+
+def batch(generator, lengths):
+    """Return random texts of these lengths as `FineTuner.forward` takes them."""
+    rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
+    return arrays(ids=rows, pad=0, silent=[2, 3])
+
+
+@pytest.mark.parametrize("contrast", ["own", "in_batch"])
+def test_the_loss_is_the_papers(contrast):
+    """Contrast plus both FLOPS terms by their weights (Eq. 11); with a teacher the divergence, and gamma times the contrast."""
+    generator = np.random.default_rng(0)
+    stage = msgspec.convert(SETTINGS | {"contrast": contrast, "contrast_weight": 0.2}, Stage)
+    tuner = FineTuner(random_model("bert", vocabulary=VOCABULARY), stage, steps=10)
+    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    teacher = torch.tensor([[1.0, 3.0], [2.0, -1.0]])
+    with torch.no_grad():
+        q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
+        found, taught = tuner(queries, documents, 0), tuner(queries, documents, 0, teacher)
+    rows = [d[:2], d[2:]] if contrast == "own" else [d, d]
+    wanted = sum(-torch.log_softmax(rows[i] @ q[i], 0)[0 if contrast == "own" else 2 * i] for i in (0, 1)) / 2
+    flops = 0.02 * d.mean(0).square().sum() + 0.03 * q.mean(0).square().sum()
+
+    assert found["contrastive"].item() == pytest.approx(wanted.item(), rel=1e-4)
+    assert found["loss"].item() == pytest.approx((wanted + flops).item(), rel=1e-4)
+    assert found["terms_d"].item() == (d > 0).sum().item() / 4
+    own = torch.stack([d[:2] @ q[0], d[2:] @ q[1]])
+    divergence = losses.divergence(own, teacher, "teacher_student")
+    assert taught["loss"].item() == pytest.approx((0.2 * wanted + flops + divergence).item(), rel=1e-4)
+
+
+def test_flops_ramp_up():
+    """With a quadratic ramp over 10 steps their weights are 0 at first, a quarter at step 5, and whole from step 10 on."""
+    generator = np.random.default_rng(0)
+    stage = msgspec.convert(SETTINGS | {"ramp": "quadratic"}, Stage)
+    tuner = FineTuner(random_model("bert", vocabulary=VOCABULARY), stage, steps=10)
+    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    with torch.no_grad():
+        found = [tuner(queries, documents, step) for step in (0, 5, 10, 20)]
+    added = [(one["loss"] - one["contrastive"]).item() for one in found]
+
+    assert added == pytest.approx([0.0, added[2] / 4, added[2], added[2]], abs=1e-4)
+    assert added[2] == pytest.approx((0.02 * found[0]["flops_d"] + 0.03 * found[0]["flops_q"]).item(), rel=1e-4)
+
+
+def test_groups_of_like_length_change_nothing(monkeypatch):
+    """Texts computed some at a time, the longest first, have the vectors of all at once, in the order that they came in."""
+    monkeypatch.setattr("lexbench.lexmae.finetuner._TOGETHER", {"cpu": 2, "cuda": 2})
+    encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY))
+    texts = Texts(**batch(np.random.default_rng(1), [3, 9, 5, 14, 5]))
+    with torch.no_grad():
+        torch.testing.assert_close(in_groups(encoder, texts), encoder(texts), rtol=1e-4, atol=1e-5)
+
+
+def test_scores_of_a_model_in_training(reader, monkeypatch):
+    """A candidate's score is the product of its vector and the query's, without dropout; blocks of documents change nothing."""
+    examples = reader.examples(1)
+    batches, candidates = reader.batches(examples, None), reader.candidates(examples)
+    encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
+    encoder.train()
+    reranker = reranking.Reranker(encoder, batches, "fp32")
+    (one,), corpus = candidates.sets, batches.corpora[0]
+    found = reranker.scores(one, corpus)
+    monkeypatch.setattr(reranking, "_BLOCK", 7)
+    monkeypatch.setattr(reranking, "_DENSE", 3)
+    in_blocks = reranker.scores(one, corpus)
+
+    assert encoder.training
+    np.testing.assert_allclose(in_blocks, found, rtol=1e-4)
+    encoder.eval()
+    for pair in (0, len(found) // 2, len(found) - 1):
+        ids = batches.cut_queries([one.queries[one.pairs.queries[pair]].text])
+        text = corpus[one.positions[one.pairs.documents[pair]]]
+        with torch.no_grad():
+            q, d = (encoder(Texts(**arrays(ids=rows, pad=0, silent=[2, 3]))) for rows in (ids, [text]))
+        assert found[pair] == pytest.approx((q @ d.T).item(), rel=1e-4)
+
+
+def test_a_model_that_is_not_there(place):
+    """A stage whose model, or whose negatives' model, is not trained yet says which, and what to type."""
+    asked = recipe.read(place / "tiny.toml", ["output=none"])
+
+    with pytest.raises(CannotStart, match=r"there is no none/pretrained, .*; type: lexbench train pretrain RECIPE$"):
+        finetune.finetune(asked, 1, Silent())
+    other = recipe.read(place / "tiny.toml", ["output=none", "stage2.start=start"])
+    with pytest.raises(CannotStart, match=r"there is no none/stage1, .*; type: lexbench train finetune RECIPE --stage 1$"):
+        finetune.finetune(other, 2, Silent())
+
+
+def test_a_model_of_another_recipe(place):
+    """A stage does not begin with a model, nor take negatives of one, that this recipe would make otherwise."""
+    made = recipe.read(place / "tiny.toml", ["output=other"])
+    (place / "other" / "stage1").mkdir(parents=True)
+    made_by.write(place / "other" / "stage1", made, "stage1")
+    asked = recipe.read(place / "tiny.toml", ["output=other", "stage1.lambda_d=0.7", "stage2.start=start"])
+
+    with pytest.raises(
+        CommandError, match=r"other/stage1 was made by another recipe \(stage1.lambda_d: there 0.1, asked 0.7\)"
+    ):
+        finetune.finetune(asked, 2, Silent())

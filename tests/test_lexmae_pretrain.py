@@ -1,0 +1,127 @@
+"""Pretraining a tiny model: what the bottleneck is good for, and what changes nothing."""
+
+import json
+import shutil
+
+import pytest
+import safetensors.torch
+from topics import TOPICS, Process, enter, losses, words, write
+
+from lexbench.cli import code
+
+BOTTLENECKS = ("softmax", "saturated", "none")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with the collection and the initial model."""
+    return write(tmp_path_factory.mktemp("pretrain"))
+
+
+@pytest.fixture(scope="module")
+def pretrained(place):
+    """Pretrain with each bottleneck, the same otherwise; return the folders by its name."""
+    command = ["train", "pretrain", "tiny.toml", "--steps", "100", "--set"]
+    begun = [Process(place, code, [*command, f"pretrain.bottleneck={name}", "--output", name]) for name in BOTTLENECKS]
+    for process in begun:
+        assert process.code() == 0, process.said
+    return {name: place / name / "pretrained" for name in BOTTLENECKS}
+
+
+def test_losses_fall(pretrained):
+    """The losses of both halves end far below where they begin, with any bottleneck."""
+    for folder in pretrained.values():
+        first, *_, last = losses(folder)
+        assert last["step"] == 100
+        assert last["encoder_loss"] < 0.6 * first["encoder_loss"]
+        assert last["decoder_loss"] < 0.8 * first["decoder_loss"]
+
+
+@pytest.mark.parametrize("bottleneck", ["softmax", "saturated"])
+def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
+    """A decoder that sees a tenth of a text ends lower if it is told the text's words than if it is told nothing.
+
+    The encoder, which is told nothing either way, does not, and all begin at the same loss.
+    """
+    first, *_, last = losses(pretrained[bottleneck])
+    without = losses(pretrained["none"])
+
+    assert first["decoder_loss"] == pytest.approx(without[0]["decoder_loss"], rel=0.01)
+    assert last["decoder_loss"] < without[-1]["decoder_loss"] - 0.3
+    assert last["encoder_loss"] == pytest.approx(without[-1]["encoder_loss"], abs=0.3)
+
+
+def test_the_decoder_lies_beside_the_model(pretrained):
+    """It is in a file of its own, so that the folder is an ordinary masked-language model; it has weights of its own only."""
+    decoder = safetensors.torch.load_file(pretrained["softmax"] / "decoder.safetensors")
+    model = safetensors.torch.load_file(pretrained["softmax"] / "model.safetensors")
+
+    assert {name.split(".")[0] for name in decoder} == {"decoder"}
+    assert decoder["decoder.bias"].shape == (113,)
+    assert decoder.keys().isdisjoint(model)
+
+
+def test_zero_shot(pretrained, place, monkeypatch, capsys):
+    """The folder pretrained with the saturated bottleneck is a retriever by itself.
+
+    For two words of a topic it finds all texts about it, and BM25 only those that have one of the two.
+    """
+    enter(place, monkeypatch)
+    asked(place / "themes")
+    model = f'sparse_mlm(model="{pretrained["saturated"]}", dense_ok=True)@impact'
+    assert code(["run", "dataset", "themes", "-r", "bm25", "-r", model, "-m", "R@100", "-m", "nDCG@10", "--json"]) == 0
+    bm25, ours = (each["means"] for each in json.loads(capsys.readouterr().out)["results"])
+
+    assert bm25["R@100"] < 0.9
+    assert ours["R@100"] > 0.95
+    assert ours["nDCG@10"] > 0.5  # of texts in any order: 0.08
+
+
+def asked(folder):
+    """Write the collection with other queries: two words of a topic, for which all its texts are relevant."""
+    shutil.copytree(folder.with_name("topics"), folder)
+    queries = ({"_id": f"q{topic}", "text": " ".join(words(topic)[:2])} for topic in range(TOPICS))
+    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    judged = (f"q{topic}\td{topic}.{document}\t1\n" for topic in range(TOPICS) for document in range(10))
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
+
+
+def test_bfloat16(place):
+    """Computed in bfloat16 the first losses are nearly those in float32, and not the same."""
+    whole, fewer = first_steps(place, "fp32"), first_steps(place, "bf16", "--precision", "bf16")
+
+    for line, other in zip(whole, fewer, strict=True):
+        assert other["loss"] == pytest.approx(line["loss"], rel=0.01)
+        assert other["loss"] != line["loss"]
+
+
+def test_float16_is_for_gpus(place, monkeypatch, capsys):
+    """On the processor it is refused in one line, and not quietly something else."""
+    enter(place, monkeypatch)
+
+    assert code(["train", "pretrain", "tiny.toml", "--precision", "fp16", "--output", "fp16"]) == 2
+    assert capsys.readouterr().err == "lexbench: precision fp16 is for GPUs; on the processor type --precision bf16, or fp32\n"
+    assert not (place / "fp16").exists()
+
+
+def test_accumulating(place):
+    """A batch in two pieces has the same texts, masked alike, so the first losses are nearly those of a batch in one.
+
+    The encoder's are to rounding, as texts of equal length have equally many words masked for it; the decoder's number varies.
+    """
+    whole, pieces = first_steps(place, "fp32"), first_steps(place, "pieces", "--set", "hardware.accumulate=2")
+
+    for line, other in zip(whole, pieces, strict=True):
+        assert other["encoder_loss"] == pytest.approx(line["encoder_loss"], rel=1e-3)
+        assert other["decoder_loss"] == pytest.approx(line["decoder_loss"], rel=1e-2)
+        assert other["loss"] == pytest.approx(other["encoder_loss"] + other["decoder_loss"], rel=1e-4)
+
+
+def first_steps(place, output, *options):
+    """Pretrain for four steps, unless that is done; return the losses of each."""
+    settings = ["--steps", "4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]
+    process = Process(place, code, ["train", "pretrain", "tiny.toml", *settings, *options, "--output", output])
+    assert process.code() == 0, process.said
+    lines = losses(place / output / "pretrained")
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    return lines

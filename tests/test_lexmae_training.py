@@ -1,0 +1,389 @@
+"""Training itself: killed and gone on with, interrupted, by several processes, and which weights are kept."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from topics import Process, enter, log, losses, write
+from torch import nn
+
+from lexbench.cli import code
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.lexmae import made_by, recipe, resuming, training
+from lexbench.lexmae.batches import Draws
+from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.progress import Silent
+
+SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")
+PRETRAIN = ["train", "pretrain", "tiny.toml", *SHORT]
+STAGE = ["train", "finetune", "tiny.toml", "--stage", "1", "--steps", "12"]
+STAGE += ["--set", "stage1.save_every=4", "--set", "stage1.start=start", "--set", "selection.every=3"]
+KILLED = -signal.SIGKILL
+NAMES = {"pretrain": "pretrained", "finetune": "stage1"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with the collection, the initial model, and the negatives of stage 1."""
+    place = write(tmp_path_factory.mktemp("training"))
+    process = Process(place, code, ["train", "mine", "tiny.toml", "--stage", "1", "--output", "whole stage1"])
+    assert process.code() == 0, process.said
+    return place
+
+
+def killed_at(module, name, call, command):
+    """Run *command*, but kill this process, as kill -9 does, before that call of *name* in *module*."""
+    owner = sys.modules[module]
+    *classes, attribute = name.split(".")
+    for each in classes:
+        owner = getattr(owner, each)
+    real, calls = getattr(owner, attribute), iter(range(1, 1000))
+
+    def counted(*arguments, **settings):
+        if next(calls) == call:
+            if attribute == "save":  # half a file, as a process that is killed while it writes leaves it
+                Path(arguments[1]).write_bytes(b"PK\x03\x04")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **settings)
+
+    setattr(owner, attribute, counted)
+    return code(command)
+
+
+BEFORE = ("lexbench.lexmae.training", "Told.on_step_end", 3)  # before there is a checkpoint
+HALF = ("torch", "save", 2)  # in the first one, its scheduler half written
+UNMARKED = ("lexbench.lexmae.resuming", "complete", 2)  # in the second one, whole but for the mark
+BETWEEN = ("lexbench.lexmae.training", "Told.on_step_end", 7)  # between two
+SELECTING = ("lexbench.lexmae.resuming", "write_weights", 1)  # before the best weights so far are written
+SELECTED = ("lexbench.lexmae.resuming", "selections", 1)  # when they are, and their scores are not noted yet
+PUBLISHING = ("lexbench.lexmae.card", "finish", 1)
+CLEARING = ("lexbench.lexmae.resuming", "clear", 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "kills", "resumed"),
+    [
+        (PRETRAIN, [BEFORE, HALF, UNMARKED, BETWEEN, PUBLISHING, CLEARING], 12),
+        (STAGE, [SELECTING, SELECTED, BEFORE, HALF, UNMARKED, SELECTED, PUBLISHING, CLEARING], 12),
+    ],
+    ids=["pretrain", "finetune"],
+)
+def test_kills_change_nothing(place, command, kills, resumed):
+    """After kill -9 at every kind of moment, one after the other, log and weights are byte for byte those of no kill."""
+    name = NAMES[command[1]]
+    process = Process(place, code, [*command, "--output", f"whole {name}"])
+    assert process.code() == 0, process.said
+    if name == "stage1":
+        shutil.copytree(place / "whole stage1" / "negatives", place / "killed stage1" / "negatives")
+    command = [*command, "--output", f"killed {name}"]
+    for kill in kills:
+        process = Process(place, killed_at, *kill, command)
+        assert process.code() == KILLED, f"{kill}: {process.said}"
+    process = Process(place, code, command)
+    assert process.code() == 0, process.said
+
+    whole, killed = place / f"whole {name}" / name, place / f"killed {name}" / name
+    assert (killed / "losses.jsonl").read_bytes() == (whole / "losses.jsonl").read_bytes()
+    assert [line["step"] for line in losses(whole)] == [2, 4, 6, 8, 10, 12]
+    weights = [path.name for path in whole.glob("*.safetensors")]
+    assert len(weights) == (1 if name == "stage1" else 2)
+    for file in weights:
+        assert (killed / file).read_bytes() == (whole / file).read_bytes()
+    facts = json.loads((killed / "training.json").read_text())["facts"]
+    assert facts["resumed"] == resumed
+    assert not killed.with_name(f"{name}.training").exists()
+    assert not list(killed.parent.glob("*.draft"))
+
+
+def test_ctrl_c(place):
+    """Ctrl-C in training exits with 130 and one line more; the same command goes on from the last checkpoint."""
+    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.save_every=5", "--output", "interrupted"]
+    process = Process(place, code, command)
+    state = place / "interrupted" / "pretrained.training"
+    deadline = time.monotonic() + 60
+    while not list(state.glob("checkpoint-*/complete")):
+        assert time.monotonic() < deadline, process.said
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+
+    assert process.code() == 130
+    assert "Traceback" not in process.said
+    assert process.said.splitlines()[-1].startswith("lexbench: interrupted; ")
+    assert not (place / "interrupted" / "pretrained").exists()
+    reached = resuming.step(resuming.last(state))
+    assert Process(place, code, command).code() == 0
+    facts = json.loads((place / "interrupted" / "pretrained" / "training.json").read_text())["facts"]
+    assert facts["resumed"] == reached > 0
+
+
+def together(place, function, command, *, watched=False):
+    """Run *command* in two processes as torchrun starts them; return both. *watched*: the second tells what it writes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    begun = []
+    for rank in ("0", "1"):
+        environment = {**meeting, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+        called = [watching, *function] if watched and rank == "1" else function
+        begun.append(Process(place, *called, command, **environment))
+    return begun
+
+
+def watching(function, *arguments):
+    """Call *function*, and print the paths below the current folder's `two` that it opens for writing, makes or removes."""
+    below = Path("two").resolve()
+
+    def heard(event, details):
+        writes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
+        writes |= event == "open" and bool(details[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+        if writes and (path := Path(str(details[0])).resolve()).is_relative_to(below):
+            sys.stdout.write(f"wrote {path.relative_to(below)}\n")
+
+    sys.addaudithook(heard)
+    return function(*arguments)
+
+
+def test_two_processes_train_together(place):
+    """Two processes reach the losses of one, in pretraining; only the first writes models and speaks; both can be killed."""
+    alone = [*PRETRAIN, "--set", "pretrain.dropout=0"]
+    assert Process(place, code, [*alone, "--output", "one"]).code() == 0
+    first, second = together(place, [code], [*alone, "--output", "two"], watched=True)
+
+    assert (first.code(), second.code()) == (0, 0), first.said + second.said
+    written = [line.split()[-1] for line in second.said.splitlines() if line.startswith("wrote")]
+    assert set(written) <= {f"pretrained.training/checkpoint-{step}" for step in (4, 8, 12)}
+    assert len(second.said.splitlines()) == len(written), second.said
+    assert "two/pretrained\n" in first.said
+    together_, one = losses(place / "two/pretrained"), losses(place / "one/pretrained")
+    assert [line["step"] for line in together_] == [line["step"] for line in one]
+    for name in ("loss", "encoder_loss", "decoder_loss"):
+        assert [line[name] for line in together_] == pytest.approx([line[name] for line in one], rel=5e-3)
+    assert not (place / "two" / "pretrained.training").exists()
+
+    first, second = together(place, [killed_at, *BETWEEN], [*alone, "--output", "again"])
+    assert (first.code(), second.code()) == (KILLED, KILLED)
+    first, second = together(place, [code], [*alone, "--output", "again"])
+    assert (first.code(), second.code()) == (0, 0), first.said + second.said
+    assert log(place / "again" / "pretrained") == log(place / "two" / "pretrained")
+    weights = [(place / output / "pretrained" / "model.safetensors").read_bytes() for output in ("again", "two")]
+    assert weights[0] == weights[1]
+
+
+def test_two_processes_choose_a_model(place):
+    """A stage with selection, and the negatives before it, are of one process where they must be."""
+    for each in (["train", "mine", "tiny.toml", "--stage", "1", "--output", "two stage1"], [*STAGE, "--output", "two stage1"]):
+        first, second = together(place, [code], each)
+        assert (first.code(), second.code()) == (0, 0), first.said + second.said
+
+    assert [line["step"] for line in log(place / "two stage1/stage1") if "loss" not in line] == [0, 3, 6, 9, 12]
+    assert sorted(path.name for path in (place / "two stage1").iterdir()) == ["negatives", "stage1", "start"]
+
+
+@pytest.mark.slow
+def test_torchrun(place):
+    """Likewise with torchrun itself: its second process says nothing, nor does any library."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "lexbench"]
+    environment = {**os.environ, "LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    command = [*torchrun, *PRETRAIN, "--output", "torchrun"]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["torchrun/start", "torchrun/pretrained"]
+    assert all(line.startswith("tiny pretraining: ") for line in done.stderr.splitlines()), done.stderr
+
+
+def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
+    """Two devices that accumulate twice cannot share 30 texts: one line says so, before anything is made."""
+    enter(place, monkeypatch)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    command = ["train", "all", "tiny.toml", "--output", "odd", "--set", "pretrain.batch_size=30"]
+
+    assert code([*command, "--set", "hardware.accumulate=2"]) == 2
+    assert capsys.readouterr().err == (
+        "lexbench: batch_size=30 cannot be shared evenly by 2 devices that accumulate 2 times; give a multiple of 4\n"
+    )
+    assert not (place / "odd").exists()
+
+
+class Point(nn.Module):
+    """A model that is one number, whose loss is its mean squared distance from what is drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.at = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        """Return loss and one part of it."""
+        return {"loss": ((self.at - x) ** 2).mean(), "distance": (self.at - x).abs().mean()}
+
+
+def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
+    """Fit a point to the numbers 0 to 7; return it, and what training left."""
+    settings = Fitting(
+        **({"batch_size": 4, "learning_rate": 0.1, "warmup": 0.0, "clip": 1.0, "steps": 7, "save_every": 2} | fitting)
+    )
+    how = training.Fit("point", settings, Hardware(device="cpu", accumulate=accumulate), 1, settings.steps, folder, every=2)
+    draws = Draws(lambda index, rng: float(index), 8, how.draws, 1)
+    model = model or Point()
+    return model, training.fit(model, draws, lambda drawn: {"x": torch.tensor(drawn)}, how, Silent(), score)
+
+
+def test_the_best_step_is_kept(tmp_path):
+    """Steps 0, 2, 4, 6 and the last are scored, each once; the model has the weights of the best, the earlier of equal ones."""
+    asked, seen = iter([0.1, 0.2, 0.5, 0.5, 0.3]), []
+
+    def score(model):
+        seen.append(model.at.item())
+        return {"RR@10": next(asked)}
+
+    model, found = fitted(tmp_path, score)
+    assert len(seen) == 5
+    assert len(set(seen)) == 5
+    assert model.at.item() == seen[2]
+    assert found.best == {"step": 4, "RR@10": 0.5}
+    assert [line for line in found.log if "loss" not in line] == [
+        {"step": step, "RR@10": score} for step, score in zip((0, 2, 4, 6, 7), (0.1, 0.2, 0.5, 0.5, 0.3), strict=True)
+    ]
+
+
+def test_weights_stay_with_their_score(tmp_path):
+    """Where a step that is done again scores otherwise than before, the kept weights are still those of their score."""
+    model = Point()
+    for step, score in ((0, 0.1), (5, 0.2), (10, 0.5)):
+        model.at.data.fill_(step)
+        resuming.offer(tmp_path, model, {"step": step, "RR@10": score})
+    model.at.data.fill_(11)
+    resuming.offer(tmp_path, model, {"step": 10, "RR@10": 0.15})
+
+    assert resuming.take_best(tmp_path, model) == {"step": 10, "RR@10": 0.5}
+    assert model.at.item() == 10
+    assert resuming.selections(tmp_path)[-1] == {"step": 10, "RR@10": 0.15}
+
+
+def test_accumulating_is_the_same_training(tmp_path):
+    """A batch in two pieces has the loss, the gradient and the end of a batch in one."""
+    whole, of_whole = fitted(tmp_path / "whole")
+    pieces, of_pieces = fitted(tmp_path / "pieces", accumulate=2)
+
+    assert pieces.at.item() == pytest.approx(whole.at.item(), rel=1e-5)
+    for one, other in zip(of_pieces.log, of_whole.log, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+def test_the_log_has_every_step_and_every_part(tmp_path):
+    """Lines are at the steps of checkpoints and at the last one; a part of the loss is the mean over the steps of the line."""
+    _, found = fitted(tmp_path, learning_rate=1e-9, steps=7, save_every=5)
+
+    assert [line["step"] for line in found.log] == [5, 7]
+    drawn = Draws(lambda index, rng: float(index), 8, 28, 1)
+    numbers = np.array([drawn[draw] for draw in range(28)])
+    assert [line["distance"] for line in found.log] == pytest.approx([numbers[:20].mean(), numbers[20:].mean()], rel=1e-5)
+    assert [line["loss"] for line in found.log] == pytest.approx(
+        [(numbers[:20] ** 2).mean(), (numbers[20:] ** 2).mean()], rel=1e-5
+    )
+
+
+class Diverging(Point):
+    """A model whose loss is no number from its fifth step on."""
+
+    def forward(self, x):
+        """Return the loss."""
+        self.steps = getattr(self, "steps", 0) + 1
+        found = super().forward(x)
+        return found | {"loss": found["loss"] * (float("nan") if self.steps > 4 else 1.0)}
+
+
+def test_a_loss_that_is_no_number_ends_training(tmp_path):
+    """It is said at once, with what to change; no checkpoint is made of such weights."""
+    with pytest.raises(
+        LexbenchError, match=r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
+    ):
+        fitted(tmp_path, model=Diverging())
+    assert resuming.last(tmp_path).name == "checkpoint-4"
+
+
+class Bomb:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        """Return what pickle calls."""
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_nothing_is_unpickled_but_tensors(tmp_path, name):
+    """A checkpoint in which somebody has put a program is an error in one line, and the program is not run."""
+    with pytest.raises(LexbenchError):
+        fitted(tmp_path, model=Diverging())
+    torch.save(Bomb(tmp_path / "run"), tmp_path / "checkpoint-4" / name)
+
+    with pytest.raises(LexbenchError, match=r"checkpoint-4 does not read \(UnpicklingError\); remove it, and training goes on"):
+        fitted(tmp_path)
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "checkpoint-4" / "complete").unlink()
+    assert fitted(tmp_path)[1].resumed == 2
+
+
+def test_a_broken_tensorboard_is_none(tmp_path, monkeypatch):
+    """TensorBoard is used only where it can be imported; a package of that name is not enough."""
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "tensorboard" / "__init__.py").write_text("raise RuntimeError('made for another numpy')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+
+    assert fitted(tmp_path / "state")[1].log[-1]["step"] == 7
+
+
+def test_one_training_a_folder(place, monkeypatch):
+    """A second process that would train in the same folder is told so; another recipe is refused, naming what differs."""
+    enter(place, monkeypatch)
+    asked, state = recipe.read(place / "tiny.toml"), place / "claimed"
+    with (
+        made_by.claimed(state, asked, "pretrained"),
+        pytest.raises(CannotStart, match=r"another process trains in .*claimed; wait for it"),
+        made_by.claimed(state, asked, "pretrained"),
+    ):
+        pass
+    other = recipe.read(place / "tiny.toml", ["pretrain.decoder_share=0.5"])
+    with (
+        pytest.raises(
+            CommandError, match=r"claimed was made by another recipe \(pretrain.decoder_share: there 0.9, asked 0.5\)"
+        ),
+        made_by.claimed(state, other, "pretrained"),
+    ):
+        pass
+    with made_by.claimed(state, asked, "pretrained"):
+        pass
+
+
+def test_clearing_keeps_tensorboards_log(tmp_path):
+    """Of a finished training's folder the log is left, where there is one; without one the folder goes, or never was."""
+    for name in ("checkpoint-4/optimizer.pt", "best.safetensors", "runs/today/events"):
+        (tmp_path / "state" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "state" / name).touch()
+    resuming.clear(tmp_path / "state")
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "state",
+        "state/runs",
+        "state/runs/today",
+        "state/runs/today/events",
+    ]
+    (tmp_path / "state/runs/today/events").unlink()
+    (tmp_path / "state/runs/today").rmdir()
+    (tmp_path / "state/runs").rmdir()
+    resuming.clear(tmp_path / "state")
+    resuming.clear(tmp_path / "state")
+    assert not list(tmp_path.iterdir())
