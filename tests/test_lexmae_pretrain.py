@@ -51,6 +51,19 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
     assert last["encoder_loss"] == pytest.approx(without[-1]["encoder_loss"], abs=0.3)
 
 
+def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, capsys):
+    """The command that is named goes on from the model as it was made: options of this one are in it."""
+    enter(place, monkeypatch)
+    command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
+    assert code([*command, "--steps", "100"]) == 0
+    following = capsys.readouterr().out.splitlines()[-1]
+
+    assert following == (
+        "next: lexbench train mine tiny.toml --stage 1 --set pretrain.bottleneck=none --set pretrain.steps=100 --output none"
+    )
+    assert code(following.split()[2:]) == 0
+
+
 def test_the_decoder_lies_beside_the_model(pretrained):
     """It is in a file of its own, so that the folder is an ordinary masked-language model; it has weights of its own only."""
     decoder = safetensors.torch.load_file(pretrained["softmax"] / "decoder.safetensors")

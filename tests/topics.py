@@ -88,7 +88,7 @@ every = 10
 device = "cpu"
 threads = 1
 """
-_PATIENCE = 120  # seconds
+_PATIENCE = 300  # seconds
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["lexbench.lexmae.pretrain", "lexbench.lexmae.finetune", "transformers.trainer"])
 
@@ -151,7 +151,9 @@ class Process:
         number, self._output = tempfile.mkstemp(prefix="output-", dir=place)
         os.close(number)
         environment = {"LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", **environment}
-        self._process = _PROCESSES.Process(target=_enter, args=(place, self._output, environment, function, arguments))
+        self._process = _PROCESSES.Process(
+            target=_enter, args=(place, self._output, environment, function, arguments), daemon=True
+        )
         self._process.start()
         self.pid = self._process.pid
 

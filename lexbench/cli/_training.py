@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SECTIONS = {"seed": "", "output": "", "precision": "hardware.", "device": "hardware.", "threads": "hardware."}
+_SHORTHANDS: dict[str, Any] = {"learning_rate": float, "batch_size": int, "epochs": float, "steps": int}
 _FITTED = {"pretrain", "finetune"}
 _HEADER = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
 _UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -49,9 +50,9 @@ def common(function: F) -> F:
 
 def fitting(function: F) -> F:
     """Add the settings of one training."""
-    for option in ("--steps", "--epochs", "--batch-size", "--learning-rate"):
-        kind: Any = int if option in {"--steps", "--batch-size"} else float
-        function = click.option(option, type=kind, help=f"Instead of the recipe's {option[2:].replace('-', '_')}.")(function)
+    for name, kind in _SHORTHANDS.items():
+        option = f"--{name.replace('_', '-')}"
+        function = click.option(option, type=kind, help=f"Instead of the recipe's {name}.")(function)
     return function
 
 
@@ -153,16 +154,18 @@ def _next(recipe: "Recipe", last: "Part", name: str) -> str:
     parts = work.parts(recipe)
     following = parts[parts.index(last) + 1 :]
     if following:
-        return f"lexbench train {following[0].kind} {quote(name)}{_options(following[0])}"
+        return f"lexbench train {following[0].kind} {quote(name)}{_options(last, following[0])}"
     model = Places(recipe).stage(last.stage) if last.stage else Places(recipe).pretrained
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={dumps(str(model))})@impact')}"
 
 
-def _options(part: "Part") -> str:
-    """Return the number of the stage, and those options of this command that mean the same for the next one."""
-    words = [f"--stage {part.stage}"] if part.stage else []
+def _options(last: "Part", following: "Part") -> str:
+    """Return the number of the stage that follows, and the options of this command, without which the recipe is another one."""
+    words = [f"--stage {following.stage}"] if following.stage else []
     given = click.get_current_context().params
-    words += [f"--set {quote(text)}" for text in given["settings"]]
+    section = f"stage{last.stage}" if last.stage else last.kind
+    settings = [f"{section}.{name}={dumps(given[name])}" for name in _SHORTHANDS if given.get(name) is not None]
+    words += [f"--set {quote(text)}" for text in (*given["settings"], *settings)]
     words += [f"--{option} {quote(str(given[option]))}" for option in _SECTIONS if given[option] is not None]
     return "".join(f" {word}" for word in words)
 

@@ -9,7 +9,7 @@ from lexbench.cli import _training as training
 
 @click.group()
 def command() -> None:
-    """Train a LexMAE, as the TOML file RECIPE says, or one of lexbench's own recipes: msmarco.
+    """Train a LexMAE, as the TOML file RECIPE says, or one of lexbench's own recipes, as msmarco.
 
     What is finished is not done again, and what was interrupted goes on. Several GPUs: torchrun --nproc-per-node 8 -m lexbench
     train ...
