@@ -104,7 +104,7 @@ class Selection(Strict, frozen=True, kw_only=True):
 
 
 class Hardware(Strict, frozen=True, kw_only=True):
-    """What no result should depend on, but for rounding."""
+    """What it is computed on. In-batch negatives and FLOPS are of a device's piece, so pieces change results a little."""
 
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     device: Literal["auto", "cpu"] = "auto"
