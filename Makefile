@@ -18,7 +18,7 @@ demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded s
 	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) --save $(DEMO)
 	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard $(DEMO))"
 
-nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (hours on a processor)
+nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (an hour and a half on two cores)
 	$(BIN)/lexbench train all lexmae_nano
 
 build/minilm: | .venv/.dev

@@ -1,4 +1,4 @@
-"""Draw the losses of pretrainings, as Figure 3 of the LexMAE paper does: the encoder's and the decoder's, one line a model.
+"""Draw the losses of pretrainings, as a figure of the LexMAE paper does: the encoder's and the decoder's, one line a model.
 
     python tools/loss_curves.py docs/pretraining-losses.svg softmax=build/lexmae-minilm/pretrained none=build/none/pretrained
 

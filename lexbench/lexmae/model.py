@@ -127,7 +127,7 @@ class MaskedAutoencoder(nn.Module):
         return {"loss": of_encoder + of_decoder, "encoder_loss": of_encoder, "decoder_loss": of_decoder}
 
     def bottleneck(self, hidden: Tensor, states: Tensor, pools: Tensor) -> Tensor | None:
-        """Return what stands for each text (n, width), None for nothing: paper, Eqs. 3 and 4, and the ablation of Table 6."""
+        """Return what stands for each text (n, width), None for nothing: paper, Eqs. 3 and 4, and the ablation of Table 7."""
         recipe = self.recipe
         if recipe.bottleneck == "none":
             return None

@@ -59,7 +59,7 @@ class Fitting(Strict, frozen=True, kw_only=True):
 
 
 class Pretrain(Fitting, frozen=True, kw_only=True):
-    """The masked autoencoder: paper, section 3; settings of its ablations, Table 6."""
+    """The masked autoencoder: paper, section 3; settings of its ablations, Table 7."""
 
     corpora: Names  # ids of datasets, or BEIR folders
     encoder_share: Share = 0.3  # of the words that are masked for the encoder
