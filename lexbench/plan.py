@@ -1,12 +1,12 @@
 """What will be run: datasets x systems, checked before any work starts. Pure: nothing is read but TOML files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lexbench import measures, suites, systems
+from lexbench import measures, suites, systems, tuning
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.find import folder
 from lexbench.datasets.source import Source
@@ -18,7 +18,10 @@ from lexbench.types import Combined, Kind
 
 _TEXT = 600  # bytes of a document's text, on average over the suites
 _INDEX = 900  # bytes of a document in an index and its building, likewise
-_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100}  # bytes of a document's vector: 130 terms, 768 dimensions
+# Bytes of a document's vectors: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
+_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
+
+HEADLINE = "nDCG@10"  # where no suite names another
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Job:
     depth: int
     command: str | None  # that repeats just this job; None for an object of the user's, which no command line can name
     source: Source | None = None  # None: wherever the contract's dataset is found
+    headline: str = HEADLINE  # the measure that weights are chosen by
 
     @property
     def name(self) -> str:
@@ -56,7 +60,7 @@ class Plan:
             for corpus, retriever in used
             if isinstance(retriever, Encoded)
         }
-        vectors = sum(documents[corpus] * _VECTOR.get(kind, 0) for corpus, _, kind in encodings)
+        vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
         return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
 
 
@@ -80,7 +84,7 @@ def plan_suite(
     command = f"lexbench run suite {quote(name or suite.id)}{_options(wanted, depth)} -d"
     wanted, depth = wanted or suite.measures, depth or suite.depth
     jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
-    return Plan(tuple(jobs), suite)
+    return Plan(tuple(replace(job, headline=suite.headline) for job in jobs), suite)
 
 
 def _options(wanted: Sequence[str], depth: int | None) -> str:
@@ -122,6 +126,7 @@ def _job(
         raise CommandError(f"the depth must be at least 1, not {depth}")
     if isinstance(system.retriever, Combined):
         system.retriever.check_depth(depth)
+    tuning.check(system.retriever, contract)
     named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
     for measure in named:
         cutoff = getattr(measures.parse(measure), "cutoff", None)

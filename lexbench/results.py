@@ -12,6 +12,8 @@ import msgspec
 from lexbench import atomic
 from lexbench.errors import InvalidFile
 
+BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
+
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
     """What ties of score could do to one measure."""
@@ -33,10 +35,13 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vectors(msgspec.Struct, frozen=True, kw_only=True):
-    """What the indexed document vectors of a sparse system look like."""
+    """What the indexed document vectors of a system look like: of sparse ones their terms, of others their dimensions."""
 
-    terms: dict[str, float]  # active terms a document: mean, p50, p95, max
-    bytes_per_document: float  # three a term: two for its number, one for its weight (the paper's ReprByte)
+    terms: dict[str, float] = {}  # active terms a document: mean, p50, p95, max
+    dimensions: int = 0  # of a dense vector
+    vectors: float = 0.0  # dense ones a document: 1, or as many as it has tokens
+    # Three a term: two for its number, one for its weight (the paper's ReprByte). Four a dimension.
+    bytes_per_document: float
     empty: int = 0  # documents without any term
     truncated: int = 0  # texts that were cut to the encoder's length
     clipped: int = 0  # weights that the quantiser's bits could not hold

@@ -10,12 +10,17 @@ from weakref import ref
 from lexbench import catalog, registry
 from lexbench.encodings.shards import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.interop._beir_encoder import BeirEncoder, is_beir_model
 from lexbench.notation import Call, Part, Value, parse
 from lexbench.retrievers.encoded import Encoded
 from lexbench.store import Recipe
 from lexbench.types import Combined, Encoder, Kind
 
-_EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat"}  # what searches the vectors of an encoder that names no engine
+_EXACT = {
+    Kind.SPARSE: "csr",
+    Kind.DENSE: "flat",
+    Kind.MULTI: "maxsim",
+}  # what searches the vectors of an encoder that names no engine
 _SESSION = "only in this session"
 _sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
@@ -69,6 +74,8 @@ def _choices(call: Call, each: Callable[[Value], Sequence[Value]]) -> list[Call]
 
 def resolve(part: Part) -> Any:
     """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
+    if _is_reranker(part):
+        raise CommandError(f"{part}: {part.head.name} is a reranker; write rerank(bm25, {part}, k=100)")
     if part.head.name in registry.names("encoders") or part.head.name in catalog.names():
         return _encoded(part)
     if part.transforms:
@@ -78,7 +85,10 @@ def resolve(part: Part) -> Any:
         raise UnknownName("retriever, encoder or model", part.head.name, known, see="lexbench list retrievers, or models")
     call = part.head if part.engine is None else _on_engine(part.head, part.engine)
     typed = f"{part.head.name}@{part.engine.name}" if part.engine else ""
-    if hasattr(registry.load("retrievers", call.name, typed), "parts"):
+    plugin = registry.load("retrievers", call.name, typed)
+    if any(item.name == "reranker" for item in fields(plugin)):
+        call = _of_reranking(call)
+    elif hasattr(plugin, "parts"):
         call = _of_retrievers(call)
     return registry.create("retrievers", call, typed=typed)
 
@@ -91,6 +101,35 @@ def _of_retrievers(call: Call) -> Call:
             f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
         )
     return replace(call, args=(tuple(map(resolve, given)),))
+
+
+def _of_reranking(call: Call) -> Call:
+    """Return the call of a retriever that reranks what another finds, this and the reranker resolved."""
+    if len(call.args) != 2 or not all(isinstance(value, Part) for value in call.args):  # noqa: PLR2004 - a pair
+        raise CommandError(
+            f"{call}: {call.name} takes a retriever and a reranker, then settings by name, "
+            f'as in {call.name}(bm25, cross_encoder(model="FOLDER"), k=100)'
+        )
+    retriever, reranker = (value for value in call.args if isinstance(value, Part))
+    if not _is_reranker(reranker):
+        known = registry.names("rerankers")
+        if reranker.head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
+            there = [*known, *catalog.names()]
+            raise UnknownName("reranker or model", reranker.head.name, there, see="lexbench list rerankers, or models")
+        raise CommandError(
+            f"{call}: {reranker.head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
+            f"found, write pipeline({retriever}, {reranker}, weights=[0, 1])"
+        )
+    if reranker.transforms or reranker.engine:
+        raise CommandError(f"{call}: a reranker has no vectors; write {reranker.head} alone")
+    found = resolve(retriever), registry.create("rerankers", catalog.expand(reranker.head))
+    return replace(call, args=((found[0],), found[1]))
+
+
+def _is_reranker(part: Part) -> bool:
+    """Whether *part* names a reranker, or a model of one."""
+    name, known = part.head.name, registry.names("rerankers")
+    return name in known or (name in catalog.names() and catalog.model(name).encoder in known)
 
 
 def leaves(retriever: Any) -> Iterator[Any]:
@@ -154,12 +193,14 @@ def _of_object(given: Any) -> Any:
     """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
     if hasattr(given, "open") and (hasattr(given, "build") or hasattr(given, "assemble")):
         return given
+    if is_beir_model(given) and not isinstance(given, Encoder):
+        given = BeirEncoder(given)
     if isinstance(given, Encoder):
         kind = getattr(given, "kind", None) or kind_of(given.encode_query(["what kind of vectors are these?"]))
         return Encoded(given, registry.create("engines", Call(_EXACT[Kind(kind)])))
     raise CommandError(
         f"{type(given).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
-        "encode_query, or one with build(corpus, path) and open(path)"
+        "encode_query, one with build(corpus, path) and open(path), or a retrieval model of beir"
     )
 
 
@@ -185,10 +226,11 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         told["settings"] = describe(registry.settings(plugin, index=index), index=index)
     elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
         told[_SESSION] = _session(plugin)
-    if index and hasattr(plugin, "index_identity"):
-        told["identity"] = plugin.index_identity()
-    elif hasattr(plugin, "identity"):
-        told["identity"] = plugin.identity()
+    told_of_files = getattr(plugin, "identity", None)
+    if index:
+        told_of_files = getattr(plugin, "index_identity", told_of_files)
+    if told_of_files and (files := told_of_files()):  # of none: bm25 without expansions has the key that it always had
+        told["identity"] = files
     return told
 
 

@@ -59,7 +59,19 @@ class Kind(StrEnum):
 
     SPARSE = "sparse"  # scipy.sparse.csr_array (texts, vocabulary), float32
     DENSE = "dense"  # NDArray[np.float32] (texts, dimensions)
-    MULTI = "multi"  # one vector a token
+    MULTI = "multi"  # MultiVectors, float32
+
+
+class MultiVectors(NamedTuple):
+    """One vector a token; those of text i are values[offsets[i]:offsets[i + 1]], and a text may have none."""
+
+    values: NDArray[np.float32]  # (tokens, dimensions)
+    offsets: NDArray[np.int64]  # (texts + 1,), from 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of texts and the width of a vector, as the shape of other kinds of vectors has them."""
+        return len(self.offsets) - 1, self.values.shape[1]
 
 
 class Corpus(Protocol):
@@ -100,7 +112,10 @@ Q = TypeVar("Q")
 
 
 class Searcher(Protocol[Q]):
-    """An opened index. Two steps, so that they can be timed apart."""
+    """An opened index. Two steps, so that they can be timed apart.
+
+    One that takes long for a query has a number `queries_at_a_time`: runs are kept, and tell of progress, in such blocks.
+    """
 
     def encode(self, queries: Sequence[str]) -> Q:
         """Turn query texts into what *search* takes: BM25 tokenises, a neural model runs."""
@@ -149,6 +164,15 @@ class Staged(Protocol[Q, V_co]):
 
     def encode_tokens(self, tokens: Q, advance: Callable[[int], None]) -> V_co:
         """Return one vector a document, in order, telling *advance* how many more are done."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores a document by reading it together with the query."""
+
+    def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
+        """Return how relevant documents[i] is to queries[i] (n,), finite; the higher the better."""
         ...
 
 
@@ -217,6 +241,10 @@ class Workshop(Protocol):
 
     def index(self, retriever: "Retriever | Composite") -> Path:
         """Return the folder of an index of the corpus."""
+        ...
+
+    def texts(self) -> Path:
+        """Return the folder of the stored corpus, for `lexbench.datasets.corpus.open_corpus`."""
         ...
 
 

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lexbench.encoders import _checkpoint_files
 from lexbench.encoders import _checkpoint_keys as keys
-from lexbench.encoders._checkpoint_files import Files, carried, digest, fetch, files
+from lexbench.encoders._checkpoint_files import Files, fetch, files
 from lexbench.errors import InvalidFile
 
 if TYPE_CHECKING:
     import torch
     import transformers
-
-__all__ = ["Checkpoint", "carried", "digest", "fetch", "load"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,16 @@ class Checkpoint:
     defaults: Mapping[str, Any]  # settings of `sparse_mlm` that the folder carries
 
 
+def carried(model: str, revision: str | None = None) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that *model* carries; errors as of `fetch` and `files`."""
+    return files(fetch(model, revision)).defaults
+
+
+def digest(model: str, revision: str | None = None) -> dict[str, str]:
+    """Return the SHA-256 of all that determines the vectors, in three parts, wherever the files lie."""
+    return _checkpoint_files.digest(files(fetch(model, revision)))
+
+
 def load(model: str, revision: str | None = None, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> Checkpoint:
     """Return the checkpoint in *model*, a folder or a name on the hub, ready to encode and without gradients.
 
@@ -39,10 +48,10 @@ def load(model: str, revision: str | None = None, *, dtype: "torch.dtype", devic
     config.json describes; CommandError for a kind of model that lexbench does not run.
     """
     found = files(fetch(model, revision))
-    tokenizer = _tokenizer(found)
+    tokenizer = tokenizer_of(found)
     built = _model(found, dtype, device)
     weight = built.get_output_embeddings().weight.detach()
-    _check_tokens(tokenizer, len(weight), found)
+    check_tokens(tokenizer, len(weight), found)
     body, transform = parts(built)
     bias = built.get_output_embeddings().bias
     return Checkpoint(body, transform, weight, None if bias is None else bias.detach(), tokenizer, built.config, found.defaults)
@@ -51,11 +60,12 @@ def load(model: str, revision: str | None = None, *, dtype: "torch.dtype", devic
 def _model(found: Files, dtype: "torch.dtype", device: "torch.device | str") -> Any:
     """Return transformers' own *ForMaskedLM with every parameter from the checkpoint, none left as it was initialised."""
     import torch
+    from transformers import AutoModelForMaskedLM
 
     from lexbench.encoders import _checkpoint_weights as weights
 
     kind = found.config["model_type"]
-    built = weights.unfilled(found)
+    built = weights.unfilled(found, AutoModelForMaskedLM)
     tensors = keys.renamed(weights.read(found.weights), str(found.place))
     ties = built.config.tie_word_embeddings
     tensors = keys.tied(tensors, keys.ARCHITECTURES[kind], embeddings=ties, same=torch.equal)
@@ -82,7 +92,8 @@ def parts(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
             return model.model, model.head
 
 
-def _tokenizer(found: Files) -> "transformers.PreTrainedTokenizerFast":
+def tokenizer_of(found: Files) -> "transformers.PreTrainedTokenizerFast":
+    """Return the tokenizer; InvalidFile where it does not load, or lacks a special token that encoding needs."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     advice = "take the tokenizer's files from the model's source again"
@@ -99,7 +110,7 @@ def _tokenizer(found: Files) -> "transformers.PreTrainedTokenizerFast":
     return tokenizer
 
 
-def _check_tokens(tokenizer: "transformers.PreTrainedTokenizerFast", rows: int, found: Files) -> None:
+def check_tokens(tokenizer: "transformers.PreTrainedTokenizerFast", rows: int, found: Files) -> None:
     """Raise InvalidFile where the tokenizer numbers tokens that the model does not have."""
     if (largest := max(tokenizer.get_vocab().values(), default=0)) >= rows:
         raise InvalidFile(

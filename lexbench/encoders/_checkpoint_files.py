@@ -3,8 +3,8 @@
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +16,7 @@ from lexbench.store import file_digest
 
 _TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 _VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # one of these has the tokens
+WEIGHTED = ("Dense", "LayerNorm")  # modules behind the first that have weights, as sentence-transformers calls them
 _INDEX = "model.safetensors.index.json"
 _PICKLE = "pytorch_model.bin"
 _SMALL = (
@@ -36,29 +37,34 @@ class Files:
     config: dict[str, Any]  # of config.json
     weights: Sequence[Path]  # safetensors, or one pytorch_model.bin
     tokenizer: Sequence[Path]
-    defaults: dict[str, Any]  # settings of `sparse_mlm` that the folder carries
+    defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder carries
+    heads: Sequence[Path] = ()  # weights of layers behind the model, in files of their own
 
 
 def files(folder: Path) -> Files:
-    """Return what of *folder* is needed; MissingData where something is not there, CommandError for other kinds of models."""
-    place = model_folder(folder)
+    """Return what of *folder* a masked-language model needs; errors as of `transformer_files`."""
+    found = transformer_files(model_folder(folder), ARCHITECTURES)
+    return replace(found, defaults=defaults(folder, found.config))
+
+
+def transformer_files(place: Path, known: Collection[str]) -> Files:
+    """Return the files of the model of transformers in *place*, whose model_type must be *known*.
+
+    MissingData where something is not there, CommandError for other kinds of models.
+    """
     if not (place / "config.json").is_file():
         raise MissingData(f"{place}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     config = read_json(place / "config.json")
-    if (kind := config.get("model_type")) not in ARCHITECTURES:
-        raise CommandError(f"{place}: model_type {kind!r} is not supported; there is: {', '.join(ARCHITECTURES)}")
+    if (kind := config.get("model_type")) not in known:
+        raise CommandError(f"{place}: model_type {kind!r} is not supported; there is: {', '.join(known)}")
     tokenizer = [place / name for name in sorted({*_TOKENIZER, *_VOCABULARY}) if (place / name).is_file()]
     if not any(path.name in _VOCABULARY for path in tokenizer):
         raise MissingData(f"{place}: no tokenizer ({', '.join(_VOCABULARY)}); copy its files from the model's source")
-    return Files(place, config, _weights(place), tokenizer, defaults(folder, config))
+    return Files(place, config, weights(place), tokenizer)
 
 
-def carried(model: str, revision: str | None = None) -> dict[str, Any]:
-    """Return the settings of `sparse_mlm` that *model* carries; errors as of `fetch` and `files`."""
-    return files(fetch(model, revision)).defaults
-
-
-def _weights(place: Path) -> list[Path]:
+def weights(place: Path) -> list[Path]:
+    """Return the files of the weights in the folder *place*; MissingData, or InvalidFile, where they are not all there."""
     if (whole := place / "model.safetensors").is_file():
         return [whole]
     if (index := place / _INDEX).is_file():
@@ -97,14 +103,15 @@ def fetch(model: str, revision: str | None = None) -> Path:
 def _snapshot(model: str, revision: str | None) -> Path:
     """Download what is needed of the hub's *model*, of whatever kind, once a process: two calls see one revision."""
     folder = _download(model, revision, _PATTERNS)
-    inside = next((place for _, place in modules(folder)), "")
+    (_, first), *others = modules(folder) or [("", "")]
 
-    def download(*names: str) -> None:  # with config.json, for the client warns where nothing matches
+    def download(inside: str, *names: str) -> None:  # with config.json, for the client warns where nothing matches
         _download(model, folder.name, [(PurePosixPath(inside) / name).as_posix() for name in ("config.json", *names)])
 
-    download(*_SAFE)
-    if not any((folder / inside).glob("*.safetensors")):
-        download(_PICKLE)
+    for inside in (first, *(place for kind, place in others if kind in WEIGHTED)):
+        download(inside, *_SAFE)
+        if not any((folder / inside).glob("*.safetensors")):
+            download(inside, _PICKLE)
     return folder
 
 
@@ -144,16 +151,15 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
-def digest(model: str, revision: str | None = None) -> dict[str, str]:
+def digest(found: Files) -> dict[str, str]:
     """Return the SHA-256 of all that determines the vectors, in three parts, wherever the files lie.
 
     `weights` is the file's own digest, as the hub shows it, where there is one file of weights.
     """
-    found = files(fetch(model, revision))
     config = {key: value for key, value in found.config.items() if key not in _NOT_IN_VECTORS}
-    weights = [_file(path) for path in found.weights]
+    digests = [_file(path) for path in (*found.weights, *found.heads)]
     return {
-        "weights": weights[0] if len(weights) == 1 else _canonical(weights),
+        "weights": digests[0] if len(digests) == 1 else _canonical(digests),
         "tokenizer": _canonical({path.name: _file(path) for path in found.tokenizer}),
         "config": _canonical({"config": config, "defaults": found.defaults}),
     }

@@ -49,15 +49,20 @@ def renamed(found: Mapping[str, T], place: str) -> dict[str, T]:
     kept: dict[str, T] = {}
     origin: dict[str, str] = {}
     for key, tensor in found.items():
-        name = _WRAPPERS.sub("", key)
-        for old, new in _OLD_NORM.items():
-            name = name.replace(old, new)
+        name = of_today(_WRAPPERS.sub("", key))
         if _UNUSED.search(name):
             continue
         if name in kept:
             raise InvalidFile(f"{place}: the keys {origin[name]} and {key} both mean {name}; keep one of them")
         kept[name], origin[name] = tensor, key
     return kept
+
+
+def of_today(key: str) -> str:
+    """Return a key with the names of today."""
+    for old, new in _OLD_NORM.items():
+        key = key.replace(old, new)
+    return key
 
 
 def tied(

@@ -76,18 +76,18 @@ def _of_pipeline(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
     if (activation := said.get("activation_function", "relu")) not in _ACTIVATIONS:
         raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    about = _optional(folder / "config_sentence_transformers.json")
+    about = optional_json(folder / "config_sentence_transformers.json")
     if any((about.get("prompts") or {}).get(role) for role in ("query", "document")):
         raise CommandError(f"{folder}: it puts a prompt before texts (config_sentence_transformers.json); lexbench does not")
-    transformer = _optional(folder / model / "sentence_bert_config.json")
+    transformer = optional_json(folder / model / "sentence_bert_config.json")
     if transformer.get("do_lower_case"):
         raise CommandError(f"{folder}: it lower-cases texts (sentence_bert_config.json); leave that to the tokenizer")
-    length = _length(transformer, _optional(folder / model / "tokenizer_config.json"), config)
+    length = sequence_length(transformer, optional_json(folder / model / "tokenizer_config.json"), config)
     lengths = {"query_length": length, "document_length": length} if length else {}
     return {"positions": "all", "activation": _ACTIVATIONS[activation], **lengths}
 
 
-def _length(transformer: Mapping[str, Any], tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
+def sequence_length(transformer: Mapping[str, Any], tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
     """Return how many tokens of a text sentence-transformers reads: from 6 on it says so in the tokenizer's settings.
 
     There 10**30 stands for no limit; then the model's positions are one.
@@ -98,7 +98,8 @@ def _length(transformer: Mapping[str, Any], tokenizer: Mapping[str, Any], config
     return min((limit for limit in limits if type(limit) is int), default=None)
 
 
-def _optional(path: Path) -> dict[str, Any]:
+def optional_json(path: Path) -> dict[str, Any]:
+    """Return the table that a JSON file holds, {} where there is no file; InvalidFile where it does not read."""
     return read_json(path) if path.is_file() else {}
 
 

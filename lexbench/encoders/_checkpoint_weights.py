@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, AutoModelForMaskedLM
+from transformers import AutoConfig
 
 from lexbench.encoders._checkpoint_files import Files
 from lexbench.errors import InvalidFile, LexbenchError
@@ -64,14 +64,17 @@ class _OnMeta(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def unfilled(found: Files) -> Any:
-    """Return the *ForMaskedLM that config.json describes, its parameters without values: initialising them takes seconds."""
+def unfilled(found: Files, auto: Any, kind: str = "", **parts: bool) -> Any:
+    """Return the model that config.json describes, its parameters without values: initialising them takes seconds.
+
+    *auto* is the Auto class of transformers that chooses the model's class; *kind* its model_type, where the file's is another;
+    *parts* what that class is to have.
+    """
     settings = {key: value for key, value in found.config.items() if key not in {"model_type", "auto_map"}}
-    auto: Any = AutoModelForMaskedLM
     try:
-        config = AutoConfig.for_model(found.config["model_type"], **settings)
+        config = AutoConfig.for_model(kind or found.config["model_type"], **settings)
         with _OnMeta():
-            return auto.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+            return auto.from_config(config, attn_implementation="sdpa", dtype=torch.float32, **parts)
     except Exception as error:  # whatever a setting that does not fit the others leads to
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InvalidFile(f"{found.place / 'config.json'}: no model can be made from it ({reason}); {_AGAIN}") from error

@@ -34,13 +34,13 @@ class Lookup:
             self._arrays = _mapped(weights, np.float32), _mapped(terms, np.int32)
         self.tokens = tokens()
         self._offsets = np.concatenate(ends)
-        self._table, codes = factorize(encode(ids))
-        self._rows = np.empty(len(self._table), np.int64)
+        self.ids, codes = factorize(encode(ids))
+        self._rows = np.empty(len(self.ids), np.int64)
         self._rows[codes] = np.arange(len(ids))
 
     def find(self, wanted: Sequence[str], complaint: str) -> sparse.csr_array:
         """Return the vectors (n, width) of the ids *wanted*; LexbenchError, *complaint* and the first ids, for missing ones."""
-        codes = lookup(self._table, encode(wanted))
+        codes = lookup(self.ids, encode(wanted))
         missing = [wanted[place] for place in np.flatnonzero(codes < 0).tolist()]
         if missing:
             more = f" and {len(missing) - _NAMED:,} others" if len(missing) > _NAMED else ""

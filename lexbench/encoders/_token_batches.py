@@ -19,6 +19,7 @@ class Tokens(NamedTuple):
     ids: NDArray[np.int32]  # (tokens,)
     starts: NDArray[np.int64]  # (texts + 1,)
     truncated: int  # texts that were longer than the limit
+    second: NDArray[np.int32] | None = None  # (texts,) where the second text of a pair starts; None: nobody asked
 
 
 class Batch(NamedTuple):
@@ -28,6 +29,7 @@ class Batch(NamedTuple):
     ids: NDArray[np.int64]  # (n, longest) padded on the right
     real: NDArray[np.bool_]  # (n, longest) False for padding
     pools: NDArray[np.bool_]  # (n, longest) the positions whose logits count
+    types: NDArray[np.int64] | None = None  # (n, longest) 1 in the second text of a pair, else 0
 
 
 def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
@@ -43,15 +45,28 @@ def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
     return copy
 
 
-def tokenise(cut: "Tokenizer", texts: Sequence[Input]) -> Tokens:
-    """Return the tokens of *texts* (n,), cut by what `cutter` returned; runs on all cores unless told otherwise."""
-    encodings = cut.encode_batch_fast(list(texts))
+def tokenise(cut: "Tokenizer", texts: Sequence[Input], *, special: bool = True, types: bool = False) -> Tokens:
+    """Return the tokens of *texts* (n,), cut by what `cutter` returned; runs on all cores unless told otherwise.
+
+    With *special* tokens as the tokenizer adds them; with *types* where the second text of a pair starts.
+    """
+    encodings = cut.encode_batch_fast(list(texts), add_special_tokens=special)
     starts = np.zeros(len(texts) + 1, np.int64)
     starts[1:] = np.cumsum([len(encoding) for encoding in encodings])
     ids = np.empty(starts[-1], np.int32)
     for encoding, start, stop in zip(encodings, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         ids[start:stop] = encoding.ids
-    return Tokens(ids, starts, sum(bool(encoding.overflowing) for encoding in encodings))
+    second = np.array([len(one) - sum(one.type_ids) for one in encodings], np.int32) if types else None
+    return Tokens(ids, starts, sum(bool(encoding.overflowing) for encoding in encodings), second)
+
+
+def filled(tokens: Tokens, token: int, length: int) -> Tokens:
+    """Return *tokens* with *token* behind every text that is shorter than *length*, up to that."""
+    lengths = np.diff(tokens.starts)
+    starts = np.concatenate([[0], np.cumsum(np.maximum(lengths, length))])
+    ids = np.full(starts[-1], token, np.int32)
+    ids[np.repeat(starts[:-1] - tokens.starts[:-1], lengths) + np.arange(len(tokens.ids))] = tokens.ids
+    return tokens._replace(ids=ids, starts=starts)
 
 
 def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:
@@ -69,5 +84,6 @@ def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, sile
         real = np.arange(width) < lengths[texts, None]
         ids = np.full(real.shape, pad, np.int64)
         ids[real] = np.concatenate([tokens.ids[tokens.starts[text] : tokens.starts[text + 1]] for text in texts])
-        yield Batch(texts, ids, real, real & ~np.isin(ids, silent))
+        types = None if tokens.second is None else (real & (np.arange(width) >= tokens.second[texts, None])).astype(np.int64)
+        yield Batch(texts, ids, real, real & ~np.isin(ids, silent), types)
         at += len(texts)

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
 from lexbench.encodings.processes import in_processes
-from lexbench.encodings.shards import kind_of, missing, shard_file, write_shard
-from lexbench.types import Corpus, Document, Encoder, Kind, Staged
+from lexbench.encodings.shards import missing, shard_file, stacked, write_shard
+from lexbench.types import Corpus, Document, Encoder, Staged
 
 Advance = Callable[[int], None]
 
@@ -87,4 +84,4 @@ class _InBatches:
             batch = tokens[start : start + _BATCH]
             blocks.append(self.encoder.encode_document(batch))
             advance(len(batch))
-        return sparse.vstack(blocks, format="csr") if kind_of(blocks[0]) is Kind.SPARSE else np.concatenate(blocks)
+        return stacked(blocks)

@@ -7,11 +7,13 @@ whole, so a run that was killed loses at most one. It is a safetensors file:
               terms    uint16 (nonzeros,), uint32 where the vocabulary has more than 65,536; ascending in a row
               weights  float32 (nonzeros,), or float16
     dense     vectors  float32 (n, dimensions), or float16
-    both      facts    int64 (2,): the width of a vector, and how many texts were cut
+    multi     offsets  int64 (n + 1,): the vectors of text i are vectors[offsets[i]:offsets[i + 1]]
+              vectors  float32 (tokens, dimensions), or float16
+    all       facts    int64 (2,): the width of a vector, and how many texts were cut
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from scipy import sparse
 
 from lexbench import atomic
 from lexbench.errors import LexbenchError
-from lexbench.types import Kind
+from lexbench.types import Kind, MultiVectors
 
 SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that two bytes can name
@@ -35,9 +37,35 @@ def kind_of(vectors: Any) -> Kind:
     """Return what kind *vectors* are; an encoder that makes anything else is refused."""
     if sparse.issparse(vectors):
         return Kind.SPARSE
+    if isinstance(vectors, MultiVectors):
+        return Kind.MULTI
     if isinstance(vectors, np.ndarray) and vectors.ndim == 2:  # noqa: PLR2004 - a matrix
         return Kind.DENSE
-    raise LexbenchError(f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix or a 2-d numpy array")
+    raise LexbenchError(
+        f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"
+    )
+
+
+def stacked(blocks: Sequence[Any]) -> Any:
+    """Return the vectors of several *blocks* of texts, at least one, as one block, in order."""
+    kind = kind_of(blocks[0])
+    if kind is Kind.SPARSE:
+        return sparse.vstack(blocks, format="csr")
+    if kind is Kind.DENSE:
+        return np.concatenate(blocks)
+    counts = np.concatenate([np.diff(block.offsets) for block in blocks])
+    return MultiVectors(np.concatenate([block.values for block in blocks]), offsets_of(counts))
+
+
+def rows_of(vectors: MultiVectors, rows: NDArray[np.integer[Any]]) -> MultiVectors:
+    """Return the vectors of the texts *rows* (n,), in that order; no others are read where *vectors* are mapped."""
+    offsets = offsets_of(np.diff(vectors.offsets)[rows])
+    return MultiVectors(vectors.values[_places(vectors.offsets[rows], offsets)], offsets)
+
+
+def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each of so many things starts, and where the last one ends: (n + 1,), from 0."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def missing(documents: int, path: Path) -> list[range]:
@@ -67,8 +95,14 @@ def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str 
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
-    if kind_of(vectors) is Kind.DENSE:
+    kind = kind_of(vectors)
+    if kind is Kind.DENSE:
         return {"vectors": vectors}, vectors.shape[1]
+    if kind is Kind.MULTI:
+        offsets = vectors.offsets.astype(np.int64)
+        if offsets[0] or offsets[-1] != len(vectors.values) or np.any(np.diff(offsets) < 0):
+            raise LexbenchError(f"an encoder made offsets that are not those of its {len(vectors.values)} vectors")
+        return {"offsets": offsets, "vectors": vectors.values}, vectors.values.shape[1]
     matrix = sparse.csr_array(vectors, copy=True)
     matrix.sum_duplicates()  # sorts, too
     matrix.eliminate_zeros()
@@ -101,7 +135,8 @@ def read_shard(file: Path) -> Any:
     """Return the vectors (n, width) of one shard as float32."""
     arrays = load_file(file)
     if "vectors" in arrays:
-        return arrays["vectors"].astype(np.float32, copy=False)
+        values = arrays["vectors"].astype(np.float32, copy=False)
+        return MultiVectors(values, arrays["offsets"]) if "offsets" in arrays else values
     parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
     return sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
 
@@ -112,18 +147,25 @@ def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
     within = np.split(positions % SHARD, starts[1:])
     files = (shard_file(path, range(shard * SHARD, (shard + 1) * SHARD)) for shard in shards.tolist())
     blocks = [_rows(dict(_mapped(file)), rows) for file, rows in zip(files, within, strict=True)]
-    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+    return stacked(blocks)
 
 
 def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
     """Return the vectors of *rows* of the shard that has these arrays."""
-    if "vectors" in arrays:
+    if "offsets" not in arrays:
         return arrays["vectors"][rows].astype(np.float32, copy=False)
-    starts, stops = arrays["offsets"][rows], arrays["offsets"][rows + 1]
-    offsets = np.concatenate([[0], np.cumsum(stops - starts)])
-    places = np.repeat(starts - offsets[:-1], stops - starts) + np.arange(offsets[-1])
+    if "vectors" in arrays:
+        values, offsets = rows_of(MultiVectors(arrays["vectors"], arrays["offsets"]), rows)
+        return MultiVectors(values.astype(np.float32, copy=False), offsets)
+    offsets = offsets_of(np.diff(arrays["offsets"])[rows])
+    places = _places(arrays["offsets"][rows], offsets)
     parts = (arrays["weights"][places].astype(np.float32), arrays["terms"][places].astype(np.int32), offsets)
     return sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
+
+
+def _places(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where things are that were at *starts* (n,) and shall be at *offsets* (n + 1,): theirs, one after another."""
+    return np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
 
 
 def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -1,16 +1,43 @@
-"""What sparse vectors look like in numbers that no machine changes, counted while they pass into an index."""
+"""What vectors look like in numbers that no machine changes, counted while they pass into an index."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.types import MultiVectors
+
+V = TypeVar("V", bound=Any)
+
 _EXAMPLES = 5  # documents whose largest weights are kept for people to look at
 _SHOWN = 8  # terms of each
+_FLOAT = 4  # bytes of a dimension, whatever is done to it in an index
 _BYTES = 3  # a posting: two for the number of its term, one for its weight (ReprByte of the LexMAE paper)
+
+
+@dataclass
+class Sizes:
+    """How many dense vectors there are, one a document or one a token, and how wide; counted as they are iterated over."""
+
+    dimensions: int = 0
+    documents: int = 0
+    vectors: int = 0
+
+    def watch(self, shards: Iterable[V]) -> Iterator[V]:
+        """Yield *shards*, matrices (n, dimensions) or MultiVectors, as they are, counting them."""
+        for shard in shards:
+            documents, self.dimensions = shard.shape
+            self.documents += documents
+            self.vectors += len(shard.values) if isinstance(shard, MultiVectors) else documents
+            yield shard
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts as a table."""
+        each = self.vectors / max(self.documents, 1)
+        return {"dimensions": self.dimensions, "vectors": each, "bytes_per_document": each * self.dimensions * _FLOAT}
 
 
 @dataclass

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.shards import read_rows
+from lexbench.encodings.shards import read_rows, rows_of
+from lexbench.engines._maxsim_scores import scores_of
 from lexbench.engines._top_k import same_width
 from lexbench.retrievers._query_vectors import QueryVectors
+from lexbench.types import MultiVectors
 
 _ROWS = 4096  # documents whose vectors are in memory at a time
 
@@ -21,7 +23,7 @@ class StoredVectors(QueryVectors):
     path: Path
 
     def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the dot products (queries, n) of each query's vector with those of its documents *docs*.
+        """Return the dot products (queries, n) of each query's vector with those of its documents *docs*; MaxSim of several.
 
         Those of sparse vectors are added up in float64, so that sums of whole weights are exact before they are rounded.
         """
@@ -29,9 +31,13 @@ class StoredVectors(QueryVectors):
         wanted = np.unique(docs[docs >= 0])
         for start in range(0, len(wanted), _ROWS):
             some = wanted[start : start + _ROWS]
-            products = _products(encoded, self.retriever.as_documents(read_rows(self.path, some)))
+            vectors = self.retriever.as_documents(read_rows(self.path, some))
             inside = (docs >= some[0]) & (docs <= some[-1])
-            scores[inside] = products[np.nonzero(inside)[0], np.searchsorted(some, docs[inside])]
+            queries, rows = np.nonzero(inside)[0], np.searchsorted(some, docs[inside])
+            if isinstance(vectors, MultiVectors):
+                scores[inside] = _sums_of_maxima(encoded, vectors, queries, rows)
+            else:
+                scores[inside] = _products(encoded, vectors)[queries, rows]
         return scores
 
 
@@ -41,3 +47,15 @@ def _products(queries: Any, documents: Any) -> NDArray[Any]:
     if isinstance(documents, np.ndarray):
         return np.asarray(queries @ documents.T)
     return np.asarray((queries.astype(np.float64) @ documents.astype(np.float64).T).toarray())
+
+
+def _sums_of_maxima(
+    queries: MultiVectors, documents: MultiVectors, asked: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the scores (pairs,) of the documents *rows* for the queries *asked*, which ascend; only these are computed."""
+    scores = np.zeros(len(asked), np.float32)
+    names, starts = np.unique(asked, return_index=True)
+    for name, start, stop in zip(names, starts, [*starts[1:], len(asked)], strict=True):
+        found = scores_of(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
+        scores[start:stop] = np.where(np.isneginf(found), 0, found)
+    return scores

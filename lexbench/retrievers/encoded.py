@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import kind_of
-from lexbench.encodings.statistics import Tally, query_work
+from lexbench.encodings.statistics import Sizes, Tally, query_work
 from lexbench.errors import LexbenchError
 from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers._stored_vectors import StoredVectors
@@ -53,14 +53,17 @@ class Encoded:
         counts: Counter[str] = Counter(truncated=stored.truncated())
         shards = self.documents(stored, counts)
         (path / ENGINE).mkdir()
-        if self.engine.kind is not Kind.SPARSE:
-            self.engine.build(shards, path / ENGINE)
-            return
-        tally = Tally(len(corpus))
-        self.engine.build(tally.watch(shards), path / ENGINE)
-        summary = tally.summary(corpus.doc_ids, getattr(self.encoder, "token", None)) | dict(counts)
-        (path / VECTORS).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        np.save(path / _FREQUENCIES, tally.document_frequency)
+        if self.engine.kind is Kind.SPARSE:
+            tally = Tally(len(corpus))
+            self.engine.build(tally.watch(shards), path / ENGINE)
+            summary = tally.summary(corpus.doc_ids, getattr(self.encoder, "token", None))
+            np.save(path / _FREQUENCIES, tally.document_frequency)
+        else:
+            sizes = Sizes()
+            self.engine.build(sizes.watch(shards), path / ENGINE)
+            summary = sizes.summary()
+        text = json.dumps(summary | dict(counts), indent=1, ensure_ascii=False)
+        (path / VECTORS).write_text(f"{text}\n", encoding="utf-8")
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Encode and transform queries; one vector a query."""

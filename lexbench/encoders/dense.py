@@ -1,0 +1,148 @@
+"""One dense vector a text: the first token's state, or the mean of all, from a BERT-like model.
+
+What the models of the LexMAE paper's tables differ in is settings: DPR and ADORE have two towers, ANCE and ADORE a head, SimLM
+and BGE compare by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, coCondenser and SimLM read title
+and passage as a pair. `lexbench list models` has those whose settings are known.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encoders._checkpoint_body import body_files
+from lexbench.encoders._checkpoint_files import Files
+from lexbench.encoders._checkpoint_pooling import POOLINGS, defaults
+from lexbench.encoders._token_batches import Batch, Input, Tokens, filled, tokenise
+from lexbench.encoders._transformer import Transformer, untold
+from lexbench.errors import CommandError
+from lexbench.registry import at_search
+from lexbench.types import Document, Kind
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from lexbench.encoders._dense_model import DenseModel
+
+
+@dataclass(frozen=True)
+class Dense(Transformer):
+    """Settings as of `Transformer`, and its towers. Folders of sentence-transformers say most of theirs.
+
+    *pooling*: "cls" is the first token's state, "mean" that of all that is not padding, from position *skip* on. *head*: layers
+    behind it, "linear" or "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. The prompts stand before
+    texts (before the title, if that is apart), and are cut with them. Without *special_tokens* the tokenizer adds none, but
+    "[CLS]" in a prompt is one; queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended and pooled
+    (TCT-ColBERT). *type_ids* tells the model which text of a pair a token is of (SimLM); *no_title* stands in a pair for the
+    title that a document does not have. *lowercase* is for models whose tokenizer does not do it (ANCE).
+    """
+
+    pooling: str = ""
+    similarity: str = "dot"
+    head: str = "none"
+    skip: int = 0
+    query_prompt: str = at_search("")
+    document_prompt: str = ""
+    special_tokens: bool = True
+    mask_queries_to: int = at_search(0)
+    type_ids: bool = False
+    no_title: str = "-"
+    lowercase: bool = False
+
+    kind: ClassVar[Kind] = Kind.DENSE
+    version: ClassVar[int] = 1
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "pooling": POOLINGS,
+        "similarity": ("dot", "cosine"),
+        "head": ("none", "linear", "linear_layernorm"),
+    }
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be; pooling has no default, as the wrong one gives wrong numbers."""
+        if not self.pooling:
+            raise CommandError(
+                f'dense: {self.model} does not say how it pools; type pooling="mean" or pooling="cls", as its authors do'
+            )
+        super().__post_init__()
+        for name in ("skip", "mask_queries_to"):
+            if (given := getattr(self, name)) < 0:
+                raise CommandError(f"dense({name}={given}): a whole number from 0")
+        if self.mask_queries_to > self.query_length:
+            raise CommandError(
+                f"dense(mask_queries_to={self.mask_queries_to}): queries have at most query_length={self.query_length} tokens"
+            )
+        if self.skip and self.pooling == "cls":
+            raise CommandError(f'dense(skip={self.skip}) leaves out positions of the mean; type pooling="mean", or skip=0')
+
+    @classmethod
+    def files(cls, folder: Path) -> Files:
+        """Return the files of a body; a folder of sentence-transformers carries settings."""
+        found = body_files(folder)
+        return replace(found, defaults=defaults(folder, found.config))
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+        """Return the tokens of *documents*, prompt and titles put where the settings say, cut to `document_length`."""
+        model = self._model(self.model, self.revision)
+        texts = self.titled(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
+        return self._tokens(model.cutter(self.document_length, "document_length"), texts)
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> NDArray[np.float32]:
+        """Return the vectors (documents, dimensions) of *tokens*, in order."""
+        return self._encode(self._model(self.model, self.revision), tokens, advance)
+
+    def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (texts, dimensions) of documents that have no title."""
+        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
+
+    def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (texts, dimensions) of queries."""
+        two = self.query_model is not None
+        model = self._model(self.query_model or self.model, self.query_revision if two else self.revision)
+        prompted: list[Input] = [self.query_prompt + text for text in texts]
+        tokens = self._tokens(model.cutter(self.query_length, "query_length"), prompted)
+        if self.mask_queries_to:
+            tokens = filled(tokens, _mask(model), self.mask_queries_to)
+        return self._encode(model, tokens)
+
+    def _tokens(self, cut: "Tokenizer", texts: Sequence[Input]) -> Tokens:
+        if self.lowercase:
+            texts = [text.lower() if isinstance(text, str) else (text[0].lower(), text[1].lower()) for text in texts]
+        return tokenise(cut, texts, special=self.special_tokens, types=self.type_ids)
+
+    def _model(self, name: str, revision: str | None) -> "DenseModel":
+        from lexbench.encoders._dense_model import DenseModel
+        from lexbench.encoders._transformer_model import Place, loaded
+
+        model = loaded(DenseModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
+        model.check_head(self.head)
+        return model
+
+    def _encode(self, model: "DenseModel", tokens: Tokens, advance: Callable[[int], None] = untold) -> NDArray[np.float32]:
+        done = list(self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance))
+        if not done:
+            return np.zeros((0, model.dimensions), np.float32)
+        longest_first = np.concatenate([made for _, made in done])
+        found = np.empty_like(longest_first)
+        found[np.concatenate([places for places, _ in done])] = longest_first
+        return found
+
+    def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
+        """Return the vectors (n, dimensions) of one batch."""
+        from torch.nn.functional import normalize
+
+        from lexbench.encoders._dense_model import vectors
+
+        made = vectors(model, batch, self.pooling, self.skip)
+        found: NDArray[np.float32] = (normalize(made, dim=1) if self.similarity == "cosine" else made).cpu().numpy()
+        self.refuse_what_is_no_number(model, found)
+        return found
+
+
+def _mask(model: Any) -> int:
+    """Return the number of [MASK]; CommandError where the model has none."""
+    if (found := model.tokenizer.mask_token_id) is None:
+        raise CommandError(f"{model.name}: its tokenizer has no [MASK] to fill queries with; type mask_queries_to=0")
+    return int(found)

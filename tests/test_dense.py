@@ -1,0 +1,402 @@
+"""The encoder `dense`: the details of each model against a few lines of transformers, folders against sentence-transformers."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from checkpoints import ARCHITECTURES, reconfigure, rewrite, tiny  # noqa: E402 - needs torch
+
+from lexbench import systems  # noqa: E402
+from lexbench.encoders.dense import Dense  # noqa: E402
+from lexbench.errors import CommandError, InvalidFile, LexbenchError  # noqa: E402
+from lexbench.types import Document, Encoder, Staged  # noqa: E402
+
+TEXTS = ["sparse neural retrieval", "", "the term weight of a query in the search model is dense", "w1 w2 w3 " * 30, "x"]
+TITLED = [
+    Document("1", "neural search the term weight of a model", 14),
+    Document("2", "no title here", 0),
+    Document("3", "dense " + "query document " * 40, 6),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BERT with random weights."""
+    return tiny(tmp_path_factory.mktemp("models") / "bert", "bert")
+
+
+def dense(folder, **settings):
+    """Return an encoder whose lengths a tiny model has."""
+    return Dense(str(folder), **{"query_length": 32, "document_length": 64, "device": "cpu", "pooling": "mean", **settings})
+
+
+def states(folder, *texts, types=False, **settings):
+    """Return token numbers, and last states, of one text or pair, by transformers."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    row = tokenizer(*texts, truncation=True, return_tensors="pt", **settings)
+    given = {"token_type_ids": row["token_type_ids"]} if types else {}
+    with torch.no_grad():
+        found = model(input_ids=row["input_ids"], attention_mask=row["attention_mask"], **given).last_hidden_state[0]
+    return row["input_ids"][0].tolist(), found.numpy()
+
+
+def close(found, expected):
+    """Whether the vectors are those expected, but for rounding."""
+    return np.allclose(found, np.array(expected), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_pooling(tmp_path, architecture, pooling):
+    """A text's vector is its first state, or the mean of all that is not padding, whatever else is in the batch."""
+    folder = tiny(tmp_path / "model", architecture)
+    encoder = dense(folder, pooling=pooling)
+    alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
+
+    assert isinstance(encoder, Encoder)
+    assert isinstance(encoder, Staged)
+    assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
+
+
+def test_documents_are_cut_to_their_own_length(folder):
+    """Documents have another length than queries, and those that were cut are counted."""
+    tokens = dense(folder).tokenise_documents([Document("", text) for text in TEXTS])
+
+    assert tokens.truncated == 1
+    assert np.diff(tokens.starts).max() == 64
+    assert close(dense(folder).encode_tokens(tokens), [states(folder, text, max_length=64)[1].mean(axis=0) for text in TEXTS])
+
+
+def test_cosine(folder):
+    """Compared by cosine, vectors have length 1 and the direction they had."""
+    plain, unit = (dense(folder, similarity=one).encode_document(TEXTS) for one in ("dot", "cosine"))
+
+    assert close(unit, plain / np.linalg.norm(plain, axis=1, keepdims=True))
+
+
+def test_prompts(folder):
+    """Prompts stand before texts, each role's own, and count towards the length (BGE, E5)."""
+    encoder = dense(folder, query_prompt="search query: ", document_prompt="document: ")
+
+    assert close(encoder.encode_query(TEXTS), [states(folder, "search query: " + t, max_length=32)[1].mean(0) for t in TEXTS])
+    assert close(encoder.encode_document(TEXTS), [states(folder, "document: " + t, max_length=64)[1].mean(0) for t in TEXTS])
+
+
+@pytest.mark.parametrize("types", [False, True])
+def test_titles_as_pairs(folder, types):
+    """CoCondenser reads (title, passage) as a pair of type 0 throughout, SimLM with type 1 for the passage; no title is "-"."""
+    encoder = dense(folder, titles="pair", type_ids=types, pooling="cls", document_length=24)
+    pairs = [(one.title or "-", one.body) for one in TITLED]
+    expected = [states(folder, *pair, types=types, max_length=24)[1][0] for pair in pairs]
+
+    assert close(encoder.encode_tokens(encoder.tokenise_documents(TITLED)), expected)
+
+
+def test_the_type_of_tokens_matters(folder):
+    """SimLM's vectors are other ones without type ids, so that the test before can fail."""
+    with_types, without = (dense(folder, titles="pair", type_ids=types) for types in (True, False))
+
+    found = [one.encode_tokens(one.tokenise_documents(TITLED)) for one in (with_types, without)]
+    assert np.abs(found[0] - found[1]).max() > 0.01
+
+
+def test_queries_of_a_model_with_type_ids_are_all_of_type_0(folder):
+    """A query is one text, whose tokens are of the first type."""
+    encoder = dense(folder, titles="pair", type_ids=True)
+
+    assert close(encoder.encode_query(TEXTS), [states(folder, text, types=True, max_length=32)[1].mean(0) for text in TEXTS])
+
+
+def test_tct_colbert_queries(folder):
+    """TCT-ColBERT: "[CLS] [Q] " and the query, filled with [MASK] to 36 and all attended, mean from position 4 (Pyserini)."""
+    encoder = dense(folder, skip=4, special_tokens=False, mask_queries_to=36, query_length=36, query_prompt="[CLS] [Q] ")
+    expected = []
+    for text in TEXTS:
+        filled = "[CLS] [Q] " + text + "[MASK]" * 36
+        numbers, found = states(folder, filled, max_length=36, add_special_tokens=False)
+        assert len(numbers) == 36
+        expected.append(np.average(found[4:], axis=0))
+
+    assert close(encoder.encode_query(TEXTS), expected)
+
+
+def test_tct_colbert_documents(folder):
+    """TCT-ColBERT: "[CLS] [D] " and the text, no special token behind it, mean from position 4, of no text 0 (Pyserini)."""
+    encoder = dense(folder, skip=4, special_tokens=False, document_prompt="[CLS] [D] ")
+    expected = []
+    for text in TEXTS:
+        found = states(folder, "[CLS] [D] " + text, max_length=64, add_special_tokens=False)[1][4:]
+        expected.append(found.sum(axis=0) / max(len(found), 1e-9))
+
+    assert close(encoder.encode_document(TEXTS), expected)
+    assert not encoder.encode_document([""]).any()
+
+
+@pytest.fixture
+def ance(tmp_path):
+    """Write a RoBERTa with ANCE's head, under the names of its authors."""
+    return rewrite(tiny(tmp_path / "ance", "roberta"), with_head)
+
+
+def with_head(state):
+    """Return the tensors of a RoBERTa with a linear layer to 24 dimensions and a normalisation behind it, both random."""
+    draw = torch.Generator().manual_seed(3)
+    shapes = {"embeddingHead.weight": (24, 32), "embeddingHead.bias": (24,), "norm.weight": (24,), "norm.bias": (24,)}
+    body = {key: value for key, value in state.items() if key.startswith("roberta.")}
+    return body | {name: torch.randn(shape, generator=draw) for name, shape in shapes.items()}
+
+
+def test_ance(ance):
+    """ANCE: the first state through a linear layer and layer normalisation; texts are lower-cased (Pyserini's AnceEncoder)."""
+    encoder = dense(ance, pooling="cls", head="linear_layernorm", lowercase=True)
+    layers = with_head({})
+    expected = []
+    for text in ("Neural Search", "x", ""):
+        first = torch.from_numpy(states(ance, text.lower(), max_length=32)[1][0])
+        made = torch.nn.functional.linear(first, layers["embeddingHead.weight"], layers["embeddingHead.bias"])
+        expected.append(torch.nn.functional.layer_norm(made, (24,), layers["norm.weight"], layers["norm.bias"]).numpy())
+
+    assert close(encoder.encode_query(["Neural Search", "x", ""]), expected)
+    assert encoder.encode_query([]).shape == (0, 24)
+
+
+@pytest.mark.parametrize(("asked", "there"), [("none", "linear_layernorm"), ("linear", "linear_layernorm")])
+def test_a_head_is_not_left_out(ance, asked, there):
+    """A checkpoint with a head that is not asked for, or with another one, is refused with what to type."""
+    with pytest.raises(CommandError, match=f'the head behind its pooling is "{there}" and not "{asked}"; type head="{there}"'):
+        dense(ance, pooling="cls", head=asked).encode_query(["x"])
+
+
+def test_a_head_is_not_made_up(folder):
+    """A checkpoint without the head that is asked for is refused."""
+    with pytest.raises(CommandError, match='the head behind its pooling is "none"'):
+        dense(folder, head="linear").encode_query(["x"])
+
+
+def test_dpr(tmp_path):
+    """DPR: two towers, each a BERT under a prefix of its own, first state; documents are (title, text), "" for no title."""
+    towers = {}
+    for seed, (tower, prefix) in enumerate({"question": "question_encoder", "ctx": "ctx_encoder"}.items()):
+        towers[tower] = tiny(tmp_path / tower, "bert", seed=seed)
+        shutil.copytree(towers[tower], tmp_path / f"{tower}-dpr")
+        rewrite(tmp_path / f"{tower}-dpr", lambda state, prefix=prefix: under(state, f"{prefix}.bert_model."))
+        reconfigure(tmp_path / f"{tower}-dpr", model_type="dpr", projection_dim=0)
+    encoder = dense(tmp_path / "ctx-dpr", query_model=str(tmp_path / "question-dpr"), pooling="cls", titles="pair", no_title="")
+    pairs = [(one.title, one.body) for one in TITLED]
+
+    assert close(encoder.encode_query(TEXTS), [states(towers["question"], text, max_length=32)[1][0] for text in TEXTS])
+    documents = encoder.encode_tokens(encoder.tokenise_documents(TITLED))
+    assert close(documents, [states(towers["ctx"], *pair, max_length=64)[1][0] for pair in pairs])
+    identity = encoder.identity()
+    assert identity["model"] != identity["query_model"]
+    assert encoder.index_identity() == {"model": identity["model"]}
+
+
+def under(state, prefix):
+    """Return the tensors of a BERT's body under another prefix."""
+    return {prefix + key.removeprefix("bert."): value.clone() for key, value in state.items() if key.startswith("bert.")}
+
+
+@pytest.mark.parametrize("prefix", ["", "bert.", "module.bert.", "encoder.bert_model."])
+def test_any_prefix(tmp_path, folder, prefix):
+    """A body is found under whatever prefix its file has."""
+    named = shutil.copytree(folder, tmp_path / "named")
+    rewrite(named, lambda state: under(state, prefix))
+
+    assert np.array_equal(dense(named).encode_query(TEXTS), dense(folder).encode_query(TEXTS))
+
+
+def test_two_bodies_in_one_file(tmp_path, folder):
+    """A file with two towers is refused: nobody can know which is meant."""
+    both = shutil.copytree(folder, tmp_path / "both")
+    rewrite(both, lambda state: under(state, "lm_q.") | under(state, "lm_p."))
+
+    with pytest.raises(InvalidFile, match=r"there is 2 \(under lm_[pq]\., lm_[pq]\.\); save the model that encodes by itself"):
+        dense(both).encode_query(["x"])
+
+
+def test_a_layer_that_is_missing(tmp_path, folder):
+    """A checkpoint without some of its layers is refused, and so is one with more than its settings say."""
+    less, more = (shutil.copytree(folder, tmp_path / name) for name in ("less", "more"))
+    rewrite(less, lambda state: {key: value for key, value in state.items() if "layer.1." not in key})
+    rewrite(more, lambda state: state | {key.replace("layer.1.", "layer.2."): value.clone() for key, value in state.items()})
+
+    with pytest.raises(InvalidFile, match="16 missing"):
+        dense(less).encode_query(["x"])
+    with pytest.raises(InvalidFile, match="16 unexpected"):
+        dense(more).encode_query(["x"])
+
+
+def sentence_transformer(folder, path, *, kind="mean", layers=(), **settings):
+    """Write a model of sentence-transformers around the BERT in *folder*, and return it."""
+    models = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers import SentenceTransformer
+
+    body = models.Transformer(str(folder), max_seq_length=48)
+    modules = [body, models.Pooling(32, pooling_mode=kind), *(layer(models) for layer in layers)]
+    model = SentenceTransformer(modules=modules, device="cpu", **settings)
+    model.save(str(path))
+    return model
+
+
+def unit(models):
+    """Make the last module of most models."""
+    return models.Normalize()
+
+
+def narrow(models):
+    """Make a Dense module without activation, as the hub's copy of ANCE has it."""
+    torch.manual_seed(5)
+    return models.Dense(32, 24, activation_function=torch.nn.Identity())
+
+
+def normalised(models):
+    """Make the module behind it."""
+    layer = models.LayerNorm(24)
+    torch.nn.init.normal_(layer.norm.weight)
+    torch.nn.init.normal_(layer.norm.bias)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"layers": [unit]}, {"pooling": "mean", "similarity": "cosine", "head": "none"}),
+        ({"kind": "cls", "similarity_fn_name": "dot"}, {"pooling": "cls", "similarity": "dot", "head": "none"}),
+        ({"kind": "cls", "layers": [narrow], "similarity_fn_name": "dot"}, {"head": "linear", "similarity": "dot"}),
+        ({"kind": "cls", "layers": [narrow, normalised], "similarity_fn_name": "dot"}, {"head": "linear_layernorm"}),
+        ({"prompts": {"query": "search: ", "document": "in: "}}, {"query_prompt": "search: ", "document_prompt": "in: "}),
+    ],
+)
+def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
+    """A folder of sentence-transformers says how it encodes, and gives the vectors that it gives there."""
+    model = sentence_transformer(folder, tmp_path / "st", **settings)
+    encoder = systems.system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
+
+    told = {name: getattr(encoder, name) for name in said} | {"query_length": 48, "document_length": 48}
+    assert {name: getattr(encoder, name) for name in told} == {**said, "query_length": 48, "document_length": 48}
+    unit_length = encoder.similarity == "cosine"
+    for ours, theirs in ((encoder.encode_query, model.encode_query), (encoder.encode_document, model.encode_document)):
+        assert close(ours(TEXTS), theirs(TEXTS, normalize_embeddings=unit_length))
+
+
+def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
+    """Two models that differ in a head alone are two models."""
+    for name, seed in (("one", 5), ("two", 6)):
+        sentence_transformer(folder, tmp_path / name, kind="cls", layers=[narrow])
+        if seed == 6:
+            file = tmp_path / name / "2_Dense" / "model.safetensors"
+            file.write_bytes(file.read_bytes()[:-4] + np.float32(1).tobytes())
+    one, two = (Dense(str(tmp_path / name), pooling="cls", head="linear", device="cpu").identity() for name in ("one", "two"))
+
+    assert one["model"]["weights"] != two["model"]["weights"]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("1_Pooling/config.json", {"pooling_mode": "max"}, "it pools by 'max'; lexbench does mean, cls"),
+        ("2_Dense/config.json", {"activation_function": "torch.nn.Tanh"}, "a Dense layer with Tanh"),
+        ("modules.json", None, "a model of Transformer and Pooling and Weird; of sentence-transformers' models"),
+    ],
+)
+def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
+    """A folder that would be encoded with in a way that lexbench does not know is refused in one line."""
+    sentence_transformer(folder, tmp_path / "st", kind="cls", layers=[narrow])
+    path = tmp_path / "st" / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
+
+    with pytest.raises(CommandError, match=message):
+        systems.system(f'dense(model="{tmp_path / "st"}")')
+
+
+def test_pooling_has_no_default(folder):
+    """A folder that does not say how it pools needs to be told: the wrong pooling gives wrong numbers."""
+    with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean" or pooling="cls"'):
+        systems.system(f'dense(model="{folder}")')
+
+
+def test_settings_of_our_own(tmp_path, folder):
+    """A table `lexbench` in config.json says how to encode; what is typed goes before it, and the result says so."""
+    own = shutil.copytree(folder, tmp_path / "own")
+    reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
+
+    encoder = systems.system(f'dense(model="{own}", similarity="dot", document_length=64)').retriever.encoder
+    assert (encoder.pooling, encoder.query_length, encoder.similarity) == ("cls", 16, "dot")
+    assert encoder.remarks() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooling": "max"}, r"dense\(pooling='max'\): there is mean, cls"),
+        ({"similarity": "l2"}, r"dense\(similarity='l2'\): there is dot, cosine"),
+        ({"skip": -1}, r"dense\(skip=-1\): a whole number from 0"),
+        ({"skip": 4, "pooling": "cls"}, "leaves out positions of the mean"),
+        ({"mask_queries_to": 40}, r"queries have at most query_length=32 tokens"),
+        ({"document_length": 4}, r"dense\(document_length=4\): give at least 8 tokens"),
+        ({"device": "tpu"}, r"dense\(device='tpu'\): there is auto"),
+        ({"query_revision": "main"}, r"dense\(query_revision=…\) says which revision of query_model"),
+    ],
+)
+def test_settings_that_cannot_be(folder, settings, message):
+    """What cannot be set is refused before anything is loaded, with what there is."""
+    with pytest.raises(CommandError, match=message):
+        dense(folder, **settings)
+
+
+def test_more_tokens_than_positions(folder):
+    """A length beyond the model's positions is refused with the largest that it has."""
+    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
+        dense(folder, document_length=65).encode_document(["x"])
+
+
+def test_weights_that_are_no_numbers(tmp_path, folder):
+    """Damaged weights give an error, not a ranking."""
+    damaged = shutil.copytree(folder, tmp_path / "damaged")
+    rewrite(damaged, lambda state: {key: value * float("nan") for key, value in state.items()})
+
+    with pytest.raises(LexbenchError, match="gives weights that are not numbers; its weights are damaged"):
+        dense(damaged).encode_query(["x"])
+
+
+def test_batches_change_nothing_but_rounding(folder):
+    """A vector does not depend on how many texts are computed together, nor half precision on more than its digits."""
+    whole = dense(folder).encode_document(TEXTS)
+
+    assert close(dense(folder, batch_tokens=1).encode_document(TEXTS), whole)
+    half = dense(folder, dtype="bfloat16", similarity="cosine").encode_document(TEXTS)
+    exact = dense(folder, similarity="cosine").encode_document(TEXTS)
+    assert (half * exact).sum(axis=1).min() > 0.999
+
+
+def test_no_texts(folder):
+    """No text, no vector, of the right width."""
+    assert dense(folder).encode_query([]).shape == (0, 32)
+
+
+def test_from_text_to_table(tmp_path, folder):
+    """Through the harness, on `flat`: the ranking is that of the products, and a table says what the vectors weigh."""
+    import fruit
+
+    from lexbench import pipeline, plan, store
+    from lexbench.report.table import tables
+
+    collection = fruit.write(tmp_path / "fruit")
+    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat'
+    (outcome,) = pipeline.run(plan.plan_dataset(str(collection), [name], ["nDCG@10"], 10), store.Store(tmp_path / "store"))
+
+    assert outcome.error is None
+    facts = outcome.result.vectors
+    assert (facts.dimensions, facts.vectors, facts.bytes_per_document, facts.truncated) == (32, 1.0, 128.0, 6)
+    shown = tables([outcome.result], None)[1]
+    assert shown.header == ("system", "dimensions", "vectors", "bytes", "index")
+    assert shown.rows[0][1:4] == ("32", "1.0", "128")
+    assert int(shown.rows[0][4]) >= 128
+    assert shown.notes[1] == "6 of 6 texts were cut to the encoder's length"
