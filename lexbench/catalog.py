@@ -1,9 +1,10 @@
 """Known models: which plug-in makes the vectors of a name such as `splade_v3`, with which settings, and what was published.
 
-A model is one TOML file; its name is the file's, and it can be typed wherever an encoder can. Ours are in
-`lexbench/encoders/catalog/`; a user's are in the folders that the variable LEXBENCH_MODELS names (separated as in PATH),
-another package's beside the module of its entry point in the group `lexbench.models`. A file is read when its model is asked
-for, so one that does not read harms no other.
+A model is one TOML file; its name is the file's, and it can be typed wherever an encoder can, or a reranker if it is one. What
+is neither, as BM25 over expanded documents, has a file too, which says what to type for it; and so has what cannot be run, with
+the reason. Ours are in `lexbench/encoders/catalog/`; a user's are in the folders that the variable LEXBENCH_MODELS names
+(separated as in PATH), another package's beside the module of its entry point in the group `lexbench.models`. A file is read
+when its model is asked for, so one that does not read harms no other.
 """
 
 import os
@@ -12,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 from msgspec.structs import replace
@@ -28,6 +29,18 @@ _OWN = Path(__file__).parent / "encoders" / "catalog"
 _VARIABLE = "LEXBENCH_MODELS"
 _WHERE = {"public": "the id on the hub", "included": "their folder, beside this file"}
 _INSIDE = "model.safetensors"
+Family: TypeAlias = Literal[
+    "bm25",
+    "document expansion",
+    "term weights",
+    "sparse",
+    "dense",
+    "compressed dense",
+    "late interaction",
+    "hybrid",
+    "reranker",
+]
+_SPARSE = ("sparse", "term weights")  # families whose vectors the engine `impact` takes
 
 
 class Published(Strict, frozen=True):
@@ -41,16 +54,20 @@ class Published(Strict, frozen=True):
 
 
 class Model(Strict, frozen=True, kw_only=True):
-    """One preset or known checkpoint."""
+    """One preset, known checkpoint or published system; what has neither *encoder* nor *system* cannot be run."""
 
     schema: Literal[1]  # of this file's format
     name: str  # the file's
     summary: str
-    encoder: str  # a plug-in of the group `encoders`
-    family: str  # sparse, dense, ...
-    weights: Literal["included", "public", "bring", "none"]  # beside this file; on the hub; the user's own; never released
-    why: str = ""  # there is no settings.model; errors say it
+    named: tuple[str, ...] = ()  # what the LexMAE paper calls it, in its tables and elsewhere
+    encoder: str = ""  # a plug-in of the group `encoders`, or `rerankers`
+    system: str = ""  # what is typed, in the notation of parts, for what is neither
+    family: Family
+    # Beside this file; on the hub; the user's own, or files; never released, or of no use here; a system without any.
+    weights: Literal["included", "public", "bring", "none", "unneeded"]
+    why: str = ""  # there is no settings.model, or something is asked; errors say it
     settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # of the encoder; `model`: a hub id or folder
+    asks: dict[str, str] = field(default_factory=dict)  # more settings that only a user can give: {query_model = "FOLDER"}
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
     data: str = ""  # that they were trained on
@@ -61,17 +78,43 @@ class Model(Strict, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse, by ValueError, what would leave a user without weights or without the reason."""
-        if self.weights in _WHERE and "model" not in self.settings:
+        if self.encoder and self.system:
+            raise ValueError("encoder and system exclude each other")
+        if not self.encoder and (self.settings or self.asks):
+            raise ValueError("settings are those of an encoder, and none is named")
+        if self.weights in _WHERE and self.encoder and "model" not in self.settings:
             raise ValueError(f'weights = "{self.weights}" needs settings.model, {_WHERE[self.weights]}')
-        if self.weights == "none" and "model" in self.settings:
-            raise ValueError('weights = "none" has no settings.model')
-        if not self.why and "model" not in self.settings:
+        if self.weights == "none" and (self.system or "model" in self.settings):
+            raise ValueError('weights = "none" has no settings.model, and no system')
+        if self.weights != "none" and not (self.encoder or self.system):
+            raise ValueError(f'weights = "{self.weights}" needs an encoder or a system')
+        if self.weights == "unneeded" and not self.system:
+            raise ValueError('weights = "unneeded" is for a system; an encoder needs some')
+        if self.asks and not self.why:
+            raise ValueError("the key `why` must say why something is asked")
+        if self.weights in ("bring", "none") and not self.why and "model" not in self.settings:
             raise ValueError("without settings.model the key `why` must say why there is none")
 
     @property
     def typed(self) -> str:
-        """How a user names it: `splade_v3`, `lexmae(model="FOLDER")`."""
-        return self.name if "model" in self.settings else f'{self.name}(model="FOLDER")'
+        """How a user names it: `splade_v3`, `lexmae(model="FOLDER")`, `bm25(expansions="FILE")`; "" for what cannot be run."""
+        if not self.encoder:
+            return self.system
+        given = ", ".join(f'{setting}="{value}"' for setting, value in self.asked.items())
+        return f"{self.name}({given})" if given else self.name
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The settings that a user must give, and what each is."""
+        return ({} if "model" in self.settings else {"model": "FOLDER"}) | self.asks
+
+    @property
+    def run(self) -> str:
+        """What is given to `-r`: with an engine, or after BM25; "" for what cannot be run."""
+        if self.encoder and self.family == "reranker":
+            return f"rerank(bm25, {self.typed}, k=100)"
+        impact = self.encoder and self.family in _SPARSE  # others: the exact engine of their kind, which needs no name
+        return f"{self.typed}@impact" if impact else self.typed
 
 
 def names() -> list[str]:
@@ -111,9 +154,9 @@ def listing() -> dict[str, Model | LexbenchError]:
 
 
 def command(found: Model) -> str:
-    """Return a line that runs a model on BEIR, ready for a shell."""
-    engine = "@impact" if found.family == "sparse" else ""  # others: the exact engine of their kind, which needs no name
-    return f"lexbench run suite beir -r {shlex.quote(found.typed + engine)}"
+    """Return a line that runs a model, ready for a shell: on BEIR, or on documents if it is one for these; "" if none does."""
+    documents = found.published and all(one.dataset.startswith("msmarco-document/") for one in found.published)
+    return f"lexbench run suite {'msmarco_doc' if documents else 'beir'} -r {shlex.quote(found.run)}" if found.run else ""
 
 
 def included(found: Model) -> dict[str, Any]:
@@ -128,14 +171,17 @@ def included(found: Model) -> dict[str, Any]:
 
 
 def expand(call: Call) -> Call:
-    """Return the encoder call that a model's name stands for, what *call* sets before what the file does.
+    """Return the call of a plug-in that a model's name stands for, what *call* sets before what the file does.
 
-    A name that is no model's comes back as it is. CommandError where a model without weights is not given any; MissingData
-    where those that belong beside its file are not there.
+    A name that is no model's comes back as it is. CommandError where a model is not given what it asks for, or is a system,
+    which is typed otherwise; CannotStart where it cannot be run; MissingData where weights that belong beside its file are not
+    there.
     """
     if call.name not in _files():
         return call
     found = model(call.name)
+    if not found.encoder:
+        raise _otherwise(found)
     given = dict(call.kwargs)
     if call.args:
         if "model" in found.settings or "model" in given or len(call.args) > 1 or not isinstance(call.args[0], str):
@@ -143,14 +189,22 @@ def expand(call: Call) -> Call:
             raise CommandError(f"{call}: {found.name} takes settings by name{alone}; see: lexbench show model {found.name}")
         given["model"] = call.args[0]
     settings = {**found.settings, **given}
-    if "model" not in settings:
-        raise CommandError(f'{found.name} needs model="FOLDER": {found.why}; write {found.typed}')
+    for setting, value in found.asked.items():
+        if setting not in settings:
+            raise CommandError(f'{found.name} needs {setting}="{value}": {found.why}; write {found.typed}')
     if found.weights == "included" and "model" not in given and not Path(str(settings["model"]), _INSIDE).is_file():
         raise MissingData(
             f"{found.name}: its weights are not in this copy of lexbench ({settings['model']} has no {_INSIDE}); install the "
             f'whole package again, or write {found.name}(model="FOLDER")'
         )
     return Call(found.encoder, kwargs=tuple(sorted(settings.items())))
+
+
+def _otherwise(found: Model) -> LexbenchError:
+    """Return what says what to type instead of the name of a system, or why there is nothing."""
+    if not found.system:
+        return CannotStart(f"{found.name} cannot be run: {found.why}; see: lexbench show model {found.name}")
+    return CommandError(f"{found.name} is made of parts: type {found.system}" + (f"; {found.why}" if found.why else ""))
 
 
 def _files() -> dict[str, list[Path]]:

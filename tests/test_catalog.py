@@ -13,10 +13,11 @@ from lexbench import catalog, registry, suites, systems
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.measures import parse
-from lexbench.notation import Call
+from lexbench.notation import Call, Part
 from lexbench.notation import parse as parse_part
 
 OWN = catalog.names()
+MODELS = {name: catalog.model(name) for name in OWN}
 PACKAGED = Path(catalog.__file__).parent / "encoders" / "catalog"
 
 MINE = """
@@ -67,7 +68,7 @@ def test_the_splade_family_and_lexmae_are_there():
 @pytest.mark.parametrize("name", OWN)
 def test_a_model_is_whole(name):
     """Each file reads, says where its weights or its code are, and names hub ids as the hub writes them."""
-    found = catalog.model(name)
+    found = MODELS[name]
 
     assert found.name == name
     assert found.source.startswith("https://")
@@ -77,29 +78,83 @@ def test_a_model_is_whole(name):
     else:
         for setting in ("model", "query_model"):
             assert re.fullmatch(r"[\w.-]+/[\w.-]+", str(found.settings.get(setting, "owner/name")))
-    assert (found.license != "") == (found.weights in {"public", "included"})
+    assert not found.license or found.weights in {"public", "included"}
 
 
-@pytest.mark.parametrize("name", OWN)
+def test_no_weights_are_in_two_files():
+    """A name on the hub is in one file, so that what is known of its weights stands in one place."""
+    ids = [found.settings[key] for found in MODELS.values() for key in ("model", "query_model") if key in found.settings]
+
+    assert len(ids) > 25
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].encoder])
 def test_its_settings_are_those_of_its_encoder(name, tmp_path):
-    """What a file sets are settings of its encoder, of the right type: the encoder can be made from it."""
-    found = catalog.model(name)
+    """What a file sets, and what it asks for, are settings of its encoder, of the right type: it can be made from them."""
+    found = MODELS[name]
     try:
-        plugin = registry.load("encoders", found.encoder)
+        plugin = registry.load("rerankers" if found.family == "reranker" else "encoders", found.encoder)
     except MissingExtra as error:
         pytest.skip(str(error))
 
-    assert found.settings.keys() <= {item.name for item in fields(plugin) if item.init}
-    given = () if found.weights == "public" else (("model", str(tmp_path)),)
-    made = plugin(**dict(catalog.expand(Call(name, kwargs=given)).kwargs))
-    expected = {**found.settings, **dict(given)}
+    assert {*found.settings, *found.asks} <= {item.name for item in fields(plugin) if item.init}
+    (tmp_path / "given").touch()
+    given = {} if found.weights == "included" else dict.fromkeys(found.asked, str(tmp_path / "given"))
+    made = plugin(**dict(catalog.expand(Call(name, kwargs=tuple(given.items()))).kwargs))
+    expected = {**found.settings, **given}
     assert {setting: getattr(made, setting) for setting in expected} == expected
+
+
+def calls(part):
+    """Yield every call in a part with the groups that it may be of."""
+    yield part.head, ("encoders", "retrievers", "rerankers")
+    yield from ((transform, ("transforms",)) for transform in part.transforms)
+    if part.engine:
+        yield part.engine, ("engines",)
+    for value in (*part.head.args, *dict(part.head.kwargs).values()):
+        if isinstance(value, Part):
+            yield from calls(value)
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].run])
+def test_what_is_typed_reads(name):
+    """The system of a file reads in the notation; each name in it is a plug-in's or a model's, and each setting one of that."""
+    for each, groups in calls(parse_part(MODELS[name].run)):
+        group, plugin = next(((group, each.name) for group in groups if each.name in registry.names(group)), ("", ""))
+        if not group:
+            meant = MODELS[each.name]
+            group, plugin = "rerankers" if meant.family == "reranker" else "encoders", meant.encoder
+        try:
+            known = {item.name for item in fields(registry.load(group, plugin)) if item.init}
+        except MissingExtra:
+            continue
+        assert dict(each.kwargs).keys() <= known, str(each)
+
+
+def test_a_family_of_weights_is_typed_with_its_engine(folder):
+    """Sparse vectors go to `impact`, a reranker comes after BM25, and other encoders have the exact engine of their kind."""
+    assert catalog.model("splade_v3").run == "splade_v3@impact"
+    assert catalog.model("unicoil").run == 'unicoil(expansions="FILE")@impact'
+    assert catalog.model("tas_b").run == "tas_b"
+    assert catalog.model("minilm_reranker").run == "rerank(bm25, minilm_reranker, k=100)"
+    assert catalog.model("doct5query").run == 'bm25(expansions="FILE")'
+    assert catalog.model("ar2").run == ""
+    assert catalog.command(catalog.model("ar2")) == ""
+    assert catalog.command(catalog.model("adore")) == (
+        """lexbench run suite beir -r 'adore(model="FOLDER", query_model="FOLDER")'"""
+    )
+
+
+def test_models_for_documents_are_run_on_documents():
+    """A model whose figures are all of whole documents has a line that runs it on these."""
+    assert catalog.command(catalog.model("costa")) == """lexbench run suite msmarco_doc -r 'costa(model="FOLDER")'"""
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_its_figures_can_be_compared(name):
     """A published figure is of a dataset and in a measure that lexbench has, in 0..1, and none is there twice."""
-    found = catalog.model(name)
+    found = MODELS[name]
     for figure in found.published:
         assert figure.dataset in suites.contracts()
         parse(figure.measure)
@@ -110,24 +165,131 @@ def test_its_figures_can_be_compared(name):
 
 def test_no_model_has_the_name_of_a_plug_in():
     """What is typed means one thing."""
-    plugins = {name for group in ("encoders", "retrievers", "engines", "transforms") for name in registry.names(group)}
-    assert plugins.isdisjoint(OWN)
+    groups = ("encoders", "rerankers", "retrievers", "engines", "transforms")
+    assert {name for group in groups for name in registry.names(group)}.isdisjoint(OWN)
 
 
-REFERENCE = {  # what the reference file calls exactly these weights
+# --- the systems of the LexMAE paper
+
+PRINTED = {  # what each table and figure prints, by hand
+    "Table 1, dense": "ANCE, ADORE, TAS-B, TCT-ColBERT, coCondenser, ColBERTv2, RocketQAv2, AR2, SimLM",
+    "Table 1, lexicon-based": "BM25, DeepCT, RepCONC, SPLADE-max, DistilSPLADE-max, SelfDistil, Co-SelfDistil, LexMAE",
+    "Table 2": "BM25, DocT5, SPLADE, ColBERT, DPR, ANCE, GenQ, TAS-B, Contriever, UnifieR, LexMAE",
+    "Table 3": "BERT, ICT, B-PROP, SEED, COSTA, LexMAE",
+    "Table 4": "ColBERTv2, AR2, SimLM, BM25, SPLADE-max, SPLADE-mask, LexMAE",
+    "Table 5": "LexMAE-pipeline, LexMAE-ensemble, UnifieR-uni, Ensemble of SPLADE, COIL-full, CLEAR",
+    "Table 6": "coCondenser, SimLM, LexMAE",
+    "Table 7": "LexMAE",
+    "Table 8": "RocketQA, PAIR, RocketQAv2, AR2, UnifieR-lexicon, UnifieR-dense, LexMAE",
+    "Table 9": "RepBERT, ME-HYBRID, RocketQA, RocketQAv2, LexMAE",
+    "Table 10": "LexMAE, SimLM, Enc-Dec MLM, Condenser, MLM, Enc-Dec RTD, AutoEncoder, BERT-base",
+    "Figure of speeds": "SimLM, AR2, RepCONC, ADORE-IVF, SPLADEv2, BT-SPLADE, DocT5query, BM25, LexMAE",
+    "Figure of zero-shot retrieval": "BM25, SGPT-CE",
+    "Appendix, the teacher": "R2anker",
+}
+
+
+def named():
+    """Return what the models say that the paper calls them."""
+    return {printed for found in MODELS.values() for printed in found.named}
+
+
+@pytest.mark.parametrize("place", PRINTED)
+def test_every_system_of_the_paper_has_a_file(place):
+    """Whatever a table or figure of the paper names is in the catalogue, runnable or with the reason why not."""
+    assert set(PRINTED[place].split(", ")) <= named()
+
+
+def test_every_system_of_the_papers_records_has_a_file(shared):
+    """None of the systems that the paper has a figure of is forgotten."""
+    records = json.loads((shared / "reference" / "reference-results.json").read_text(encoding="utf-8"))["records"]
+    printed = {record["system"] for record in records if record["source"] == "paper"}
+
+    assert len(printed) == 47
+    assert printed <= named()
+
+
+def test_what_the_paper_has_twice_is_one_system_or_two_roles():
+    """A printed name stands in two files only where the paper means two things by it."""
+    printed = [each for found in MODELS.values() for each in found.named]
+
+    assert {each for each in printed if printed.count(each) > 1} == {
+        "LexMAE",  # of passages, and of documents
+        "RocketQA",  # the retriever, and in Table 9 the reranker
+        "RocketQAv2",
+    }
+
+
+# --- figures
+
+REFERENCE = {  # what the reference file calls exactly these weights: a system, or one of its variants
+    "adore": {"ADORE", "ADORE+STAR"},
+    "ance": {"ANCE", "ance-pytorch"},
+    "ar2": {"AR2"},
+    "b_prop_document": {"B-PROP"},
+    "bert_document": {"BERT"},
+    "bge_base": {"bge-base-en-v1.5.faiss-flat.pytorch", "bge-base-en-v1.5.faiss"},
+    "bm25_anserini": {"BM25: None", "bm25-default", "bm25-flat"},
+    "bm25_tuned": {"bm25-tuned"},
     "bt_splade_large": {"naver/efficient-splade-VI-BT-large"},
+    "clear": {"CLEAR"},
     "co_self_distil": {"splade-pp-sd-pytorch", "Co-SelfDistil"},
+    "cocondenser": {"coCondenser: None"},
+    "coil_full": {"COIL-full: None", "COIL-full: without hard negatives"},
+    "colbert_v2": {"ColBERTv2: None"},
+    "contriever": {"contriever"},
+    "contriever_msmarco": {"contriever-msmarco"},
+    "cosdpr_distil": {"cosdpr-distil.faiss-flat.pytorch"},
+    "costa": {"COSTA: None", "COSTA: 2nd iteration"},
+    "deepct": {"DeepCT"},
     "distilsplade_max": {"distill-splade-max.cached/distill-splade-max-cached", "DistilSPLADE-max"},
+    "doct5query": {"bm25-d2q-t5-default", "DocT5query: None"},
+    "dpr_multiset": {"DPR"},
+    "genq": {"GenQ: None"},
+    "ict_document": {"ICT"},
     "lexmae": {"LexMAE"},
     "lexmae_document": {"LexMAE"},
+    "lexmae_ensemble": {"LexMAE-ensemble"},
+    "lexmae_pipeline": {"LexMAE-pipeline"},
+    "me_hybrid": {"ME-HYBRID"},
+    "pair": {"PAIR"},
+    "pretraining_auto_encoder": {"AutoEncoder"},
+    "pretraining_bert_base": {"BERT-base"},
+    "pretraining_condenser": {"Condenser"},
+    "pretraining_enc_dec_mlm": {"Enc-Dec MLM"},
+    "pretraining_enc_dec_rtd": {"Enc-Dec RTD"},
+    "pretraining_mlm": {"MLM"},
+    "repbert_reranker": {"RepBERT: retrieve+rerank"},
+    "repconc": {"RepCONC: None"},
+    "retromae": {"RetroMAE: distilled"},
+    "rocketqa": {"RocketQA: None"},
+    "rocketqa_reranker": {"RocketQA: retrieve+rerank"},
+    "rocketqa_v2": {"RocketQAv2: None"},
+    "rocketqa_v2_reranker": {"RocketQAv2: retrieve+rerank"},
+    "seed_document": {"SEED"},
+    "simlm": {"SimLM: None", "SimLM: simlm-base-msmarco-finetuned"},
+    "splade_ensemble": {"Ensemble of SPLADE"},
     "splade_mask": {"SPLADE-mask"},
     "splade_max": {"naver/splade_v2_max", "SPLADE-max"},
     "splade_pp_ed": {"splade-pp-ed-pytorch", "splade-pp-ed"},
     "splade_self_distil": {"SelfDistil"},
     "splade_v3": {"splade-v3-pytorch", "splade-v3.onnx"},
+    "star": {"STAR"},
+    "tas_b": {"TAS-B: None", "distilbert-kd-tasb-pytorch"},
+    "tct_colbert_v2_hnp": {"TCT-ColBERT", "tct_colbert-v2-hnp-pytorch"},
+    "unicoil": {"unicoil-pytorch"},
+    "unicoil_noexp": {"unicoil-noexp-pytorch"},
+    "unifier_dense": {"UnifieR-dense"},
+    "unifier_lexicon": {"UnifieR-lexicon"},
+    "unifier_uni": {"UnifieR-uni"},
     "v_splade_large": {"naver/efficient-splade-V-large"},
 }
-MODEL_CARDS = {"bt_splade_large": 0.978, "v_splade_large": 0.980}  # R@1000, read there; the reference file has no model cards
+ELSEWHERE = {  # read there; the reference file has neither model cards nor MTEB
+    ("bt_splade_large", "msmarco-passage/dev/small", "R@1000", "model card"): 0.978,
+    ("v_splade_large", "msmarco-passage/dev/small", "R@1000", "model card"): 0.980,
+    ("minilm", "beir/scifact/test", "nDCG@10", "MTEB"): 0.64508,
+    ("minilm", "beir/nfcorpus/test", "nDCG@10", "MTEB"): 0.31594,
+}
 
 
 def test_figures_are_those_of_the_reference(shared):
@@ -135,20 +297,46 @@ def test_figures_are_those_of_the_reference(shared):
     records = json.loads((shared / "reference" / "reference-results.json").read_text(encoding="utf-8"))["records"]
     sources = {"paper": "LexMAE paper"}
     known = {
-        (r["system"], r["dataset"], r["metric"], sources.get(r["source"], r["source"]), r["where"]): r["value"] for r in records
+        (label, r["dataset"], r["metric"], sources.get(r["source"], r["source"]), r["where"], r["value"])
+        for r in records
+        for label in (r["system"], f"{r['system']}: {r.get('variant')}")
     }
     for name in OWN:
-        for figure in catalog.model(name).published:
-            if figure.source == "model card":
-                assert (figure.measure, figure.value) == ("R@1000", MODEL_CARDS[name])
+        for figure in MODELS[name].published:
+            if (elsewhere := (name, figure.dataset, figure.measure, figure.source)) in ELSEWHERE:
+                assert figure.value == ELSEWHERE[elsewhere]
                 continue
-            # The paper's passages have their titles and its table does not say so: our id does.
-            dataset = figure.dataset.replace("-titled", "")
-            place = (dataset, figure.measure, figure.source, figure.where)
-            assert figure.value in {known.get((system, *place)) for system in REFERENCE[name]}, (name, place)
+            # Passages that have their titles are told apart by our id only.
+            place = (figure.dataset.replace("-titled", ""), figure.measure, figure.source, figure.where, figure.value)
+            assert any((label, *place) in known for label in REFERENCE[name]), (name, place)
 
 
-@pytest.mark.parametrize(("name", "mean"), [("splade_pp_ed", 0.4780), ("splade_v3", 0.4935)])
+def test_figures_with_titles_stand_apart():
+    """Figures of MS MARCO stand under the titled dataset where a model was trained with titles, else under the other."""
+    for name, found in MODELS.items():
+        where = {one.dataset.split("/")[0] for one in found.published if one.dataset.startswith("msmarco-passage")}
+        assert where <= {"msmarco-passage-titled" if found.titles else "msmarco-passage"}, name
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if "titles" in MODELS[name].settings])
+def test_titles_are_asked_for_where_a_model_knows_them(name):
+    """Titles are put apart by default only for weights whose training data had them."""
+    found = MODELS[name]
+
+    assert found.settings["titles"] == "off" or found.titles
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("splade_pp_ed", 0.4780),
+        ("splade_v3", 0.4935),
+        ("bm25_anserini", 0.4077),
+        ("contriever", 0.3369),
+        ("contriever_msmarco", 0.4408),
+        ("bge_base", 0.5219),
+    ],
+)
 def test_all_of_beir_12_is_there(name, mean):
     """The figures of the twelve sets of `beir-12@1` average to what Pyserini's and Anserini's tables average to."""
     members = suites.suite("beir").aggregates[0].members
@@ -217,6 +405,41 @@ def test_what_cannot_be_meant_is_refused(typed, said):
     with pytest.raises(CommandError) as error:
         catalog.expand(call(typed))
     assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "error", "said"),
+    [
+        ("bm25_anserini", CommandError, "bm25_anserini is made of parts: type bm25"),
+        (
+            "deepct(k1=2)",
+            CommandError,
+            'deepct is made of parts: type bm25(term_weights="FILE", k1=10, b=0.9); FILE holds each document',
+        ),
+        (
+            "ar2@flat",
+            CannotStart,
+            "ar2 cannot be run: its authors released weights for Natural Questions and TriviaQA only, none for MS MARCO; see: ",
+        ),
+        (
+            'adore("STAR")',
+            CommandError,
+            'adore needs query_model="FOLDER": its weights are on the authors\' Google Drive (lexbench show model adore says',
+        ),
+    ],
+)
+def test_what_is_no_encoder_says_what_to_type(typed, error, said):
+    """The name of a system of parts is answered with its parts, that of what cannot be run with the reason, in one line."""
+    with pytest.raises(error) as raised:
+        systems.system(typed)
+    assert str(raised.value).startswith(said)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_reranker_by_its_name_comes_after_a_retriever():
+    """Typed alone it is answered with how it is used."""
+    with pytest.raises(CommandError, match=r"rerank\(bm25, minilm_reranker, k=100\)"):
+        systems.system("minilm_reranker")
 
 
 def test_an_unknown_model_says_what_is_near():
@@ -296,7 +519,7 @@ def test_weights_that_are_there_are_shown(folder, capsys):
     (folder / "mine").mkdir()
     (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
 
-    assert re.search(r"^ mine +sparse_mlm +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
+    assert re.search(r"^ mine +sparse +included +My own *$", run(capsys, "list", "models")[1], re.MULTILINE)
     out = run(capsys, "show", "model", "mine")[1]
     assert "\nsize: 1.3 MB\n" in out
     assert f"\ncard: {folder / 'mine' / 'README.md'}\n" in out
@@ -338,6 +561,30 @@ def test_ones_own_weights_can_be_named_in_the_file(folder):
     (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace('model = "me/mine"\n', ""))
     with pytest.raises(InvalidFile, match=r"without settings\.model the key `why` must say why there is none"):
         catalog.model("mine")
+
+
+BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ((), 'weights = "public" needs an encoder or a system'),
+        (('"public"', '"none"'), "the key `why` must say why there is none"),
+        (('"public"', '"bring"\nsystem = "bm25"'), "the key `why` must say why there is none"),
+        (('"public"', '"none"\nsystem = "bm25"'), "has no settings.model, and no system"),
+    ],
+)
+def test_a_system_of_ones_own_says_what_it_needs(folder, change, said):
+    """A file without encoder names a system, or says why there is nothing to run."""
+    (folder / "mine.toml").write_text(BARE.replace(*change) if change else BARE)
+    with pytest.raises(InvalidFile) as error:
+        catalog.model("mine")
+    assert said in str(error.value)
+
+    (folder / "mine.toml").write_text(BARE.replace('"public"', '"unneeded"\nsystem = "bm25(k1=2.0)"'))
+    with pytest.raises(CommandError, match=r"^mine is made of parts: type bm25\(k1=2\.0\)$"):
+        catalog.expand(call("mine"))
 
 
 def test_several_folders_are_read(folder, monkeypatch):
@@ -406,6 +653,11 @@ def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
         (("family", "published = [{}]\nfamily"), "$.published[0]"),
         (('model = "me/mine"\n', ""), "settings.model"),
         (('"public"', '"none"'), "settings.model"),
+        (('"public"', '"unneeded"'), 'weights = "unneeded" is for a system'),
+        (('encoder = "sparse_mlm"\n', ""), "settings are those of an encoder, and none is named"),
+        (('encoder = "sparse_mlm"', 'encoder = "sparse_mlm"\nsystem = "bm25"'), "encoder and system exclude each other"),
+        (('family = "sparse"', 'family = "spare"'), "$.family"),
+        (('weights = "public"', 'weights = "public"\nasks = { query_model = "FOLDER" }'), "why something is asked"),
         (("[settings]", "[settings"), "line"),
     ],
 )
@@ -447,7 +699,9 @@ def test_list_models(folder, capsys):
     assert (exit_code, err) == (0, "")
     for name in [*OWN, "mine"]:
         assert re.search(rf"^ {name} ", out, re.MULTILINE)
-    assert re.search(r"^ splade_v3 +sparse_mlm +public +SPLADE-v3 *$", out, re.MULTILINE)
+    assert re.search(r"^ splade_v3 +sparse +public +SPLADE-v3 *$", out, re.MULTILINE)
+    assert re.search(r"^ colbert_v2 +late interaction +public ", out, re.MULTILINE)
+    assert max(map(len, out.splitlines())) <= 100
     assert re.search(r"^ mine +\? +broken ", out, re.MULTILINE)
 
 
@@ -468,6 +722,7 @@ SHOWN = """\
 schema: 1
 name: splade_mask
 summary: SPLADE-mask: SPLADE trained to keep its top-k terms
+named: SPLADE-mask
 encoder: sparse_mlm
 family: sparse
 weights: none

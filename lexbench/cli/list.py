@@ -7,7 +7,7 @@ import click
 from lexbench.cli._output import json_option, print_json, print_rows
 from lexbench.errors import LexbenchError
 
-_PLUGINS = ("encoders", "engines", "measures", "retrievers", "sources", "transforms")
+_PLUGINS = ("encoders", "engines", "measures", "rerankers", "retrievers", "sources", "transforms")
 
 
 @click.command("list")
@@ -49,8 +49,8 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         header = ("dataset", "documents", "queries", "here")
         return header, [(c.id, _count(c.expected.documents), _count(c.expected.queries), status(c)) for c in contracts]
     if what == "models":
-        return ("model", "encoder", "weights", "what"), [
-            (m["name"], "?", "broken", m["error"]) if "error" in m else (m["name"], m["encoder"], m["weights"], m["summary"])
+        return ("model", "family", "weights", "what"), [
+            (m["name"], "?", "broken", m["error"]) if "error" in m else (m["name"], m["family"], m["weights"], m["summary"])
             for m in _models()
         ]
     if what == "results":
