@@ -91,7 +91,7 @@ def test_a_mapping_gives_labels():
         ("bm26", UnknownName, "did you mean 'bm25'?"),
         ("bm25@nowhere", UnknownName, "lucene"),
         ("bm25|top_k(3)", CommandError, "is no encoder"),
-        ("bm25(k2=1)", UnknownName, "there is: b, k1"),
+        ("bm25(k2=1)", UnknownName, "there is: b, expansions, k1"),
         ("bm25(k1='a')", CommandError, "takes float, not 'a'"),
         ("bm25(k1=True)", CommandError, "takes float, not True"),
         ("bm25(1, 2, 3, 4, 5, 6, 7)", CommandError, "7 given"),

@@ -1,15 +1,18 @@
 """What `bm25` and `bm25@lucene` have in common: their settings, and how they break ties."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from lexbench.errors import CommandError
+from lexbench.datasets.expansion import digest
+from lexbench.errors import CommandError, MissingData
 from lexbench.order import strictly_decreasing
-from lexbench.registry import at_search
+from lexbench.registry import at_search, runtime
 from lexbench.types import Hits
 
 ANSERINI, TREC_EVAL = "anserini", "trec_eval"
+_FILES = ("expansions", "term_weights")
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,17 @@ class Settings:
     Short documents often have equal scores, so the order of equals decides published figures: in NFCorpus it moves nDCG@10 by
     0.0012. With *ties* "anserini" the smaller document id comes first, and scores are lowered to the next float32 numbers that
     are in that order; with "trec_eval" equal scores stay equal, and the harness puts the larger id first.
+
+    *expansions* is a file of text that is added to documents (docT5query), see `lexbench.datasets.expansion`. *term_weights* is
+    one of term frequencies that take the place of theirs (DeepCT), JSON lines {"id": …, "vector": {"word": whole number}}; the
+    words go through the analyser as texts do. DeepCT's are searched with k1=10 and b=0.9.
     """
 
     k1: float = at_search(0.9)
     b: float = at_search(0.4)
     ties: str = ANSERINI
+    expansions: str | None = runtime(None)  # the digests of files are in the key, and where they lie is not
+    term_weights: str | None = runtime(None)
 
     def __post_init__(self) -> None:
         """Raise CommandError for values that BM25 has no meaning for."""
@@ -31,6 +40,15 @@ class Settings:
             raise CommandError(f"bm25(k1={self.k1}, b={self.b}) cannot be: k1 is a number from 0 up, b is from 0 to 1")
         if self.ties not in (ANSERINI, TREC_EVAL):
             raise CommandError(f'bm25(ties="{self.ties}") is unknown; ties are "{ANSERINI}" or "{TREC_EVAL}"')
+        if self.expansions and self.term_weights:
+            raise CommandError("bm25(expansions=…, term_weights=…) cannot be: term weights take the place of texts; give one")
+        for name in _FILES:
+            if (given := getattr(self, name)) and not Path(given).is_file():
+                raise MissingData(f"bm25({name}={given!r}): there is no such file")
+
+    def identity(self) -> dict[str, str]:
+        """Return the digests of the files that are given."""
+        return {name: digest(given) for name in _FILES if (given := getattr(self, name))}
 
     @property
     def lower_position_first(self) -> bool:

@@ -21,6 +21,7 @@ from lexbench.analysis.word_break import words
 from lexbench.registry import at_search, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
+from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.types import Corpus, Hits, Workshop
 
@@ -74,8 +75,9 @@ class BM25(Settings):
         vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
         numbers = _TermNumbers(vocabulary.__getitem__)
         inverter = Inverter(path)
-        for document in corpus.documents():
-            inverter.add(numbers.of(document.text))
+        source = contents(corpus, self.expansions, self.term_weights, path)
+        for document in parts(source, corpus.documents()):
+            inverter.add(chain.from_iterable([*numbers.of(text)] * times for text, times in document))
         inverter.finish()
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lexbench.engines._jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines._lucene import LUCENE, Reader, Writer
+from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import Settings
 from lexbench.types import Corpus, Document, Hits
 
@@ -35,16 +36,14 @@ class BM25Lucene(Settings):
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write a Lucene index of *corpus* into *path*; Lucene's memory is bounded by its buffer."""
         writer = Writer(path, _FIELD, _analyser(), self.similarity(), lengths=True)
-        for text in self._texts(corpus):
-            writer.add(text)
+        source = contents(corpus, self.expansions, self.term_weights, path)
+        for document in parts(source, self._ordered(corpus)):
+            writer.add(" ".join(" ".join([text] * times) for text, times in document))
         writer.finish()
 
-    def _texts(self, corpus: Corpus) -> Iterator[str]:
-        """Yield the texts so that the document which is to win ties comes first."""
-        if self.lower_position_first:
-            yield from (document.text for document in corpus.documents())
-        else:
-            yield from (document.text for document in _backwards(corpus))
+    def _ordered(self, corpus: Corpus) -> Iterator[Document]:
+        """Return the documents so that the one which is to win ties comes first."""
+        return corpus.documents() if self.lower_position_first else _backwards(corpus)
 
     def similarity(self) -> Any:
         """Return Lucene's BM25 with these parameters."""

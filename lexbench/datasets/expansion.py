@@ -1,0 +1,135 @@
+"""Text that others generated for documents, by document id: docT5query's predicted queries (Nogueira & Lin, 2019).
+
+    {"id": "d1", "predicted_queries": ["what is …", …]}     JSON lines; the id may be called _id or docid
+    {"id": "d1", "expansion": "…"}                          the text may be called text or contents
+    d1<TAB>text                                             where the name ends in .tsv
+
+Any of them may be compressed, with .gz at the end of the name. A line holds what is added to a document, not the document.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import InvalidFile
+from lexbench.ids import encode, factorize, lookup
+from lexbench.interop._text import lines
+from lexbench.store import file_digest
+
+_AT_ONCE = 1 << 16  # ids that are Python objects at a time
+
+
+class _Record(msgspec.Struct):
+    id: str | int | None = None
+    beir_id: str | int | None = msgspec.field(default=None, name="_id")
+    docid: str | int | None = None
+    predicted_queries: list[str] | None = None
+    expansion: str | None = None
+    text: str | None = None
+    contents: str | None = None
+
+
+class _Line(NamedTuple):
+    doc_id: str
+    text: str
+
+
+class Expansions:
+    """The expansions in the file *path*, which is read once.
+
+    Their texts are in a temporary file, as large as they are, while this lives. In memory are ids and offsets, about 25 bytes a
+    document with ids like MS MARCO's, twice that while the file is read. InvalidFile names the line that does not read, and a
+    document that has two.
+    """
+
+    def __init__(self, path: Path) -> None:
+        ids: list[NDArray[np.bytes_]] = []
+        ends = array("q", [0])
+        read = _read(path)
+        with TemporaryFile() as spool:
+            while block := list(islice(read, _AT_ONCE)):
+                ids.append(encode(line.doc_id for line in block))
+                for line in block:
+                    ends.append(ends[-1] + spool.write(line.text.encode()))
+            if not ids:
+                raise InvalidFile(f"{path}: there is no expansion in it")
+            spool.flush()
+            self._texts = mmap(spool.fileno(), 0, access=ACCESS_READ) if ends[-1] else b""  # a map outlives its file
+        self._ends = np.frombuffer(ends, np.int64)
+        self.ids, codes = factorize(np.concatenate(ids))
+        if len(self.ids) < len(codes):
+            twice = self.ids[np.argmax(np.bincount(codes) > 1)].decode()
+            raise InvalidFile(f"{path}: document {twice!r} has two lines; write all that is added to it in one")
+        self._lines = np.empty(len(codes), np.int64)
+        self._lines[codes] = np.arange(len(codes))
+
+    def find(self, doc_ids: Sequence[str]) -> list[str | None]:
+        """Return the expansion of each document, in order; None for one that the file does not have."""
+        codes = lookup(self.ids, encode(doc_ids))
+        starts, stops = self._ends[self._lines[codes]], self._ends[self._lines[codes] + 1]
+        return [
+            self._texts[start:stop].decode() if code >= 0 else None
+            for code, start, stop in zip(codes.tolist(), starts.tolist(), stops.tolist(), strict=True)
+        ]
+
+
+def _read(path: Path) -> Iterator[_Line]:
+    read = _of_columns if ".tsv" in path.suffixes else _of_record
+    for number, line in lines(path):
+        if line.strip():
+            try:
+                yield read(line)
+            except (ValueError, msgspec.DecodeError) as error:  # a UnicodeDecodeError is the first
+                raise InvalidFile(f"{path}:{number}: {error}") from None
+
+
+def _of_columns(line: bytes) -> _Line:
+    doc_id, tab, text = line.decode().partition("\t")
+    if not tab or not doc_id.strip():
+        raise ValueError("an expansion is a document's id, a tab and text; JSON lines have a name that does not end in .tsv")
+    return _Line(doc_id.strip(), text)
+
+
+_decoder = msgspec.json.Decoder(_Record)
+
+
+def _of_record(line: bytes) -> _Line:
+    record = _decoder.decode(line)
+    doc_id = next((one for one in (record.id, record.beir_id, record.docid) if one is not None), None)
+    texts = [one for one in (record.expansion, record.text, record.contents) if one is not None]
+    if record.predicted_queries is not None:
+        texts.append(" ".join(record.predicted_queries))
+    if doc_id is None or len(texts) != 1:
+        raise ValueError("not an id (id, _id or docid) and one of predicted_queries, expansion, text and contents")
+    return _Line(str(doc_id), texts[0])
+
+
+def digest(path: str) -> str:
+    """Return the SHA-256 of a file that documents are expanded or weighted by; worked out again only if the file changes."""
+    return _digest(path, Path(path).stat().st_mtime_ns)
+
+
+def expansions(path: str) -> Expansions:
+    """Return the expansions in a file; they are kept, and read again if the file changes."""
+    return _expansions(path, Path(path).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _digest(path: str, changed: int) -> str:
+    del changed
+    return file_digest(Path(path))
+
+
+@lru_cache(maxsize=1)
+def _expansions(path: str, changed: int) -> Expansions:
+    del changed
+    return Expansions(Path(path))

@@ -1,0 +1,145 @@
+"""Learned weights of the tokens that a text has: uniCOIL, and COIL-tok with one number a token.
+
+A token's weight is max(0, the state that the model gives it, projected onto one number), at the place where that is largest
+(J. Lin and X. Ma, "A few brief notes on DeepImpact, COIL, and a conceptual framework …", 2021, as pyserini's UniCoil encoders
+have it). Only [CLS] and padding have none. No term comes in that a text does not have, so documents are expanded first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.datasets.expansion import digest, expansions
+from lexbench.encoders._checkpoint_body import body_files
+from lexbench.encoders._checkpoint_files import Files
+from lexbench.encoders._token_batches import Batch, Tokens, tokenise
+from lexbench.encoders._transformer import Transformer, untold
+from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.registry import at_search, runtime
+from lexbench.types import Document, Kind
+
+if TYPE_CHECKING:
+    from lexbench.encoders._term_weights_model import Model
+
+_SPECIAL = 3  # tokens of an expanded document: [CLS] text [SEP] expansion [SEP]
+_NAMED = 3  # ids in an error
+
+
+@dataclass(frozen=True)
+class TermWeights(Transformer):
+    """Settings as of `Transformer`.
+
+    *expansions* is a file as `lexbench.datasets.expansion` has it, with every document. Of the first *expansion_length* tokens
+    of an expansion those that the text does not have are added, each once, and the text is cut to what *document_length*
+    leaves; 503 leaves the 400 of pyserini. Each of several workers has a temporary file of the expansions.
+    """
+
+    query_length: int = at_search(128)
+    document_length: int = 512
+    expansions: str | None = runtime(None)  # its digest is in the key, and where it lies is not
+    expansion_length: int = 100
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.expansion_length < self.document_length - _SPECIAL:
+            raise CommandError(
+                f"term_weights(expansion_length={self.expansion_length}): give 1 to {self.document_length - _SPECIAL - 1} "
+                f"tokens, so that document_length={self.document_length} leaves some for the text"
+            )
+        if self.expansions and self.titles != "off":
+            raise CommandError("term_weights(expansions=…) is for titles=off: the expansion is what follows the separator")
+        if self.expansions and not Path(self.expansions).is_file():
+            raise MissingData(f"term_weights(expansions={self.expansions!r}): there is no such file")
+
+    @classmethod
+    def files(cls, folder: Path) -> Files:
+        """Return the files of a body with what stands behind it."""
+        return body_files(folder)
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return the digests of what document vectors come from."""
+        return super().index_identity() | ({"expansions": digest(self.expansions)} if self.expansions else {})
+
+    @property
+    def vocabulary(self) -> int:
+        """The width of the vectors."""
+        return self._documents().vocabulary
+
+    def token(self, term: int) -> str:
+        """Return the entry of the vocabulary whose column is *term*."""
+        return str(self._documents().tokenizer.convert_ids_to_tokens(int(term)))
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+        """Return the tokens of *documents*, expanded where there is a file; LexbenchError where that lacks one of them."""
+        model = self._documents()
+        cut = model.cutter(self.document_length, "document_length")
+        if not self.expansions:
+            return tokenise(cut, self.titled(documents, str(model.tokenizer.sep_token)))
+        added = expansions(self.expansions).find([document.doc_id for document in documents])
+        if missing := [document.doc_id for document, text in zip(documents, added, strict=True) if text is None]:
+            more = f" and {len(missing) - _NAMED:,} others" if len(missing) > _NAMED else ""
+            raise LexbenchError(
+                f"{self.expansions} has no expansion of document {', '.join(map(repr, missing[:_NAMED]))}{more}; "
+                "give each a line, if with an empty text"
+            )
+        return self._expanded(model, [document.text for document in documents], [text or "" for text in added])
+
+    def _expanded(self, model: "Model", texts: Sequence[str], added: Sequence[str]) -> Tokens:
+        """Return [CLS] text [SEP] expansion [SEP] for each text."""
+        first, last = model.first, int(model.tokenizer.sep_token_id)
+        left = self.document_length - self.expansion_length - _SPECIAL
+        pairs = zip(
+            model.cutter(left, "document_length").encode_batch_fast(list(texts), add_special_tokens=False),
+            model.cutter(self.expansion_length, "expansion_length").encode_batch_fast(list(added), add_special_tokens=False),
+            strict=True,
+        )
+        made, truncated = [], 0
+        for text, expansion in pairs:
+            known = set(text.ids)
+            new = {token for token in expansion.ids if token not in known}  # in its order, as pyserini: it decides positions
+            made.append([first, *text.ids, last, *new, last])
+            truncated += bool(text.overflowing or expansion.overflowing)
+        starts = np.cumsum([0, *map(len, made)])
+        return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in made)]), starts, truncated)
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
+        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
+        return self._encode(self._documents(), tokens, advance)
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of documents that have neither title nor id, and so no expansion."""
+        model = self._documents()
+        return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
+
+    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of queries."""
+        model = self._model(self.query_model, self.query_revision) if self.query_model else self._documents()
+        return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
+
+    def _documents(self) -> "Model":
+        return self._model(self.model, self.revision)
+
+    def _model(self, name: str, revision: str | None) -> "Model":
+        from lexbench.encoders._term_weights_model import Model
+        from lexbench.encoders._transformer_model import Place, loaded
+
+        return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
+
+    def _encode(self, model: "Model", tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
+        done = list(self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance, [model.first]))
+        if not done:
+            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
+        longest_first: Any = sparse.vstack([made for _, made in done], format="csr")
+        return sparse.csr_array(longest_first[np.argsort(np.concatenate([places for places, _ in done]))])
+
+    def _vectors(self, model: "Model", batch: Batch) -> sparse.csr_array:
+        vectors = model.vectors(batch)
+        self.refuse_what_is_no_number(model, vectors.data)
+        return vectors

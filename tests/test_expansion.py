@@ -1,0 +1,251 @@
+"""Text that others generated for documents, and term frequencies that others learned, in BM25."""
+
+import gzip
+from importlib.util import find_spec
+
+import fruit
+import pytest
+
+from lexbench import api, plan
+from lexbench.datasets.corpus import write_corpus
+from lexbench.datasets.expansion import Expansions
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.pipeline import kept_results
+from lexbench.retrievers import _bm25_contents
+from lexbench.retrievers.bm25 import BM25
+from lexbench.retrievers.bm25_lucene import BM25Lucene
+from lexbench.store import MANIFEST
+from lexbench.systems import describe
+from lexbench.types import Document
+
+needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
+both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
+
+TEXTS = {"a": "apple banana", "b": "apple apple cherry", "c": "plum", "d": ""}
+ADDED = {"a": "what fruit is red? red apples", "c": "is a plum a fruit", "d": "fruit"}
+WEIGHTS = {"a": {"apples": 3, "apple": 2, "the": 40}, "b": {"plum": 1, "new york": 2, "pear": 0}, "c": {}, "d": {"Plum's": 7}}
+REPEATED = {"a": "apple " * 5, "b": "plum new york new york", "c": "the", "d": "plum " * 7}
+
+
+@pytest.fixture
+def hits(tmp_path):
+    """Return a function that indexes texts by id, and gives (id, score) of what a query finds."""
+
+    def search(kind, query, texts=TEXTS, **settings):
+        name = f"{kind.__name__}-{len(list(tmp_path.iterdir()))}"
+        for folder in (tmp_path / name, tmp_path / name / "corpus", tmp_path / name / "index"):
+            folder.mkdir()
+        corpus = write_corpus((Document(*item) for item in texts.items()), tmp_path / name / "corpus")
+        retriever = kind(**settings)
+        retriever.build(corpus, tmp_path / name / "index")
+        opened = retriever.open(tmp_path / name / "index")
+        found = opened.search(opened.encode([query]), 10)
+        ids = fruit.ids(corpus, found.docs[0][found.docs[0] >= 0])
+        return list(zip(ids, found.scores[0].tolist(), strict=False))
+
+    return search
+
+
+@pytest.fixture
+def expansions(tmp_path):
+    """Write ADDED."""
+    return written(tmp_path / "expansions.jsonl", ({"id": name, "expansion": text} for name, text in ADDED.items()))
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Write WEIGHTS as Anserini's JsonVectorCollection."""
+    records = ({"id": name, "contents": "", "vector": vector} for name, vector in WEIGHTS.items())
+    return written(tmp_path / "weights.jsonl", records)
+
+
+def written(path, records):
+    """Write JSON lines; return the path as text."""
+    path.write_text(fruit.lines(records))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.jsonl", '{"id": "1", "predicted_queries": ["what is é", "why"]}\n{"id": "20", "predicted_queries": []}\n'),
+        ("x.json", '{"id": 20, "expansion": ""}\n\n{"id": 1, "expansion": "what is é why"}'),
+        ("x.jsonl", '{"_id": "1", "text": "what is é why", "metadata": {}}\n{"_id": "20", "text": ""}\n'),
+        ("x.jsonl", '{"docid": "1", "contents": "what is é why"}\n{"docid": "20", "contents": ""}\n'),
+        ("x.tsv", "20\t\n1\twhat is é why\n"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_forms(tmp_path, name, content, packed):
+    """Every form that is named in the module is read, plain and compressed, whatever the order of its lines."""
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+
+    assert Expansions(path).find(["20", "2", "1", "1234"]) == ["", None, "what is é why", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("x.jsonl", '{"id": "1", "text": "x"}\n{"id": "2", "text": 3}\n', ":2: Expected `str"),
+        ("x.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"', ":2: Input data was truncated"),
+        ("x.jsonl", '{"id": "1", "text": "x", "contents": "y"}\n', ":1: not an id .* and one of predicted_queries, expansion"),
+        ("x.jsonl", '{"text": "x"}\n', ":1: not an id"),
+        ("x.tsv", "1\tx\n\n2 y\n", ":3: an expansion is a document's id, a tab and text"),
+        ("x.tsv", "1\tx\n2\ty\n1\tz\n", "document '1' has two lines"),
+        ("x.tsv", "\n", "there is no expansion in it"),
+        ("x.tsv.gz", "1\tx\n", "x.tsv.gz: Not a gzipped file"),
+    ],
+)
+def test_what_does_not_read(tmp_path, name, content, line):
+    """A line that does not read, or reads as two things, is named by its number."""
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidFile, match=line):
+        Expansions(tmp_path / name)
+
+
+def test_all_lines_empty(tmp_path):
+    """A file whose expansions are all empty adds nothing."""
+    (tmp_path / "x.tsv").write_text("1\t\n")
+
+    assert Expansions(tmp_path / "x.tsv").find(["1", "2"]) == ["", None]
+
+
+@both
+def test_an_expansion_makes_a_document_findable(kind, hits, expansions):
+    """A word that only the expansion has finds the document; one that has no expansion is found by its text."""
+    assert hits(kind, "fruit") == []
+    assert {doc for doc, _ in hits(kind, "fruit", expansions=expansions)} == {"a", "c", "d"}
+    assert [doc for doc, _ in hits(kind, "cherry", expansions=expansions)] == ["b"]
+
+
+@both
+def test_scores_are_those_of_expanded_texts(kind, hits, expansions):
+    """Expanding by a file is expanding by hand."""
+    by_hand = {name: f"{text} {ADDED.get(name, '')}" for name, text in TEXTS.items()}
+    for query in ("fruit", "apple red", "plum fruit banana"):
+        assert hits(kind, query, expansions=expansions) == hits(kind, query, by_hand)
+
+
+@both
+def test_term_weights_are_frequencies(kind, hits, weights):
+    """A word counts as often as the file says, cut and stemmed as in a text; the document's own text counts nothing."""
+    settings = {"k1": 10.0, "b": 0.9}
+    for query in ("apple", "plum", "york new", "the", "banana", "apple plum"):
+        assert hits(kind, query, term_weights=weights, **settings) == hits(kind, query, REPEATED, **settings)
+    assert dict(hits(kind, "plum", term_weights=weights)).keys() == {"b", "d"}
+
+
+@both
+def test_blocks(kind, hits, expansions, monkeypatch):
+    """Documents that are looked up a few at a time come out like those looked up at once."""
+    at_once = hits(kind, "fruit plum", expansions=expansions)
+    monkeypatch.setattr(_bm25_contents, "_BLOCK", 3)
+    monkeypatch.setattr(_bm25_contents, "_IDS", 3)
+
+    assert hits(kind, "fruit plum", expansions=expansions) == at_once
+
+
+def test_both_engines_agree(hits, expansions, weights):
+    """bm25@lucene gives the scores of bm25, float for float."""
+    if not find_spec("pyserini"):
+        pytest.skip("pyserini is not installed; pip install 'lexbench[lucene]'")
+    for settings in ({"expansions": expansions}, {"term_weights": weights}):
+        assert hits(BM25, "plum apple fruit", **settings) == hits(BM25Lucene, "plum apple fruit", **settings)
+
+
+@pytest.mark.parametrize("weight", [0.43, -1, 1e9])
+def test_weights_that_are_no_frequencies(tmp_path, hits, weight):
+    """A fraction is refused with its line and what to do; so are a negative number and one that would fill the memory."""
+    path = written(tmp_path / "w.jsonl", [{"id": "a", "vector": {"x": 2}}, {"id": "b", "vector": {"apple": weight}}])
+    with pytest.raises(
+        InvalidFile, match=rf":2: the weight {weight:g} of 'apple' is no term .* round\(100 \* weight\)".replace("+", r"\+")
+    ):
+        hits(BM25, "x", term_weights=path)
+
+
+def test_documents_without_term_weights(tmp_path, hits):
+    """Term weights are of every document: the first that have none are named."""
+    path = written(tmp_path / "w.jsonl", [{"id": "b", "vector": {"x": 2}}])
+    with pytest.raises(LexbenchError, match="has no term weights of document 'd', 'c', 'a'"):
+        hits(BM25, "x", term_weights=path)
+
+
+@pytest.mark.parametrize("setting", ["expansions", "term_weights"])
+def test_a_file_of_another_corpus(tmp_path, hits, setting):
+    """A file that is about no document of the corpus is refused with an id of each."""
+    path = written(tmp_path / "w.jsonl", [{"id": "D1", "text": "x", "vector": {"x": 2}}])
+    with pytest.raises(LexbenchError, match="is of another corpus: it has ids like 'D1', and the documents have ids like 'd'"):
+        hits(BM25, "x", **{setting: path})
+
+
+def test_an_empty_file_of_weights(tmp_path, hits):
+    """A file without any term weights is refused."""
+    with pytest.raises(InvalidFile, match="there are no term weights in it"):
+        hits(BM25, "x", term_weights=written(tmp_path / "w.jsonl", []))
+
+
+@both
+def test_settings_that_cannot_be(kind, expansions, weights):
+    """Both files at once, and one that is not there, are refused before work starts."""
+    with pytest.raises(CommandError, match="term weights take the place of texts"):
+        kind(expansions=expansions, term_weights=weights)
+    with pytest.raises(MissingData, match=r"bm25\(term_weights='nowhere'\): there is no such file"):
+        kind(term_weights="nowhere")
+
+
+def test_the_key(tmp_path, expansions):
+    """What a file holds is in the key of the index, as which setting it is; where it lies is not."""
+    moved = written(tmp_path / "moved", [])
+    (tmp_path / "moved").write_bytes((tmp_path / "expansions.jsonl").read_bytes())
+    before = describe(BM25(expansions=expansions), index=True)
+
+    assert describe(BM25(expansions=moved), index=True) == before
+    assert describe(BM25(term_weights=moved), index=True) != before
+    assert describe(BM25(), index=True) != before
+    (tmp_path / "moved").write_text('{"id": "a", "text": "other"}\n')
+    assert describe(BM25(expansions=moved), index=True) != before
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """Return a function that runs bm25 with an expansion file on the fruit, keeping its store."""
+    folder = fruit.write(tmp_path / "fruit")
+    store = api.Store(tmp_path / "store")
+
+    def run(path):
+        (done,) = api.run_plan(plan.plan_dataset(str(folder), [f'bm25(expansions="{path}")'], ["RR@10"], 10), store)
+        return done
+
+    return run
+
+
+def indexes(tmp_path):
+    """Return when each finished index was sealed."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (tmp_path / "store" / "indexes").glob(f"*/{MANIFEST}")}
+
+
+def test_through_the_harness(tmp_path, outcome):
+    """A result says how many documents have no expansion and how many ids are nobody's, whenever it is read."""
+    path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
+    said = ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
+    done = outcome(path)
+
+    assert done.error is None
+    assert done.result.notes == said
+    assert outcome(path).result.notes == said
+    (kept,) = kept_results(api.Store(tmp_path / "store"))
+    assert kept.result.notes == said
+
+
+def test_an_index_is_found_again(tmp_path, outcome):
+    """After a kill in searching the same file, wherever it lies, leads to the same index; another file to another."""
+    outcome(written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}]))
+    first = indexes(tmp_path)
+    for stage in ("runs", "results"):
+        for folder in (tmp_path / "store" / stage).iterdir():
+            folder.rename(tmp_path / f"gone-{stage}")
+    assert outcome((tmp_path / "x.jsonl").rename(tmp_path / "y.jsonl")).error is None
+    assert indexes(tmp_path) == first
+    outcome(written(tmp_path / "y.jsonl", [{"id": "p2", "text": "fig"}]))
+    assert len(indexes(tmp_path)) == 2

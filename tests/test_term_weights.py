@@ -1,0 +1,240 @@
+"""Learned weights of a text's own tokens: uniCOIL, and vectors of others that have fractions."""
+
+import json
+
+import checkpoints
+import fruit
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from lexbench import api, plan
+from lexbench.encoders.term_weights import TermWeights
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.pipeline import kept_results
+from lexbench.run_folder import read_run
+from lexbench.systems import describe
+from lexbench.types import Document
+
+TEXTS = [
+    "the query of the sparse document",
+    "",
+    "neural neural neural search",
+    "a document about dense retrieval, and xyz",
+    "w1 w2 w3 w4 w5 " * 20,  # longer than any limit
+]
+
+
+def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
+    """Write a BERT with a projection onto *outputs* numbers, under the keys of pyserini's class; return the path as text."""
+    folder = checkpoints.tiny_bert(path, form="transformers", safetensors=True, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def change(state):
+        kept = {f"{prefix}{key}": value for key, value in state.items() if key.startswith("bert.")}
+        kept[f"{prefix}tok_proj.weight"] = torch.randn(outputs, 32, generator=generator) / 3
+        kept[f"{prefix}tok_proj.bias"] = torch.full((outputs,), 0.2)
+        return kept
+
+    return str(checkpoints.rewrite(folder, change, safetensors=safetensors))
+
+
+class Reference:
+    """The weights of one text at a time, by transformers alone, as pyserini's UniCoilDocumentEncoder gathers them."""
+
+    def __init__(self, folder):
+        state = checkpoints.load_file(f"{folder}/model.safetensors")
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self.bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False).eval()
+        self.bert.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+        self.weight, self.bias = state["tok_proj.weight"], state["tok_proj.bias"]
+
+    def of(self, ids):
+        """Return the vector (vocabulary,) of token ids."""
+        with torch.no_grad():
+            states = self.bert(torch.tensor([ids])).last_hidden_state[0]
+            weights = torch.relu(states @ self.weight[0] + self.bias).tolist()
+        found = np.zeros(len(self.tokenizer), np.float32)
+        for token, weight in zip(ids, weights, strict=True):
+            if token != self.tokenizer.cls_token_id:
+                found[token] = max(found[token], weight)
+        return found
+
+    def text(self, text, length):
+        """Return the vector of a text, cut to *length* tokens."""
+        return self.of(self.tokenizer(text, truncation=True, max_length=length)["input_ids"])
+
+    def expanded(self, text, expansion, left, length):
+        """Return the vector of a text of at most *left* tokens with what is new among *length* tokens of its expansion."""
+        cut = {"add_special_tokens": False, "truncation": True}
+        ids = self.tokenizer.encode(text, max_length=left, **cut)
+        injected = set()
+        for token in self.tokenizer.encode(expansion, max_length=length, **cut):
+            if token not in ids:
+                injected.add(token)
+        first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        return self.of([first, *ids, last, *injected, last])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Write one checkpoint for all tests."""
+    return uni_coil(tmp_path_factory.mktemp("models") / "uni_coil")
+
+
+def encoder(model, **settings):
+    """Make the encoder on the processor, for a model of 64 positions."""
+    return TermWeights(
+        model, **{"document_length": 64, "query_length": 12, "expansion_length": 10, "device": "cpu", **settings}
+    )
+
+
+@pytest.mark.parametrize("batch_tokens", [0, 8])
+def test_weights_are_those_of_transformers(model, batch_tokens):
+    """Every text has the largest weight of each of its tokens, [SEP] among them and [CLS] not, however it is batched."""
+    reference, made = Reference(model), encoder(model, batch_tokens=batch_tokens)
+    documents, queries = made.encode_document(TEXTS), made.encode_query(TEXTS)
+
+    np.testing.assert_allclose(documents.toarray(), [reference.text(text, 64) for text in TEXTS], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(queries.toarray(), [reference.text(text, 12) for text in TEXTS], rtol=1e-4, atol=1e-5)
+    assert (documents.dtype, documents.shape, documents.has_sorted_indices) == (np.float32, (5, 200), True)
+    assert (documents.data > 0).all()
+    assert "[SEP]" in {made.token(term) for term in documents.indices}
+    assert "[CLS]" not in {made.token(term) for term in documents.indices}
+
+
+def test_no_texts(model):
+    """No texts are no vectors, of the vocabulary's width."""
+    assert encoder(model).encode_query([]).shape == (0, 200)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "coil_encoder."])
+def test_other_prefixes(model, tmp_path, prefix):
+    """What trainers put before the keys changes nothing, nor does an old kind of file."""
+    other = uni_coil(tmp_path / "other", prefix, safetensors=False)
+
+    assert (encoder(other).encode_query(TEXTS) != encoder(model).encode_query(TEXTS)).nnz == 0
+
+
+@pytest.fixture
+def expanded(tmp_path):
+    """Write expansions of TEXTS by number; one adds nothing, one only what its text has, one is longer than its limit."""
+    added = ["what is a neural query", "", "neural search", "lexical lexical weight", "the of and in is " * 5]
+    path = tmp_path / "expansions.jsonl"
+    path.write_text(fruit.lines({"id": str(i), "predicted_queries": [text]} for i, text in enumerate(added)))
+    return added, str(path)
+
+
+def test_expanded_documents(model, expanded):
+    """A document is [CLS] text [SEP] what its expansion adds [SEP], both cut; what is cut is counted."""
+    added, path = expanded
+    made = encoder(model, expansions=path)
+    tokens = made.tokenise_documents([Document(str(i), text) for i, text in enumerate(TEXTS)])
+    reference = Reference(model)
+    wanted = [reference.expanded(*pair, left=64 - 10 - 3, length=10) for pair in zip(TEXTS, added, strict=True)]
+
+    np.testing.assert_allclose(made.encode_tokens(tokens).toarray(), wanted, rtol=1e-4, atol=1e-5)
+    assert tokens.truncated == 1
+    assert tokens.ids[: tokens.starts[1]].tolist().count(checkpoints.VOCABULARY.index("query")) == 1
+    assert made.tokenise_documents([]).ids.tolist() == []
+
+
+def test_an_expansion_is_wanted_of_all(model, expanded):
+    """A document that the file does not have is named, and what to do about it."""
+    with pytest.raises(LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 others; give each a line"):
+        encoder(model, expansions=expanded[1]).tokenise_documents([Document(name, "") for name in "0xyz1w"])
+
+
+def test_the_key(model, expanded, tmp_path):
+    """The expansions' content is in the key of the encodings, where they lie is not; the length of queries is not either."""
+    made = encoder(model, expansions=expanded[1])
+    (tmp_path / "moved.jsonl").write_bytes((tmp_path / "expansions.jsonl").read_bytes())
+    moved = encoder(model, expansions=str(tmp_path / "moved.jsonl"), query_length=20)
+
+    assert describe(moved, index=True) == describe(made, index=True)
+    assert describe(moved) != describe(made)
+    assert describe(encoder(model), index=True) != describe(made, index=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "line"),
+    [
+        ({"expansions": "nowhere"}, MissingData, "expansions='nowhere'"),
+        ({"expansions": "here", "titles": "pair"}, CommandError, "is for titles=off"),
+        ({"expansion_length": 0}, CommandError, "give 1 to 60 tokens, so that document_length=64"),
+        ({"expansion_length": 61}, CommandError, "give 1 to 60 tokens"),
+        ({"document_length": 65}, CommandError, "document_length=64"),
+    ],
+)
+def test_settings_that_cannot_be(model, settings, error, line):
+    """What cannot be is refused by name."""
+    with pytest.raises(error, match=line):
+        encoder(model, **settings).encode_document(["x"])
+
+
+def test_other_models(tmp_path):
+    """A model that projects onto no number, or onto several, is refused with what it has."""
+    with pytest.raises(InvalidFile, match=r"tok_proj.weight \(1, 32\) and tok_proj.bias \(1,\), and here is neither"):
+        encoder(str(checkpoints.tiny_bert(tmp_path / "plain", form="transformers"))).encode_query(["x"])
+    with pytest.raises(InvalidFile, match=r"here is tok_proj.weight \(4, 32\), tok_proj.bias \(4,\)|here is tok_proj.bias"):
+        encoder(uni_coil(tmp_path / "coil", outputs=4)).encode_query(["x"])
+
+
+def test_damaged_weights(tmp_path):
+    """Weights that are not numbers are an error, not empty vectors."""
+    folder = tmp_path / "damaged"
+    uni_coil(folder)
+    checkpoints.rewrite(folder, lambda state: state | {"tok_proj.bias": torch.tensor([float("nan")])})
+    with pytest.raises(LexbenchError, match="its weights are damaged"):
+        encoder(str(folder)).encode_query(["x"])
+
+
+def collection(path):
+    """Write a BEIR folder of TEXTS; return its path as text."""
+    (path / "qrels").mkdir(parents=True)
+    (path / "corpus.jsonl").write_text(fruit.lines({"_id": str(i), "title": "", "text": text} for i, text in enumerate(TEXTS)))
+    (path / "queries.jsonl").write_text(fruit.lines([{"_id": "q", "text": "sparse neural query"}]))
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t2\t1\n")
+    return str(path)
+
+
+def test_through_the_harness(model, expanded, tmp_path):
+    """On csr the run has the dot products of the reference's vectors; on impact those of the vectors made whole."""
+    settings = f'model="{model}",expansions="{expanded[1]}",document_length=64,query_length=12,expansion_length=10,device="cpu"'
+    named = [f"term_weights({settings})@csr", f"term_weights({settings})|quantize(51.2)@impact"]
+    planned = plan.plan_dataset(collection(tmp_path / "set"), named, ["RR@10"], 10)
+    store = api.Store(tmp_path / "store")
+    done = list(api.run_plan(planned, store))
+    reference = Reference(model)
+    documents = np.array([reference.expanded(*pair, 51, 10) for pair in zip(TEXTS, expanded[0], strict=True)])
+    query = reference.text("sparse neural query", 12)
+    exact, whole = documents @ query, np.rint(documents * np.float32(51.2)) @ np.rint(query * np.float32(51.2))
+
+    assert [one.error for one in done] == [None, None]
+    assert scores(store, "csr") == pytest.approx({str(i): score for i, score in enumerate(exact.tolist()) if score}, rel=1e-4)
+    assert scores(store, "impact") == {str(i): score for i, score in enumerate(whole.tolist()) if score}
+
+
+def scores(store, engine):
+    """Return the scores by document of the run on *engine*, of its only query."""
+    (folder,) = (kept.run for kept in kept_results(store) if kept.result.system.endswith(f"@{engine}"))
+    run = read_run(folder).run
+    ids = run.table[run.docs].astype(str).tolist()
+    return dict(zip(ids, run.scores.tolist(), strict=True))
+
+
+def test_vectors_of_others_with_fractions(tmp_path):
+    """Weights that are fractions, as files of COIL-tok have them, come in by format="seismic" and are made whole."""
+    vectors = {"0": {"red": 1.5, "fox": 0.25}, "1": {"fox": 2.25}, "2": {}, "3": {"red": 0.5}, "4": {"hen": 1.0}}
+    (tmp_path / "documents.jsonl").write_text(
+        fruit.lines({"id": name, "contents": "", "vector": one} for name, one in vectors.items())
+    )
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"id": "q", "vector": {"red": 1.0, "fox": 2.0}}) + "\n")
+    files = f'documents="{tmp_path}/documents.jsonl",queries="{tmp_path}/queries.jsonl"'
+    name = f'vectors({files},format="seismic")|quantize(4)@impact'
+    store = api.Store(tmp_path / "store")
+    (done,) = api.run_plan(plan.plan_dataset(collection(tmp_path / "set"), [name], ["RR@10"], 10), store)
+
+    assert done.error is None
+    assert scores(store, "impact") == {"0": 6 * 4 + 1 * 8, "1": 9 * 8, "3": 2 * 4}
