@@ -4,14 +4,14 @@ import json
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from lexbench import atomic, measures, results
+from lexbench import atomic, measures, results, tuning
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
@@ -19,9 +19,11 @@ from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
 from lexbench.results import Result, Vectors, Work
+from lexbench.retrievers._bm25_contents import REMARKS
 from lexbench.retrievers._combination import referred
 from lexbench.retrievers.encoded import ENGINE, VECTORS
 from lexbench.retrievers.pipeline import Pipeline
+from lexbench.retrievers.rerank import Rerank
 from lexbench.retrievers.run_file import RunFile
 from lexbench.run_folder import read_run
 from lexbench.scoring import score_run
@@ -104,9 +106,12 @@ def result_of(job: Job, bench: Workbench) -> Result:
     """Return the result of one job, making only the stages that are not there yet."""
     if isinstance(job.system.retriever, RunFile):
         return _of_run_file(job, job.system.retriever, bench)
+    system, chosen = tuning.resolved(job.system, bench, job.headline, job.depth)
+    job = replace(job, system=system)
     folder = bench.run(job.system, job.depth)
     index = bench.index(job.system.retriever, job.system.label)
-    inputs: Recipe = {"run": folder.name.rpartition("-")[2]}
+    # The same run with weights that were typed is another result: it has nothing to say of a choice.
+    inputs: Recipe = {"run": folder.name.rpartition("-")[2]} | ({"chosen": chosen} if chosen else {})
     made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
     return _completed(made, folder, index, bench.corpus.path)
 
@@ -118,6 +123,7 @@ def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
     vectors = index / VECTORS
     return msgspec.structs.replace(
         made,
+        notes=[*made.notes, *_index_remarks(index)],
         sizes={"index": sum(size(part, ENGINE) for part in _parts_of(index)), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run, made.counts.documents or 1),
@@ -125,9 +131,15 @@ def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
     )
 
 
+def _index_remarks(index: Path) -> list[str]:
+    """Return what indexes say of what they were made from, each line once."""
+    said = (part / REMARKS for part in sorted(_parts_of(index)))
+    return list(dict.fromkeys(line for path in said if path.exists() for line in json.loads(path.read_bytes())))
+
+
 def _parts_of(index: Path) -> set[Path]:
     """Return the folders that an index consists of: itself, or each of those that it refers to, once."""
-    own = referred(index)
+    own = [folder for folder in referred(index) if folder.parent.name != "corpora"]  # whose size is told apart
     return set().union(*map(_parts_of, own)) if own else {index}
 
 
@@ -168,7 +180,7 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
             ranked = read()
             result = _fresh(job, dataset, ranked, corpus)
             if corpus is not None:
-                notes = [*bench.remarks, *_remarks(job), *_candidates(job, dataset, ranked)]
+                notes = [*inputs.get("chosen", ()), *bench.remarks, *_remarks(job), *_candidates(job, dataset, ranked)]
                 result = msgspec.structs.replace(result, notes=notes)
         results.save(result, draft / "result.json")
         watch.write(draft)
@@ -185,8 +197,8 @@ def _remarks(job: Job) -> list[str]:
 
 
 def _candidates(job: Job, dataset: Dataset, ranked: Filtered) -> list[str]:
-    """Return how much of what is relevant a pipeline's first retriever finds; the run has all its candidates, and no more."""
-    if not isinstance(job.system.retriever, Pipeline):
+    """Return how much of what is relevant a pipeline's first retriever finds, or a reranked one; the run has just these."""
+    if not isinstance(job.system.retriever, Pipeline | Rerank):
         return []
     recall = measures.with_threshold(f"R@{job.system.retriever.k}", job.contract)
     mean = measures.score(ranked.run, dataset.qrels, [recall]).means[recall]

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,15 @@ from lexbench.run_folder import read_hits, read_work, write_hits, write_run
 from lexbench.stopwatch import Stopwatch
 from lexbench.store import Recipe, Store
 from lexbench.systems import System, describe, reusable
-from lexbench.types import Combined, Composite, Corpus, Document, Encoder, Hits, Retriever, Searcher
+from lexbench.types import Combined, Composite, Corpus, Document, Encoder, Hits, Query, Retriever, Searcher
 
 _FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
+
+
+def at_a_time(searcher: Any) -> int:
+    """Return how many queries a searcher is given at a time: fewer than by default where it says so."""
+    return min(_QUERIES, getattr(searcher, "queries_at_a_time", _QUERIES))
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,10 @@ class Workbench:
         corpus = open_corpus(folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
+
+    def texts(self) -> Path:
+        """Return the folder of the corpus."""
+        return self.corpus.path
 
     @property
     def remarks(self) -> list[str]:
@@ -197,22 +206,39 @@ class Workbench:
         return self.produce("runs", system.label, recipe, work, resumable=True)
 
     def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch, what: str) -> Hits:
-        """Search block by block; a block that an earlier process finished is taken from the draft."""
-        queries = list(self.dataset.queries)
-        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(queries), _QUERIES)}
-        left = [start for start, part in blocks.items() if not part.exists()]
-        watch.resumed = len(left) < len(blocks)
-        self.progress.start(what, "search", sum(len(queries[start : start + _QUERIES]) for start in left), "queries")
-        for start in left:
-            block = queries[start : start + _QUERIES]
+
+        def search(block: Sequence[Query], path: Path) -> None:
             with watch.time("encode_queries"):
                 encoded = encode_queries(searcher, block)
             with watch.time("search"):
                 hits = searcher.search(encoded, k)
-            write_hits(hits, blocks[start], searcher.work(encoded) if hasattr(searcher, "work") else {})
+            write_hits(hits, path, searcher.work(encoded) if hasattr(searcher, "work") else {})
+
+        return read_hits(self.blocks(self.dataset.queries, draft, watch, what, search, at_a_time(searcher)))
+
+    def blocks(
+        self,
+        queries: Sequence[Query],
+        draft: Path,
+        watch: Stopwatch,
+        what: str,
+        work: Callable[[Sequence[Query], Path], None],
+        most: int = _QUERIES,
+    ) -> list[Path]:
+        """Let *work* make a file in *draft* of each block of *queries*; return all, those of an earlier process among them.
+
+        A block has *most* queries: fewer than by default for a searcher that takes long, see `at_a_time`.
+        """
+        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(queries), most)}
+        left = [start for start, part in blocks.items() if not part.exists()]
+        watch.resumed = len(left) < len(blocks)
+        self.progress.start(what, "search", sum(len(queries[start : start + most]) for start in left), "queries")
+        for start in left:
+            block = queries[start : start + most]
+            work(block, blocks[start])
             self.progress.advance(len(block))
         self.progress.end()
-        return read_hits(list(blocks.values()))
+        return list(blocks.values())
 
     def _ranked(self, hits: Hits, depth: int, *, drop: bool) -> Filtered:
         run = Run.from_hits((query.query_id for query in self.dataset.queries), hits, self.corpus.doc_ids)

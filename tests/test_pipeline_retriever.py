@@ -17,7 +17,7 @@ from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.notation import parse
 from lexbench.progress import Silent
-from lexbench.retrievers._fusion import Rule, fused
+from lexbench.retrievers._fusion import Rule, comparable, weighted
 from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
@@ -254,7 +254,9 @@ def test_a_document_that_is_not_there_scores_nothing():
     docs = np.array([[2, 5, -1], [-1, -1, -1]], np.int32)
     column = np.array([[1.0, 3.0, 99.0], [99.0, 99.0, 99.0]])
 
-    assert fused(docs, [column], Rule((1.0,), "minmax", "min", 60)).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
+    columns = comparable(docs, [column], Rule((1.0,), "minmax", "min", 60))
+
+    assert weighted(columns, [1.0]).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ leaderboard/README.md                       generated; `lexbench leaderboard --c
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -17,7 +17,7 @@ from lexbench.errors import CannotStart, InvalidFile
 from lexbench.report.cells import DIGITS, Table
 from lexbench.report.markdown import escape, render
 from lexbench.report.table import notes
-from lexbench.results import Result
+from lexbench.results import BOUND, Result
 from lexbench.suites import Suite
 
 PAGE = "README.md"
@@ -96,7 +96,8 @@ def _datasets_across(suite: Suite, entries: Sequence[Entry], measure: str) -> Ta
     scores = {entry.system: {r.dataset: r.means[measure] for r in entry.results if measure in r.means} for entry in entries}
     means = [aggregate for aggregate in suite.aggregates if aggregate.measure == measure]
     order = sorted(entries, key=lambda entry: (-len(scores[entry.system]), -sum(scores[entry.system].values()), entry.system))
-    cells = {name: marked({system: found.get(name) for system, found in scores.items()}) for name in columns}
+    bounds = {entry.system for entry in entries if any(map(_is_bound, entry.results))}
+    cells = {name: marked({system: found.get(name) for system, found in scores.items()}, bounds) for name in columns}
     rows = [
         (
             escape(entry.system),
@@ -113,7 +114,9 @@ def _measures_across(suite: Suite, entries: Sequence[Entry]) -> Table:
     only = {entry.system: entry.results[0] for entry in entries if entry.results}
     measures = list(dict.fromkeys(measure for result in only.values() for measure in result.means))
     order = sorted(only, key=lambda system: (-only[system].means.get(suite.headline, 0.0), system))
-    cells = {measure: marked({system: result.means.get(measure) for system, result in only.items()}) for measure in measures}
+    bounds = {system for system, result in only.items() if _is_bound(result)}
+    scores = {measure: {system: result.means.get(measure) for system, result in only.items()} for measure in measures}
+    cells = {measure: marked(found, bounds) for measure, found in scores.items()}
     rows = [(escape(system), *(cells[measure][system] for measure in measures), _megabytes(only[system])) for system in order]
     return Table(suite.id, ("system", *measures, "index MB"), tuple(rows), _notes(entries))
 
@@ -126,12 +129,20 @@ def _notes(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(notes([result for entry in entries for result in entry.results]))
 
 
-def marked(scores: Mapping[str, float | None]) -> dict[str, str]:
-    """Return each score as text, the best in bold and the second underlined; equal figures are marked alike."""
+def _is_bound(result: Result) -> bool:
+    """Whether a result is an upper bound and no result."""
+    return any(note.startswith(BOUND) for note in result.notes)
+
+
+def marked(scores: Mapping[str, float | None], bounds: Collection[str] = ()) -> dict[str, str]:
+    """Return each score as text, the best in bold and the second underlined; equal figures are marked alike.
+
+    Those of the systems *bounds*, which are no results, are neither marked nor compared with.
+    """
     written = {name: "—" if score is None else f"{score:.{DIGITS}f}" for name, score in scores.items()}
-    ranked = sorted({text for text in written.values() if text != "—"}, reverse=True)
+    ranked = sorted({text for name, text in written.items() if text != "—" and name not in bounds}, reverse=True)
     styles = dict(zip(ranked, ("**{}**", "<ins>{}</ins>"), strict=False)) if len(scores) > 1 else {}
-    return {name: styles.get(text, "{}").format(text) for name, text in written.items()}
+    return {name: text if name in bounds else styles.get(text, "{}").format(text) for name, text in written.items()}
 
 
 def _made_with(entries: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from numbers import Real
 from pathlib import Path
+from sys import maxsize
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,23 +15,25 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, MissingData
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import SCORES, Rule, fused
+from lexbench.retrievers._fusion import SCORES, Columns, Rule, comparable, weighted
 from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.types import Combined, Corpus, Identifying, Query, Scoring, Workshop
 
 _PARTS = "parts.json"  # the folders that an index refers to, as ["indexes/<key>", "encodings/<key>"]
 _FEWEST = 2
+CHOSEN = ("tuned", "oracle")  # weights that the harness chooses, see `lexbench.tuning`
 
 
 @dataclass(frozen=True)
 class Combination(ABC):
     """Several retrievers, whose scores are added with *weights* (default: 1 each), made comparable as *scores* says.
 
-    See `_fusion` for the values of *scores*; *rrf_k* is the constant of "rrf".
+    Weights "tuned" are chosen on the queries that the dataset's contract names for tuning, "oracle" on the tested ones
+    themselves: an upper bound, and no result. See `_fusion` for the values of *scores*; *rrf_k* is the constant of "rrf".
     """
 
     parts: tuple[Any, ...] = ()
-    weights: tuple[float, ...] = at_search(())
+    weights: tuple[float, ...] | str = at_search(())
     scores: str = at_search("minmax")
     rrf_k: int = at_search(60)
 
@@ -46,7 +49,8 @@ class Combination(ABC):
         for part in self.parts:
             if not hasattr(part, "open"):
                 raise CommandError(f"{name}: {type(part).__name__} has no index to search, so it cannot be a part")
-        object.__setattr__(self, "weights", self._weights())
+        if not (isinstance(self.weights, str) and self.weights in CHOSEN):
+            object.__setattr__(self, "weights", self._weights())
         if self.scores not in SCORES:
             raise CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
         if self.rrf_k < 0:
@@ -58,7 +62,8 @@ class Combination(ABC):
         numbers = [one for one in listed if isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < inf]
         if len(numbers) < len(listed) or (listed and not any(numbers)):
             raise CommandError(
-                f"{self._name}(weights={given!r}): weights are numbers from 0, not all 0, as in weights=[1, 0.3]"
+                f"{self._name}(weights={given!r}): weights are numbers from 0, not all 0, as in weights=[1, 0.3], "
+                'or "tuned", or "oracle"'
             )
         if listed and len(listed) != len(self.parts):
             raise CommandError(f"{self._name} of {len(self.parts)} retrievers takes as many weights; {len(listed)} given")
@@ -69,6 +74,8 @@ class Combination(ABC):
         return type(self).__name__.lower()
 
     def _rule(self, missing: str = "min") -> Rule:
+        if isinstance(self.weights, str):
+            raise CommandError(f'{self._name}(weights="{self.weights}"): they are chosen in a run; here type weights=[…]')
         return Rule(self.weights, self.scores, missing, self.rrf_k)
 
     @abstractmethod
@@ -79,10 +86,13 @@ class Combination(ABC):
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where *depth* documents a query are not to be had."""
 
+    @abstractmethod
+    def open(self, path: Path) -> Any:
+        """Open what *assemble* wrote: a searcher that also has `columns(encoded, k)`, what its weights are for."""
+
     def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:  # noqa: ARG002 - the parts read the corpus
         """Write down in *path* which folders searching reads: their stages and keys, which are the same in every store."""
-        kept = [f"{folder.parent.name}/{folder.name.rpartition('-')[2]}" for folder in self.folders(workshop)]
-        (path / _PARTS).write_text(json.dumps(kept) + "\n", encoding="utf-8")
+        refer(self.folders(workshop), path)
 
     def stored(self, workshop: Workshop) -> list[Path]:
         """Return the folders that scoring given documents reads."""
@@ -96,10 +106,22 @@ class Combination(ABC):
 def must_score(name: str, parts: Sequence[Any]) -> None:
     """Raise CommandError, for the retriever *name*, where one of *parts* cannot score documents that it is given."""
     for part in parts:
+        if not isinstance(part, Scoring):
+            raise CommandError(f"{name}: {type(part).__name__} cannot score documents that others found; bm25 and encoders can")
         if isinstance(part, Combined):
             must_score(name, part.parts)
-        elif not isinstance(part, Scoring):
-            raise CommandError(f"{name}: {type(part).__name__} cannot score documents that others found; bm25 and encoders can")
+
+
+def check_candidates(name: str, k: int, depth: int) -> None:
+    """Raise CommandError, for the retriever *name*, where a run of *depth* has not all of its *k* candidates."""
+    if depth < k:
+        raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
+
+
+def refer(folders: Sequence[Path], path: Path) -> None:
+    """Write into *path* which folders searching reads: their stages and keys, which are the same in every store."""
+    kept = [f"{folder.parent.name}/{folder.name.rpartition('-')[2]}" for folder in folders]
+    (path / _PARTS).write_text(json.dumps(kept) + "\n", encoding="utf-8")
 
 
 def referred(path: Path) -> list[Path]:
@@ -125,40 +147,51 @@ def encode_queries(searcher: Any, queries: Sequence[Query]) -> Any:
 
 
 @dataclass(frozen=True)
-class Encoding:
+class Opened:
     """The opened parts; encoded queries are a list with what each part made of them."""
 
     parts: tuple[Any, ...]  # Searcher or Scorer
-    rule: Rule
 
-    def encode(self, queries: Sequence[str]) -> list[Any]:
+    @property
+    def queries_at_a_time(self) -> int:
+        """The fewest that a part wants."""
+        return min((part.queries_at_a_time for part in self.parts if hasattr(part, "queries_at_a_time")), default=maxsize)
+
+    def encode(self, queries: Sequence[str]) -> Any:
         """Let each part encode query texts."""
         return [part.encode(queries) for part in self.parts]
 
-    def encode_queries(self, queries: Sequence[Query], made: dict[Any, Any] | None = None) -> list[Any]:
+    def encode_queries(self, queries: Sequence[Query], made: dict[Any, Any] | None = None) -> Any:
         """Do the same for queries with their ids. An encoder of several parts runs once: *made* is what encoders have made."""
         made = {} if made is None else made
         return [_encoded(part, queries, made) for part in self.parts]
 
 
+@dataclass(frozen=True)
+class Encoding(Opened):
+    """The opened parts, whose scores are added."""
+
+    rule: Rule
+
+
 def _encoded(part: Any, queries: Sequence[Query], made: dict[Any, Any]) -> Any:
     """Let *part* encode *queries*, of which an equal encoder may have *made* vectors before."""
-    if isinstance(part, Encoding):
+    if isinstance(part, Opened):
         return part.encode_queries(queries, made)
     if not isinstance(part, QueryVectors):
         return encode_queries(part, queries)
-    if (key := _key(part.retriever.encoder)) not in made:
+    if (key := key_of(part.retriever.encoder)) not in made:
         made[key] = part.retriever.query_vectors(queries)
     return part.retriever.as_queries(made[key])
 
 
-def _key(encoder: Any) -> Any:
-    """Return what encoders with the same settings have in common; one that has no hash is equal to itself alone."""
+def key_of(plugin: Any) -> Any:
+    """Return what plug-ins with the same settings have in common; one that has no hash is equal to itself alone."""
     try:
-        hash(encoder)
+        hash(plugin)
     except TypeError:
-        return id(encoder)
-    return encoder
+        return id(plugin)
+    return plugin
 
 
 @dataclass(frozen=True)
@@ -167,5 +200,9 @@ class CombinedScorer(Encoding):
 
     def score(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the weighted sums (queries, n) for *docs*."""
-        columns = [part.score(one, docs) for part, one in zip(self.parts, encoded, strict=True)]
-        return fused(docs, columns, self.rule)
+        return weighted(self.columns(encoded, docs), self.rule.weights)
+
+    def columns(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> Columns:
+        """Return what is added."""
+        found = [part.score(one, docs) for part, one in zip(self.parts, encoded, strict=True)]
+        return comparable(docs, found, self.rule)

@@ -51,23 +51,38 @@ def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
     return found
 
 
-def fused(docs: NDArray[np.int32], columns: Sequence[NDArray[np.floating]], rule: Rule) -> NDArray[np.float32]:
-    """Return the scores (queries, n) of *docs*, ascending in each row, then -1, for which the score is minus infinity.
+class Columns(NamedTuple):
+    """Documents of several lists with a comparable score from each: what weights are for."""
+
+    docs: NDArray[np.int32]  # (queries, n), ascending in each row, then -1
+    values: list[NDArray[np.float64]]  # (queries, n) each
+
+
+def comparable(docs: NDArray[np.int32], columns: Sequence[NDArray[np.floating]], rule: Rule) -> Columns:
+    """Return what each list gives *docs* (queries, n), ascending in each row, then -1, on the scale of the rule.
 
     *columns* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. LexbenchError
     where a score is not a finite number: ranks would hide it.
     """
-    total = np.zeros(docs.shape)
-    for weight, column in zip(rule.weights, columns, strict=True):
+    made = []
+    for column in columns:
         known = (docs >= 0) & (column != -np.inf)
         if not np.isfinite(column[known]).all():
             raise LexbenchError("a retriever among those combined gave a score that is not a finite number; run each alone")
         values = _normalised(np.where(known, column, 0).astype(np.float64), known, rule)
         least = np.where(known, values, np.inf).min(axis=1, keepdims=True, initial=np.inf)
         filler = np.where(np.isfinite(least), least, 0) if rule.missing == "min" else 0
-        total += weight * np.where(known, values, filler)
+        made.append(np.where(known, values, filler))
+    return Columns(docs, made)
+
+
+def weighted(columns: Columns, weights: Sequence[float]) -> NDArray[np.float32]:
+    """Return the weighted sums (queries, n), minus infinity where there is no document."""
+    total = np.zeros(columns.docs.shape)
+    for weight, values in zip(weights, columns.values, strict=True):
+        total += weight * values
     with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which the harness refuses
-        return np.where(docs >= 0, total, -np.inf).astype(np.float32)
+        return np.where(columns.docs >= 0, total, -np.inf).astype(np.float32)
 
 
 def _normalised(scores: NDArray[np.float64], known: NDArray[np.bool_], rule: Rule) -> NDArray[np.float64]:

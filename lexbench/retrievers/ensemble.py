@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from lexbench.errors import CommandError
 from lexbench.registry import at_search
 from lexbench.retrievers._combination import Combination, CombinedScorer, Encoding, must_score, referred
-from lexbench.retrievers._fusion import aligned, best, fused, union
+from lexbench.retrievers._fusion import Columns, aligned, best, comparable, union, weighted
 from lexbench.types import Hits, Workshop
 
 _MISSING = ("min", "rescored", "zero")
@@ -75,9 +75,14 @@ class EnsembleSearcher(Encoding):
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
         """Return the best *k*; each part is searched to *depth*, or to *k* where a self-match will be dropped."""
+        columns = self.columns(encoded, k)
+        return best(columns.docs, weighted(columns, self.rule.weights), k)
+
+    def columns(self, encoded: Sequence[Any], k: int) -> Columns:
+        """Return what is added, for all documents of all lists."""
         found = zip(self.parts, encoded, strict=True)
         lists = [part.search(one, max(self.depth, k)) for part, one in found]
         docs = union(lists)
         if self.scorer:
-            return best(docs, self.scorer.score(encoded, docs), k)
-        return best(docs, fused(docs, [aligned(docs, hits) for hits in lists], self.rule), k)
+            return self.scorer.columns(encoded, docs)
+        return comparable(docs, [aligned(docs, hits) for hits in lists], self.rule)

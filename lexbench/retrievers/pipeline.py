@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
 from lexbench.registry import at_search
-from lexbench.retrievers._combination import Combination, Encoding, must_score, referred
-from lexbench.retrievers._fusion import aligned, best, fused, union
+from lexbench.retrievers._combination import Combination, Encoding, check_candidates, must_score, referred
+from lexbench.retrievers._fusion import Columns, aligned, best, comparable, union, weighted
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.types import Hits, Workshop
 
@@ -39,10 +39,7 @@ class Pipeline(Combination):
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where not all candidates are kept: their recall could not be told."""
-        if depth < self.k:
-            raise CommandError(
-                f"pipeline(k={self.k}) ranks {self.k} candidates and {depth} are kept; raise --depth, or lower k"
-            )
+        check_candidates("pipeline", self.k, depth)
 
     def folders(self, workshop: Workshop) -> list[Path]:
         """Return the index of the first part, then what the others read."""
@@ -65,7 +62,12 @@ class PipelineSearcher(Encoding):
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
         """Return the best *k* of the candidates."""
+        columns = self.columns(encoded, k)
+        return best(columns.docs, weighted(columns, self.rule.weights), k)
+
+    def columns(self, encoded: Sequence[Any], k: int) -> Columns:  # noqa: ARG002 - there are no more than the candidates
+        """Return what is added, for the candidates."""
         hits = self.parts[0].search(encoded[0], self.candidates)
         docs = union([hits])
         others = [part.score(one, docs) for part, one in zip(self.parts[1:], encoded[1:], strict=True)]
-        return best(docs, fused(docs, [aligned(docs, hits), *others], self.rule), k)
+        return comparable(docs, [aligned(docs, hits), *others], self.rule)

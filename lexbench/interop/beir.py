@@ -1,0 +1,135 @@
+"""lexbench and beir, both ways: our retrievers in beir's EvaluateRetrieval, and its retrieval models among our systems.
+
+    EvaluateRetrieval(lexbench.interop.beir.searcher("bm25(k1=0.9)")).retrieve(corpus, queries)
+    lexbench.run("beir", {"mine": beir.retrieval.models.SentenceBERT(folder)})   # recognised by its methods
+    lexbench.run("beir", {"mine": lexbench.interop.beir.encoder(model, similarity="dot")})
+
+Nothing of beir is imported: it asks for methods alone. Checked with beir 2.2.0.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lexbench import systems, tuning
+from lexbench.datasets.checks import Topics
+from lexbench.datasets.contract import Contract, Protocol, SourceFacts
+from lexbench.datasets.dataset import Dataset
+from lexbench.datasets.digests import netstrings, utf8
+from lexbench.datasets.text import document
+from lexbench.errors import CommandError
+from lexbench.interop._beir_encoder import BeirEncoder
+from lexbench.progress import Progress, Silent
+from lexbench.ranking import Run, strictly_decreasing
+from lexbench.run_folder import read_run
+from lexbench.stages import Workbench
+from lexbench.store import Store
+from lexbench.systems import System
+from lexbench.types import Document, Judgement, Query
+
+__all__ = ["Search", "encoder", "searcher"]
+
+_IN_MEMORY = Contract(
+    schema=1,
+    id="beir/in-memory",
+    version=0,  # of no contract
+    name="in memory",
+    description="What beir hands over.",
+    corpus="beir/in-memory",
+    source=SourceFacts(loader="files"),
+    protocol=Protocol(self_match="drop"),  # as DenseRetrievalExactSearch and BM25Search do
+)
+
+
+def encoder(model: Any, similarity: str = "cosine") -> BeirEncoder:
+    """Return a retrieval model of beir as an encoder; *similarity* "cosine" or "dot" is beir's `score_function`."""
+    return BeirEncoder(model, similarity)
+
+
+def searcher(given: Any, store: str | Path | None = None, progress: Progress | None = None) -> "Search":
+    """Return what beir's EvaluateRetrieval takes for a retriever.
+
+    *given* is whatever `lexbench.run` takes for a system. Corpora, encodings, indexes and runs are kept in *store*, by default
+    the user's, so what was searched once is read there. Raises CommandError or CannotStart for what is wrong before any work.
+    """
+    system = systems.system(given)
+    if not hasattr(system.retriever, "open"):
+        raise CommandError(f"{system.label} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
+    if any(tuning.rules(system.retriever)):
+        raise CommandError(f"{system.label}: beir hands over no queries to choose weights on; type weights=[…]")
+    return Search(system, Store(Path(store)) if store else Store(), progress or Silent())
+
+
+@dataclass(frozen=True)
+class Search:
+    """A system of ours with the `search` of beir's BaseSearch."""
+
+    system: System
+    kept: Store
+    progress: Progress
+
+    def search(
+        self,
+        corpus: Mapping[str, Mapping[str, str]],
+        queries: Mapping[str, str],
+        top_k: int,
+        score_function: str | None = None,  # noqa: ARG002 - a system has its own
+        **_options: Any,
+    ) -> dict[str, dict[str, float]]:
+        """Return the best *top_k* documents of each query, {query: {document: score}}, best first.
+
+        Title and text are joined by a space, and a document with the query's own id is left out, as beir does. Equal scores
+        are lowered as little as it takes to have none, so that every tool sees our order.
+        """
+        asked = sorted((Query(query_id, text) for query_id, text in queries.items()), key=lambda one: one.query_id.encode())
+        dataset = Dataset(_IN_MEMORY, _Given(corpus), Topics(tuple(asked), (), 0))
+        if hasattr(self.system.retriever, "check_depth"):
+            self.system.retriever.check_depth(top_k)
+        self.kept.prepare()
+        bench = Workbench(dataset, self.kept, self.progress)
+        try:
+            found = _lists(read_run(bench.run(self.system, top_k)).run)
+        finally:
+            if not self.system.reusable:
+                bench.forget()
+        return {query_id: found.get(query_id, {}) for query_id in queries}
+
+
+def _lists(run: Run) -> dict[str, dict[str, float]]:
+    scores = strictly_decreasing(run).tolist()
+    ids = [one.decode() for one in run.table[run.docs].tolist()]
+    bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
+    return {query_id: dict(zip(ids[start:stop], scores[start:stop], strict=True)) for query_id, start, stop in bounds}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A corpus in memory, as a source."""
+
+    corpus: Mapping[str, Mapping[str, str]]
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents."""
+        for doc_id, fields in self.corpus.items():
+            yield document(doc_id, {"title": fields.get("title") or "", "text": fields["text"]}, "title_text")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield none: they are handed over beside the corpus."""
+        yield from ()
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield none: beir keeps them."""
+        yield from ()
+
+    def identity(self) -> dict[str, Any]:
+        """Return a digest of all documents, in whatever order they are."""
+        digest = hashlib.sha256()
+        for one in sorted(self.documents(), key=lambda one: one.doc_id):
+            digest.update(netstrings(utf8(one.doc_id), utf8(one.text), b"%d" % one.body_at))
+        return {"beir": digest.hexdigest()}
+
+    def remarks(self) -> list[str]:
+        """Return nothing."""
+        return []

@@ -1,0 +1,276 @@
+"""lexbench and beir, both ways: beir's own evaluation is the reference."""
+
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import lexbench
+from lexbench import pipeline, plan
+from lexbench.errors import CommandError
+from lexbench.interop._beir_encoder import BeirEncoder
+from lexbench.interop.beir import encoder, searcher
+from lexbench.retrievers.encoded import Encoded
+from lexbench.store import Store
+from lexbench.systems import system
+from lexbench.types import Document
+
+CORPUS = {
+    "d1": {"title": "Foxes", "text": "A red fox, and a fox."},
+    "d2": {"title": "", "text": "A red car."},
+    "d3": {"text": "A red car."},
+    "d4": {"title": "Cars", "text": ""},
+    "q2": {"title": "Car", "text": "red car red car"},
+}
+QUERIES = {"q2": "red car", "q1": "fox", "q3": "zebra"}
+
+
+@pytest.fixture(scope="module")
+def beir():
+    """Import beir's evaluation and search; its imports warn of others' plans."""
+    pytest.importorskip("beir", reason="beir is in the extra beir")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from beir.datasets.data_loader import GenericDataLoader
+        from beir.retrieval.evaluation import EvaluateRetrieval
+        from beir.retrieval.search.dense import DenseRetrievalExactSearch
+
+    return SimpleNamespace(evaluate=EvaluateRetrieval, exact=DenseRetrievalExactSearch, load=GenericDataLoader)
+
+
+def evaluate(beir, retriever, corpus, queries, qrels, similarity="cos_sim"):
+    """Let beir retrieve and evaluate; return its nDCG@10 and what was retrieved."""
+    evaluation = beir.evaluate(retriever, k_values=[10], score_function=similarity)
+    found = evaluation.retrieve(corpus, queries)
+    ndcg, _map, _recall, _precision = evaluation.evaluate(qrels, found, evaluation.k_values)
+    return ndcg["NDCG@10"], found
+
+
+def write(folder, corpus, queries, qrels):
+    """Write a BEIR folder."""
+    (folder / "qrels").mkdir(parents=True)
+    lines = [{"_id": one, "title": fields.get("title", ""), "text": fields["text"]} for one, fields in corpus.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    lines = [{"_id": one, "text": text} for one, text in queries.items()]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    rows = [f"{query}\t{document}\t{grade}\n" for query, judged in qrels.items() for document, grade in judged.items()]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    return folder
+
+
+def test_the_form_is_beirs(tmp_path):
+    """A dictionary a query in the order given, scores that fall strictly, no document with the query's id, titles joined in."""
+    found = searcher("bm25(ties='trec_eval')", tmp_path).search(CORPUS, QUERIES, 3, "cos_sim", return_sorted=True)
+
+    assert list(found) == ["q2", "q1", "q3"]
+    assert list(found["q1"]) == ["d1"]
+    assert list(found["q2"]) == ["d3", "d2", "d4"]
+    assert found["q3"] == {}
+    assert all(type(score) is float for lists in found.values() for score in lists.values())
+    scores = list(found["q2"].values())
+    assert scores == sorted(set(scores), reverse=True)
+    assert found["q2"]["d3"] - found["q2"]["d2"] < 1e-6  # equal texts, of which the larger id comes first
+    assert list(searcher("bm25(ties='trec_eval')", tmp_path).search(CORPUS, QUERIES, 1)["q2"]) == ["d3"]
+
+
+def test_what_was_searched_is_kept(tmp_path):
+    """The same corpus in another order is the same; one word more is another."""
+    searcher("bm25", tmp_path).search(CORPUS, QUERIES, 3)
+    searcher("bm25", tmp_path).search(dict(reversed(CORPUS.items())), QUERIES, 3)
+    assert len(list((tmp_path / "runs").glob("*-*"))) == 1
+    searcher("bm25", tmp_path).search(CORPUS | {"d2": {"title": "", "text": "A red cart."}}, QUERIES, 3)
+    assert len(list((tmp_path / "corpora").glob("*-*"))) == 2
+
+
+class Letters:
+    """A retrieval model as beir describes one: it counts letters, those of titles twice, and keeps what it was given."""
+
+    def __init__(self, form=np.asarray):
+        self.form = form
+        self.given = []
+
+    def encode_queries(self, queries, batch_size=16, **kwargs):
+        """Return counts (n, 26)."""
+        return self.form(np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in queries], np.float64))
+
+    def encode_corpus(self, corpus, batch_size=16, **kwargs):
+        """Return counts (n, 26)."""
+        self.given += corpus
+        return self.encode_queries([2 * one["title"] + one["text"] for one in corpus])
+
+
+@pytest.mark.parametrize("notation", ["bm25", "ensemble(bm25, bm25(k1=2.0))", "pipeline(bm25, bm25(k1=2.0), k=4)"])
+def test_systems_of_any_kind_search_for_beir(tmp_path, notation):
+    """Whatever can be typed finds the foxes; objects do, too, and leave nothing behind."""
+    assert list(searcher(notation, tmp_path).search(CORPUS, QUERIES, 4)["q1"]) == ["d1"]
+    mine = searcher(Letters(), tmp_path / "mine")
+    assert len(mine.search(CORPUS, QUERIES, 4)["q1"]) == 4
+    assert not list((tmp_path / "mine" / "runs").glob("*-*"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("bm52", "did you mean 'bm25'"),
+        ("run_file(path='x')", "has no index to search, so beir cannot use it"),
+        ("ensemble(bm25, bm25(k1=2.0), weights='tuned')", "beir hands over no queries to choose weights on; type weights=[…]"),
+    ],
+)
+def test_what_beir_cannot_use_is_refused_at_once(given, said):
+    """One line, before a corpus is read."""
+    with pytest.raises(lexbench.errors.LexbenchError) as caught:
+        searcher(given)
+    assert said in str(caught.value)
+    with pytest.raises(CommandError, match="give it depth=20"):
+        searcher("ensemble(bm25, bm25(k1=2.0), depth=10)").search(CORPUS, QUERIES, 20)
+
+
+def test_a_beir_model_is_recognised():
+    """An object with beir's two methods is an encoder on the exact engine of what it makes, called as its class."""
+    dense, counted = system(Letters()), system(Letters(sparse.csr_matrix))
+
+    assert (dense.label, counted.label) == ("Letters", "Letters")
+    assert isinstance(dense.retriever, Encoded)
+    assert [type(one.retriever.engine).__name__ for one in (dense, counted)] == ["Flat", "Csr"]
+    assert not dense.reusable
+    with pytest.raises(CommandError, match=r"or a retrieval model of beir"):
+        system(object())
+
+
+def test_titles_and_bodies_are_handed_apart(tmp_path):
+    """The model sees what beir would show it; progress is told of every document."""
+    model, told = Letters(), []
+    documents = [Document("d1", "Foxes A red fox", 6), Document("d2", "A red car")] * 200
+    made = encoder(model, "dot")
+    vectors = made.encode_tokens(made.tokenise_documents(documents), told.append)
+
+    assert model.given[:2] == [{"title": "Foxes", "text": "A red fox"}, {"title": "", "text": "A red car"}]
+    assert sum(told) == len(vectors) == 400
+    assert vectors.dtype == np.float32
+    assert vectors[0].tolist() == Letters().encode_queries(["FoxesFoxesA red fox"])[0].tolist()
+    assert made.encode_document(["A fox"]).tolist() == made.encode_query(["A fox"]).tolist()
+
+
+@pytest.mark.parametrize("form", ["list", "tensor", "half", "array"])
+def test_every_form_of_vectors_is_taken(form):
+    """Lists of vectors, tensors and half precision become float32; "cosine" makes their lengths 1, and leaves zeros."""
+    torch = pytest.importorskip("torch", reason="torch is in the extra neural")
+    forms = {"list": list, "tensor": torch.tensor, "half": lambda one: torch.tensor(one).bfloat16(), "array": np.asarray}
+    made = BeirEncoder(Letters(forms[form]))
+    vectors = made.encode_query(["aab", "?"])
+
+    assert vectors.dtype == np.float32
+    assert vectors[:, :2] == pytest.approx(np.array([[2, 1], [0, 0]]) / np.sqrt(5))
+    assert encoder(Letters(forms[form]), similarity="dot").encode_query(["aab"])[0, :2].tolist() == [2, 1]
+    with pytest.raises(CommandError, match="similarity='cos' is unknown; it is one of cosine, dot"):
+        encoder(Letters(), similarity="cos")
+
+
+def test_a_model_with_an_identity_is_known_again():
+    """Two sessions' objects of one identity are one system; another similarity is another."""
+
+    class Known(Letters):
+        def identity(self):
+            return "letters"
+
+    recipes = [system(Known()).recipe, system(Known()).recipe, system(encoder(Known(), "dot")).recipe]
+    assert recipes[0] == recipes[1] != recipes[2]
+    assert system(Known()).reusable
+
+
+def random_dataset():
+    """Return 300 documents, some with titles, 40 queries and their judgements, in words of three letters."""
+    chance = np.random.default_rng(0)
+    words = ["".join(chance.choice(list("abcdefghij"), 3)) for _ in range(120)]
+
+    def text(count):
+        return " ".join(chance.choice(words, count))
+
+    corpus = {f"d{i}": {"title": text(2) if i % 3 else "", "text": text(9)} for i in range(300)}
+    queries = {f"q{i}": text(3) for i in range(40)}
+    qrels = {query: {f"d{i}": int(chance.integers(0, 3)) for i in chance.choice(300, 60, replace=False)} for query in queries}
+    return corpus, queries, qrels
+
+
+class Mixed(Letters):
+    """A model under which no two texts are alike: a random vector a letter, the more of it the later it stands."""
+
+    def encode_queries(self, queries, batch_size=16, **kwargs):
+        """Return vectors (n, 16)."""
+        letters = np.random.default_rng(1).normal(size=(128, 16))
+        rows = [sum((letters[ord(one)] * (1 + at / 50) for at, one in enumerate(text)), np.zeros(16)) for text in queries]
+        return self.form(np.array(rows, np.float32))
+
+
+@pytest.mark.parametrize(("similarity", "ours"), [("cos_sim", "cosine"), ("dot", "dot")])
+def test_both_ways_give_the_same_figures(beir, tmp_path, similarity, ours):
+    """A model in beir's exact search, the same model as our encoder, and our system within beir: one nDCG, one ranking."""
+    corpus, queries, qrels = random_dataset()
+    torch = pytest.importorskip("torch", reason="torch is in the extra neural")
+    model = Mixed(torch.tensor)
+    theirs = beir.exact(model, corpus_chunk_size=64)
+    expected, found = evaluate(beir, theirs, corpus, queries, qrels, similarity)
+    folder = write(tmp_path / "data", corpus, queries, qrels)
+    planned = plan.plan_dataset(str(folder), {"mine": encoder(model, ours)}, ["nDCG@10"], 10)
+    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+    within, mine = evaluate(beir, searcher(encoder(model, ours), tmp_path / "other"), corpus, queries, qrels)
+
+    assert outcome.error is None, outcome.error
+    assert round(outcome.result.means["nDCG@10"], 5) == within
+    assert within == expected > 0.05
+    for query in queries:
+        assert list(mine[query]) == sorted(found[query], key=found[query].get, reverse=True)
+        assert mine[query] == pytest.approx(found[query], rel=1e-4)
+
+
+@pytest.mark.slow  # importing beir's models takes ten seconds
+def test_a_sentence_transformer_of_beir(beir, tmp_path):
+    """A SentenceBERT of beir, of random weights, scores here what it scores there."""
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers comes with beir")
+    checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from beir.retrieval.models import SentenceBERT
+
+        model = SentenceBERT(str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64)))
+    corpus, queries, qrels = random_dataset()
+    theirs = beir.exact(model, show_progress_bar=False)
+    expected, _ = evaluate(beir, theirs, corpus, queries, qrels)
+    folder = write(tmp_path / "data", corpus, queries, qrels)
+    planned = plan.plan_dataset(str(folder), {"mine": model}, ["nDCG@10"], 10)
+    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+
+    assert outcome.error is None, outcome.error
+    assert round(outcome.result.means["nDCG@10"], 5) == expected
+
+
+def test_scifact_both_ways(beir, shared, tmp_path):
+    """BM25 on the real SciFact has in beir's evaluation the nDCG@10 that lexbench gives, to five digits."""
+    with zipfile.ZipFile(shared / "data" / "ir_datasets_home" / "beir" / "scifact" / "source.zip") as archive:
+        archive.extractall(tmp_path)
+    (folder,) = (path.parent for path in tmp_path.rglob("corpus.jsonl"))
+    shutil.rmtree(tmp_path / "__MACOSX", ignore_errors=True)
+    loaded = beir.load(str(folder))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        corpus, queries, qrels = loaded.load(split="test")
+    within, _ = evaluate(beir, searcher("bm25", tmp_path / "store"), corpus, queries, qrels)
+    planned = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000)
+    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+
+    assert within == round(outcome.result.means["nDCG@10"], 5) > 0.67
+
+
+def test_nothing_of_beir_is_imported():
+    """Neither module needs the package."""
+    program = "import sys, lexbench.interop, lexbench.interop.beir; print('beir' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False False\n"

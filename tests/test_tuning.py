@@ -1,0 +1,438 @@
+"""Weights that are chosen: by hand on a dataset of five documents, by trying everything, and through the whole harness."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+
+import lexbench
+from lexbench import pipeline, plan, suites
+from lexbench.datasets.contract import Contract, Protocol, Relevance, SourceFacts
+from lexbench.errors import CommandError
+from lexbench.report.leaderboard import marked, page, write_results
+from lexbench.retrievers._fusion import Columns, best, weighted
+from lexbench.retrievers._weights import contenders, grid
+from lexbench.retrievers.ensemble import Ensemble
+from lexbench.retrievers.pipeline import Pipeline
+from lexbench.store import Store, recipe_of
+from lexbench.suites import Suite
+from lexbench.systems import system
+from lexbench.types import Kind
+
+DOCUMENTS = 5
+# What two parts give the documents d0 to d4, from 0 to 1, so that min-max scores are these; d0 is the relevant one.
+SURE = (1.0, 0.99, 0.5, 0.2, 0.0)
+WRONG = (0.0, 1.0, 0.9, 0.8, 0.7)
+RATHER = (1.0, 0.6, 0.2, 0.1, 0.0)  # before d1 with w * 0.4 > (1 - w) * 0.7, so from 0.636
+HARDLY = (0.3, 1.0, 0.2, 0.1, 0.0)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A dense encoder that gives each query the scores it is told, by *name* and text; queries are counted."""
+
+    name: str
+    kind: ClassVar[Kind] = Kind.DENSE
+    scores: ClassVar[dict[tuple[str, str], tuple[float, ...]]] = {}
+    asked: ClassVar[Counter[str]] = Counter()
+    broken: ClassVar[set[str]] = set()  # at these queries the process is killed
+
+    def encode_document(self, texts):
+        """Return a row of the unit matrix for each, as its text says."""
+        return np.eye(DOCUMENTS, dtype=np.float32)[[int(text) for text in texts]]
+
+    def encode_query(self, texts):
+        """Return the scores (texts, 5)."""
+        if self.broken & set(texts):
+            raise KeyboardInterrupt
+        self.asked.update(texts)
+        return np.array([self.scores[self.name, text] for text in texts], np.float32)
+
+
+def retriever(name):
+    """Return the exact retriever of an encoder."""
+    return system(Told(name)).retriever
+
+
+def both(weights="tuned", **settings):
+    """Return an ensemble of the parts a and b."""
+    return Ensemble(parts=(retriever("a"), retriever("b")), weights=weights, **settings)
+
+
+class Place:
+    """A corpus with queries to tune on and to test on, under contracts of its own."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.known = folder, {}
+        monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+        monkeypatch.setenv("LEXBENCH_DATA", str(folder))
+        monkeypatch.setattr(suites, "contracts", lambda: self.known)
+        Told.scores.clear()
+        Told.asked.clear()
+        Told.broken.clear()
+        self.queries = {}
+        (folder / "tiny" / "qrels").mkdir(parents=True)
+        corpus = "".join(json.dumps({"_id": f"d{i}", "title": "", "text": f"{i}"}) + "\n" for i in range(DOCUMENTS))
+        (folder / "tiny" / "corpus.jsonl").write_text(corpus)
+        self.contract("test", tuning="tiny/dev")
+        self.contract("dev")
+
+    def contract(self, split, **facts):
+        """Name a dataset."""
+        given = {"schema": 1, "id": f"tiny/{split}", "version": 1, "name": split, "description": split, "corpus": "tiny"}
+        given["source"] = SourceFacts(loader="files", split=split)
+        self.known[f"tiny/{split}"] = Contract(**(given | facts))
+
+    def judge(self, split, judged, a=None, b=None):
+        """Write queries with the relevant document of each, {id: document}; what the parts give them are *a* and *b*."""
+        for query in judged:
+            self.queries.setdefault(query, f"text of {query}")
+            for name, scores in (("a", a), ("b", b)):
+                if scores:
+                    Told.scores[name, self.queries[query]] = scores
+        lines = "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in self.queries.items())
+        (self.folder / "tiny" / "queries.jsonl").write_text(lines)
+        rows = "".join(f"{query}\td{document}\t1\n" for query, document in judged.items())
+        (self.folder / "tiny" / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+
+    def ended(self, given, store="store", depth=10, measures=("nDCG@10",)):
+        """Run a system on the tested queries; return its outcome."""
+        planned = plan.plan_dataset("tiny/test", {"mine": given}, measures, depth)
+        (outcome,) = pipeline.run(planned, Store(self.folder / store))
+        return outcome
+
+    def result(self, *given, **options):
+        """Run one that must have a result."""
+        outcome = self.ended(*given, **options)
+        assert outcome.error is None, outcome.error
+        return outcome.result
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Write two queries to tune on, for which part a is rather right, and two to test on, for which b is."""
+    made = Place(tmp_path, monkeypatch)
+    made.judge("dev", {"t1": 0, "t2": 0}, RATHER, HARDLY)
+    made.judge("test", {"q1": 0, "q2": 0}, HARDLY, RATHER)
+    return made
+
+
+def weights_of(result):
+    """Return the weights in a result's recipe."""
+    return result.recipe["settings"]["weights"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (SURE, WRONG, [1, 0]),
+        (WRONG, SURE, [0, 1]),
+        (RATHER, HARDLY, [0.65, 0.35]),
+        (HARDLY, RATHER, [0.35, 0.65]),
+        (RATHER, SURE, [0.5, 0.5]),
+        (WRONG, WRONG, [0.5, 0.5]),
+    ],
+)
+@pytest.mark.parametrize("kind", [Ensemble, Pipeline])
+def test_weights_by_hand(place, kind, a, b, expected):
+    """A part that alone is right has weight 1; else the most even weights that rank the relevant document first."""
+    place.judge("dev", {"t1": 0, "t2": 0}, a, b)
+    settings = {"k": 5} if kind is Pipeline else {}
+    found = place.result(kind(parts=(retriever("a"), retriever("b")), weights="tuned", **settings))
+
+    assert weights_of(found) == expected
+
+
+def test_the_note_says_it_all(place):
+    """The weights, on what they were chosen, and how good they are there."""
+    found = place.result(both())
+
+    assert found.notes == [
+        "weights [0.65, 0.35], tuned on 2 queries of tiny/dev, where nDCG@10 1.0000 is the best of 21, in steps of 0.05"
+    ]
+    assert found.means["nDCG@10"] == pytest.approx(1 / np.log2(3))  # d0 is second: b would have been right here
+
+
+def test_the_tested_judgements_decide_nothing(place):
+    """Other relevant documents in the test change its scores and no weight."""
+    first = place.result(both())
+    place.judge("test", {"q1": 1, "q2": 4})
+    second = place.result(both())
+
+    assert weights_of(first) == weights_of(second)
+    assert first.means != second.means
+    assert first.notes == second.notes
+
+
+def test_tuned_weights_are_those_typed(place):
+    """The run is that of the same weights typed: one run for both. Only the chosen ones' result says how."""
+    tuned = place.result(both())
+    typed = place.result(both((0.65, 0.35)))
+
+    assert tuned.means == typed.means
+    assert tuned.recipe == typed.recipe
+    assert typed.notes == []
+    assert len(list((place.folder / "store" / "runs").glob("*-*"))) == 1
+    assert place.result(both()).notes == tuned.notes
+
+
+def test_notation(place):
+    """Typed, the label keeps what was typed, and the recipe has the weights."""
+    given = 'ensemble(bm25, bm25(k1=2.0), weights="tuned")'
+    planned = plan.plan_dataset("tiny/test", [given], ["nDCG@10"], 10)
+    (ended,) = pipeline.run(planned, Store(place.folder / "store"))
+
+    assert ended.error is None, ended.error
+    assert ended.result.system == given
+    assert weights_of(ended.result) == [0.5, 0.5]
+
+
+def test_the_oracle_is_an_upper_bound(place):
+    """Weights chosen on the test itself score what their note says, at least as much as tuned ones, and say what they are."""
+    tuned, oracle = place.result(both()), place.result(both("oracle"))
+
+    assert weights_of(oracle) == [0.35, 0.65]
+    assert oracle.means["nDCG@10"] == 1 > tuned.means["nDCG@10"]
+    (note,) = oracle.notes
+    assert note.startswith("ORACLE: weights [0.35, 0.65], chosen on the very 2 queries of tiny/test that are scored: an upper ")
+    assert note.endswith("bound, no result; nDCG@10 1.0000 is the best of 21, in steps of 0.05")
+
+
+@pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("raw", "zero"), ("rrf", "zero"), ("z", "rescored")])
+def test_no_weights_are_better_than_the_oracles(place, scores, missing):
+    """The oracle's value is the result's own, and none of some weights that are typed has more."""
+    chance = np.random.default_rng(3)
+    queries = {f"q{i}": int(chance.integers(DOCUMENTS)) for i in range(30)}
+    place.judge("test", queries)
+    for name, query in product("ab", queries):
+        Told.scores[name, place.queries[query]] = tuple(chance.random(DOCUMENTS).tolist())
+    made = both("oracle", scores=scores, missing=missing, depth=3)
+    oracle = place.result(made, depth=3, measures=["nDCG@3"])
+
+    assert f"nDCG@10 {oracle.means['nDCG@3']:.4f} is the best of 21" in oracle.notes[0]  # of lists that end at 3
+    for weight in (0.0, 0.3, 0.5, 1.0):
+        typed = place.result(both((weight, 1 - weight), scores=scores, missing=missing, depth=3), depth=3, measures=["nDCG@3"])
+        assert typed.means["nDCG@3"] <= oracle.means["nDCG@3"] + 1e-9
+
+
+def test_nested_combinations_are_settled_from_the_inside_out(place):
+    """An inner ensemble's weights are its own; the outer's are chosen with them fixed; a line tells of each."""
+    place.judge("dev", {"t1": 0, "t2": 0}, SURE, WRONG)
+    inner = both()
+    found = place.result(Pipeline(parts=(inner, retriever("b")), weights="tuned", k=5))
+    parts = found.recipe["settings"]["parts"]
+
+    assert parts[0]["settings"]["weights"] == [1, 0]
+    assert weights_of(found) == [1, 0]
+    assert [note.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of part 1", "weights [1, 0]"]
+    fixed = Pipeline(parts=(replace(inner, weights=(1.0, 0.0)), retriever("b")), weights=(1.0, 0.0), k=5)
+    assert place.result(fixed).means == found.means
+    deep = place.result(Ensemble(parts=(retriever("b"), Ensemble(parts=(retriever("a"), inner), depth=1000))))
+    assert deep.notes[0].startswith("weights [1, 0] of part 2.2, tuned")
+    assert weights_of(deep) == [1, 1]
+
+
+def test_what_is_chosen_is_not_chosen_again(place):
+    """A second run asks no encoder anything; the oracle, of the same parts, asks for the tested queries alone."""
+    place.result(both())
+    asked = Counter(Told.asked)
+    place.result(both())
+    assert Told.asked == asked
+    place.result(both("oracle"))
+    assert Told.asked["text of t1"] == asked["text of t1"] == 2  # once for each part
+    assert not list((place.folder / "store" / "weights").glob("*/part-*"))
+
+
+def test_a_killed_run_goes_on(place, monkeypatch):
+    """Blocks of tuning queries that were searched before the kill are not searched again, and the weights are the same."""
+    monkeypatch.setattr("lexbench.stages._QUERIES", 2)
+    judged = {f"t{i}": 0 for i in range(1, 8)}
+    place.judge("dev", judged, RATHER, HARDLY)
+    whole = place.result(both(), store="other")
+    Told.asked.clear()
+    Told.broken.add("text of t5")
+    with pytest.raises(KeyboardInterrupt):
+        place.ended(both())
+    assert set(Told.asked) == {f"text of t{i}" for i in (1, 2, 3, 4)}
+    Told.broken.clear()
+    found = place.result(both())
+
+    assert set(Told.asked.values()) == {2}
+    assert (found.means, found.notes) == (whole.means, whole.notes)
+
+
+def test_queries_that_are_tested_are_left_out(place):
+    """By id, and by text whatever its case and spaces: they choose nothing, and the note counts them."""
+    place.judge("test", {"q1": 0, "q2": 0, "t3": 0}, HARDLY, RATHER)
+    place.queries["t4"] = "TEXT  of q1 "
+    place.judge("dev", {"t3": 0, "t4": 0}, HARDLY, RATHER)
+    Told.scores["a", "TEXT  of q1 "], Told.scores["b", "TEXT  of q1 "] = HARDLY, RATHER
+    ended = place.ended(both())
+    assert ended.error == "every query of tiny/dev is one of tiny/test, so none is left to tune on; type weights=[…]"
+
+    place.judge("dev", {"t1": 0})
+    place.judge("dev", {"t1": 0, "t3": 0, "t4": 0})
+    found = place.result(both())
+    assert weights_of(found) == [0.65, 0.35]
+    assert "tuned on 1 queries of tiny/dev" in found.notes[0]
+    assert found.notes[0].endswith("; 2 more are tested here, too, and were left out")
+
+
+def test_the_tuning_contracts_own_rules_hold(place):
+    """A query's own document is dropped, and its threshold is that of its contract, not the tested one's."""
+    place.contract("dev", protocol=Protocol(self_match="drop"), relevance=Relevance(default=2))
+    place.judge("dev", {"d1": 0, "t1": 0}, SURE, (0.9, 1.0, 0.5, 0.2, 0.0))
+    folder = place.folder / "tiny" / "qrels" / "dev.tsv"
+    folder.write_text("query-id\tcorpus-id\tscore\nd1\td0\t2\nd1\td4\t1\nt1\td0\t1\nt1\td2\t2\n")
+    made = Suite(
+        schema=1,
+        id="s",
+        version=1,
+        name="s",
+        description="s",
+        datasets=("tiny/test",),
+        measures=("RR@10",),
+        headline="RR@10",
+        retrievers=("bm25",),
+    )
+    planned = plan.plan_suite(made, {"mine": both()}, depth=10)
+    (ended,) = pipeline.run(planned, Store(place.folder / "store"))
+
+    assert ended.error is None, ended.error
+    # d1 finds d0 first whatever the weights, its own document being dropped; t1 finds d2 third: (1 + 1/3) / 2.
+    assert "where RR(rel=2)@10 0.6667 is the best of 21" in ended.result.notes[0]
+
+
+def test_it_works_from_python(place):
+    """`lexbench.run` takes an object with weights to choose."""
+    text = 'schema=1\nid="s"\nversion=1\nname="s"\ndescription="s"\ndatasets=["tiny/test"]\nmeasures=["nDCG@10"]\n'
+    (place.folder / "s.toml").write_text(text + 'headline="nDCG@10"\nretrievers=["bm25"]\n')
+    found = lexbench.run(str(place.folder / "s.toml"), {"m": both()}, depth=10, store=place.folder / "store")
+
+    assert found.failures == []
+    assert [weights_of(one) for one in found] == [[0.65, 0.35]]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"tuning": None}, 'its contract names no tuning queries, which weights="tuned" needs; type weights=[…]'),
+        ({"tuning": "tiny/dve"}, "no dataset 'tiny/dve'; did you mean 'tiny/dev'"),
+        ({"corpus": "small"}, "has the corpus small, and tiny/dev, its tuning queries, tiny; type weights=[…]"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
+    """One line says why and what to type, before anything is read; the oracle needs no tuning queries."""
+    place.contract("test", **({"tuning": "tiny/dev"} | facts))
+    with pytest.raises(lexbench.errors.LexbenchError, match=re.escape(said)) as caught:
+        plan.plan_dataset("tiny/test", {"mine": Pipeline(parts=(both(), retriever("a")))}, ["nDCG@10"], 1000)
+    assert "\n" not in str(caught.value)
+    assert plan.plan_dataset("tiny/test", {"mine": both("oracle")}, ["nDCG@10"], 10).jobs
+
+
+def test_a_folder_names_no_tuning_queries(place):
+    """A dataset that is given by its path has no contract that could."""
+    with pytest.raises(CommandError, match=r"names no tuning queries.*datasets that have some: tiny/test"):
+        plan.plan_dataset(str(place.folder / "tiny"), {"mine": both()}, ["nDCG@10"], 10)
+
+
+def test_data_that_are_not_here_cost_one_line_and_no_work(place):
+    """Without the tuning judgements nothing is searched, and the line says what is missing."""
+    (place.folder / "tiny" / "qrels" / "dev.tsv").unlink()
+    ended = place.ended(both())
+
+    assert "tiny/dev" in ended.error
+    assert "\n" not in ended.error
+    assert not Told.asked
+    assert not (place.folder / "store" / "indexes").exists()
+
+
+def test_another_corpus_is_refused(place):
+    """A corpus that is not the one that the tuning contract expects is found out before any work."""
+    place.contract("dev", expected=msgspec.structs.replace(place.known["tiny/dev"].expected, documents=6))
+
+    assert "documents: 6 expected, 5 found" in place.ended(both()).error
+    assert not Told.asked
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "pipeline"])
+def test_weights_are_chosen_in_a_run_alone(kind, tmp_path):
+    """Whoever opens such a combination alone is told so in one line; other words are no weights."""
+    (tmp_path / "parts.json").write_text('["indexes/a", "indexes/b"]')
+    made = system(f'{kind}(bm25, bm25(k1=2.0), weights="tuned")').retriever
+    with pytest.raises(CommandError, match=re.escape(f'{kind}(weights="tuned"): they are chosen in a run')):
+        made._rule()
+    with pytest.raises(CommandError, match=re.escape("weights are numbers from 0, not all 0, as in weights=[1, 0.3], or")):
+        system(f'{kind}(bm25, bm25(k1=2.0), weights="best")')
+
+
+@pytest.mark.parametrize(
+    ("parts", "step", "count"), [(2, 0.05, 21), (3, 0.05, 232), (4, 0.1, 287), (5, 0.1, 1001), (6, 0.2, 253), (50, 1, 51)]
+)
+def test_the_grid(parts, step, count):
+    """Every weighting of sum 1 in equal steps, and the even one, which comes first; about a thousand at most."""
+    found = grid(parts)
+
+    assert (found.step, len(set(found.weights)), len(found.weights)) == (step, count, count)
+    assert found.weights[0] == (1 / parts,) * parts
+    assert found.weights[-1] == (0.0,) * (parts - 1) + (1.0,)
+    assert {round(sum(one), 9) for one in found.weights} == {1}
+    assert min(min(one) for one in found.weights) == 0
+    squares = [sum(weight**2 for weight in one) for one in found.weights]
+    assert all(before <= after + 1e-9 for before, after in pairwise(squares))
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_only_documents_that_cannot_come_up_are_left_out(scale):
+    """For random scores with many ties, at every weighting, the first ten are those of the whole lists, to the bit."""
+    chance = np.random.default_rng(5)
+    docs = np.sort(np.argsort(chance.random((20, 400)), axis=1)[:, :300], axis=1).astype(np.int32)
+    docs[:, -30:] = -1
+    docs[::2, 7] = -1  # a self-match that was dropped
+    values = [chance.integers(0, 60, docs.shape) / 60, scale * chance.random(docs.shape) ** 3]
+    whole = Columns(docs, values)
+    few = contenders(whole, 10)
+
+    assert few.docs.shape[1] < 150
+    for weights in grid(2).weights:
+        expected, found = (best(columns.docs, weighted(columns, weights), 10) for columns in (whole, few))
+        assert np.array_equal(expected.docs, found.docs)
+        assert np.array_equal(expected.scores, found.scores)
+    assert contenders(whole, 200).docs.shape[1] == 270
+    assert contenders(Columns(docs[:1] * 0 - 1, [values[0][:1]]), 10).docs.shape == (1, 0)
+
+
+def test_the_weights_are_in_the_key(place):
+    """What was chosen from is what the folder's recipe says: parts, queries, judgements, measure, depth."""
+    place.result(both())
+    (folder,) = (place.folder / "store" / "weights").glob("*")
+
+    assert recipe_of(folder).keys() == {
+        "format", "index", "retriever", "queries", "qrels", "self_match", "depth", "measure",
+    }  # fmt: skip
+    assert json.loads((folder / "weights.json").read_text())["weights"] == [0.65, 0.35]
+
+
+def test_an_upper_bound_is_never_the_best(place, monkeypatch):
+    """The leaderboard marks the best of the others, and shows the bound beside them with its note."""
+    assert marked({"a": 0.4, "o": 0.9, "b": 0.3}, {"o"}) == {"a": "**0.4000**", "o": "0.9000", "b": "<ins>0.3000</ins>"}
+    results = [
+        msgspec.structs.replace(place.result(both(rule)), system=f'ensemble(weights="{rule}")') for rule in ("tuned", "oracle")
+    ]
+    made = Suite(
+        schema=1, id="s", version=1, name="s", description="s", datasets=("tiny/test",), measures=("nDCG@10",),
+        headline="nDCG@10", retrievers=("bm25",),
+    )  # fmt: skip
+    monkeypatch.setattr(suites, "suite", lambda _name: made)
+    write_results(results, "s", place.folder / "board")
+    text = page(place.folder / "board")
+
+    assert "| 1.0000 |" in text
+    assert f"**{results[0].means['nDCG@10']:.4f}**" in text
+    assert "ORACLE: weights" in text
