@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lexbench.api import Results, run
-    from lexbench.types import Corpus, Document, Encoder, Engine, Hits, Kind, Retriever, Searcher
+    from lexbench.types import Corpus, Document, Encoder, Engine, Hits, Kind, MultiVectors, Retriever, Searcher
 
 _HOMES = {
     "run": "lexbench.api",
@@ -25,11 +25,12 @@ _HOMES = {
     "Engine": "lexbench.types",
     "Hits": "lexbench.types",
     "Kind": "lexbench.types",
+    "MultiVectors": "lexbench.types",
     "Retriever": "lexbench.types",
     "Searcher": "lexbench.types",
 }
 
-__all__ = ["Corpus", "Document", "Encoder", "Engine", "Hits", "Kind", "Results", "Retriever", "Searcher", "run"]
+__all__ = ["Corpus", "Document", "Encoder", "Engine", "Hits", "Kind", "MultiVectors", "Results", "Retriever", "Searcher", "run"]
 
 
 def __getattr__(name: str) -> Any:

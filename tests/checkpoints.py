@@ -45,6 +45,24 @@ def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, sa
     return path
 
 
+def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> Path:
+    """Write a tiny *ForSequenceClassification of random weights, with so many logits, into *path*, and return that."""
+    sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": 64, **SIZES, **config}
+    if architecture == "roberta":
+        sizes["vocab_size"] = len(_bytes())
+    if architecture == "modernbert":
+        sizes |= _special_ids(VOCABULARY)
+    config = transformers.AutoConfig.for_model(architecture, num_labels=labels, **sizes)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+    model.save_pretrained(path)
+    write_tokenizer(Path(path), architecture)
+    return Path(path)
+
+
 def write_weights(path, state, *, safetensors) -> None:
     """Write the tensors *state* as one file into *path*."""
     if safetensors:
@@ -84,15 +102,19 @@ def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn
         names["intermediate_size"] = "hidden_dim"
         sizes = {names.get(name, name): value for name, value in sizes.items()}
     if architecture == "modernbert":
-        ids = {token: (vocabulary or VOCABULARY).index(token) for token in SPECIAL}
-        roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
-        sizes |= {f"{role}_token_id": ids[token] for role, token in roles.items()}
+        sizes |= _special_ids(vocabulary or VOCABULARY)
     model = transformers.AutoModelForMaskedLM.from_config(transformers.AutoConfig.for_model(architecture, **sizes))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0, 0.2, generator=generator)
     return model.eval()
+
+
+def _special_ids(vocabulary) -> dict[str, int]:
+    """Return what a ModernBERT's configuration says of the special tokens."""
+    roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
+    return {f"{role}_token_id": vocabulary.index(token) for role, token in roles.items()}
 
 
 def write_tokenizer(path, architecture="bert", vocabulary=None) -> None:

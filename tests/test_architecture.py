@@ -12,9 +12,16 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [  # a module imports only from its own layer and those below it
     {"lexbench.cli", "lexbench.__main__"},
-    {"lexbench.api", "lexbench.lexmae", "lexbench.report", "lexbench.interop.export", "lexbench.interop.export_vectors"},
+    {
+        "lexbench.api",
+        "lexbench.lexmae",
+        "lexbench.report",
+        "lexbench.interop.beir",
+        "lexbench.interop.export",
+        "lexbench.interop.export_vectors",
+    },
     {"lexbench.pipeline", "lexbench.scoring"},
-    {"lexbench.stages", "lexbench.plan"},
+    {"lexbench.stages", "lexbench.plan", "lexbench.tuning", "lexbench.choice"},
     {"lexbench.systems", "lexbench.aggregates"},
     {"lexbench.retrievers", "lexbench.run_folder"},
     {
@@ -22,6 +29,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
         "lexbench.datasets",
         "lexbench.encoders",
         "lexbench.engines",
+        "lexbench.rerankers",
         "lexbench.transforms",
         "lexbench.measures",
         "lexbench.suites",

@@ -21,22 +21,6 @@ DOCUMENTS = [
 ]
 
 
-def cross_encoder(path, architecture="bert", *, labels=1, **config):
-    """Write a tiny cross-encoder of random weights into *path*, and return that."""
-    sizes = {"vocab_size": 200, "max_position_embeddings": 64, **checkpoints.SIZES, **config}
-    if architecture == "roberta":
-        sizes["vocab_size"] = len(checkpoints._bytes())
-    config = transformers.AutoConfig.for_model(architecture, num_labels=labels, **sizes)
-    model = transformers.AutoModelForSequenceClassification.from_config(config)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0, 0.3, generator=generator)
-    model.save_pretrained(path)
-    checkpoints.write_tokenizer(path, architecture)
-    return path
-
-
 def dual_encoder(path, pooling="mean", *, normalise=True):
     """Write a tiny model of sentence-transformers into *path* by that package, and return that."""
     from sentence_transformers import SentenceTransformer
@@ -73,7 +57,7 @@ def reference(folder, queries=QUERIES, documents=DOCUMENTS):
 
 def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
     """Its one logit is that of [CLS] query [SEP] title [SEP] passage [SEP]; without a title there is one separator less."""
-    folder = cross_encoder(tmp_path)
+    folder = checkpoints.cross_encoder(tmp_path)
     scores = load(folder).scores(QUERIES, DOCUMENTS)
 
     torch.testing.assert_close(scores, reference(folder)[:, 0], atol=1e-5, rtol=0)
@@ -84,7 +68,7 @@ def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
 
 def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
     """The score of a model with two logits is the second less the first."""
-    folder = cross_encoder(tmp_path, labels=2)
+    folder = checkpoints.cross_encoder(tmp_path, labels=2)
     logits = reference(folder)
 
     torch.testing.assert_close(load(folder).scores(QUERIES, DOCUMENTS), logits[:, 1] - logits[:, 0], atol=1e-5, rtol=0)
@@ -92,7 +76,7 @@ def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
 
 def test_long_documents_are_cut_and_queries_are_not(tmp_path):
     """Of a pair that is too long the document loses its end; a query alone too long is cut too."""
-    folder = cross_encoder(tmp_path, max_position_embeddings=512)
+    folder = checkpoints.cross_encoder(tmp_path, max_position_embeddings=512)
     queries = ["query " * 30, "sparse " * 300]
     documents = [Document("a", "the " + "dense " * 400, body_at=4), Document("b", "term")]
     # 192 tokens, of which 3 are special; "the" and its separator are the document's.
@@ -105,7 +89,7 @@ def test_long_documents_are_cut_and_queries_are_not(tmp_path):
 
 def test_batches_do_not_change_scores(tmp_path, monkeypatch):
     """Pairs one at a time, in small batches, and all at once score the same, in the order in which they were given."""
-    folder = cross_encoder(tmp_path)
+    folder = checkpoints.cross_encoder(tmp_path)
     queries, documents = QUERIES * 5, [*DOCUMENTS, *DOCUMENTS[::-1], *DOCUMENTS, *DOCUMENTS[2:], *DOCUMENTS[:2], *DOCUMENTS]
     whole = load(folder).scores(queries, documents)
 
@@ -117,7 +101,7 @@ def test_batches_do_not_change_scores(tmp_path, monkeypatch):
 
 def test_another_architecture_keeps_its_own_separators(tmp_path):
     """RoBERTa has two separators between the parts of a pair, and no segments: as its own tokenizer makes pairs."""
-    folder = cross_encoder(tmp_path, "roberta")
+    folder = checkpoints.cross_encoder(tmp_path, "roberta")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -128,7 +112,7 @@ def test_another_architecture_keeps_its_own_separators(tmp_path):
 
 def test_in_bfloat16_scores_are_nearly_the_same(tmp_path):
     """Reduced precision rounds and does no more; scores are still float32."""
-    folder = cross_encoder(tmp_path)
+    folder = checkpoints.cross_encoder(tmp_path)
     exact, rounded = (load(folder, dtype).scores(QUERIES, DOCUMENTS) for dtype in (torch.float32, torch.bfloat16))
 
     assert rounded.dtype == torch.float32
@@ -181,8 +165,8 @@ def test_equal_texts_are_encoded_once(tmp_path, monkeypatch):
 def test_what_is_no_teacher_is_refused(tmp_path):
     """Masked-language models, three logits, missing weights and folders without a model, each in one line."""
     language_model = checkpoints.tiny(tmp_path / "mlm", "bert")
-    three = cross_encoder(tmp_path / "three", labels=3)
-    cut = cross_encoder(tmp_path / "cut")
+    three = checkpoints.cross_encoder(tmp_path / "three", labels=3)
+    cut = checkpoints.cross_encoder(tmp_path / "cut")
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if "classifier" not in key})
     prompted = dual_encoder(tmp_path / "prompted")
     checkpoints.reconfigure(prompted, "config_sentence_transformers.json", prompts={"query": "query: "})

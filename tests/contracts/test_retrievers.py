@@ -1,6 +1,8 @@
 """What every retriever must do, checked on each by name; those that are made of others are made of two that differ."""
 
 import hashlib
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,13 +46,33 @@ class Shop(NamedTuple):
                 retriever.build(self.corpus, path)
         return path
 
+    def texts(self):
+        """Copy the corpus to where a store has it."""
+        path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
+        if not path.exists():
+            shutil.copytree(self.corpus.path, path)
+        return path
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """A reranker: how often the words of a query stand in a document."""
+
+    def score(self, queries, documents):
+        """Count them."""
+        pairs = [(query.lower().split(), document.text.lower()) for query, document in zip(queries, documents, strict=True)]
+        return np.array([sum(text.count(word) for word in words) for words, text in pairs], np.float32)
+
 
 @pytest.fixture(params=NAMES)
 def retriever(request):
     """Make one retriever with its default settings."""
     typed = next(typed for typed, name in systems.retrievers().items() if name == request.param)
     try:
-        made_of = hasattr(registry.load("retrievers", request.param), "parts")
+        plugin = registry.load("retrievers", request.param)
+        if "reranker" in plugin.__dataclass_fields__:
+            return plugin((systems.resolve(parse("bm25")),), Occurrences())
+        made_of = hasattr(plugin, "parts")
         return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if made_of else typed))
     except MissingExtra as missing:
         pytest.skip(str(missing))

@@ -1,0 +1,1 @@
+"""What scores pairs of query and document by reading both: one file each."""

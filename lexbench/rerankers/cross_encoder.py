@@ -1,0 +1,104 @@
+"""Sequence classifiers that read query and document together, one pair at a time: monoBERT, MiniLM of MS MARCO, R2anker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encoders import _checkpoint_files
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.registry import runtime
+from lexbench.rerankers._classifier import classifier_files
+from lexbench.types import Document
+
+if TYPE_CHECKING:
+    from lexbench.rerankers._cross_encoder_model import CrossEncoderModel
+
+_CHOICES = {
+    "titles": ("off", "string"),
+    "truncation": ("longest_first", "only_second"),
+    "dtype": ("float32", "bfloat16", "float16"),
+}
+_SHORTEST = 8  # tokens: the special ones of a pair, and something to cut
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
+
+
+@dataclass(frozen=True)
+class CrossEncoder:
+    """Any *ForSequenceClassification of transformers; its logit is the score, of two logits the second less the first.
+
+    It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model*: a folder, or a name on the Hugging Face
+    hub. *length*: tokens of a pair, special ones included, or as many as the model takes if that is fewer. *titles*: "off"
+    takes the document's text as it is, its title in front; "string" puts a separator between title and body. *truncation*:
+    "longest_first" cuts the longer of query and document first, as sentence-transformers does; "only_second" cuts documents,
+    and a query only where it leaves no room by itself. There is no sigmoid: it changes no order, and makes large scores equal.
+    """
+
+    model: str = field(metadata={"runtime": True})  # the digests of the files are in the key, and where they lie is not
+    revision: str | None = runtime(None)
+    length: int = 512
+    titles: str = "off"
+    truncation: str = "longest_first"
+    dtype: str = "float32"
+    device: str = runtime("auto")
+    batch_tokens: int = runtime(0)
+    threads: int = runtime(0)
+
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = (
+        True  # for the same pairs together, on one machine; in other batches scores are rounded apart
+    )
+    requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    extra: ClassVar[str] = "neural"
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be."""
+        for name, known in _CHOICES.items():
+            if (given := getattr(self, name)) not in known:
+                raise CommandError(f"cross_encoder({name}={given!r}): there is {', '.join(known)}")
+        if self.length < _SHORTEST:
+            raise CommandError(f"cross_encoder(length={self.length}): give at least {_SHORTEST} tokens; special tokens count")
+        for name in ("batch_tokens", "threads"):
+            if (given := getattr(self, name)) < 0:
+                raise CommandError(f"cross_encoder({name}={given}): give a number above 0, or 0 for what suits the device")
+        kind, _, number = self.device.partition(":")
+        if kind not in {"auto", *_BATCH_TOKENS} or (number and (kind != "cuda" or not number.isdigit())):
+            raise CommandError(f"cross_encoder(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps")
+
+    def identity(self) -> dict[str, str]:
+        """Return the digests of weights, tokenizer and configuration, wherever they lie.
+
+        MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
+        """
+        return _checkpoint_files.digest(classifier_files(self.model, self.revision))
+
+    def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
+        """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""
+        import torch
+
+        from lexbench.rerankers._pairs import PairScorer, Reading
+
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        model = self._loaded()
+        reading = Reading(min(self.length, model.longest or self.length), self.titles, self.truncation)
+        most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
+        try:
+            scores = PairScorer(model.frozen, reading).scores(queries, documents, most_tokens).cpu().numpy()
+        except torch.OutOfMemoryError as error:
+            raise LexbenchError(
+                f"{self.model}: a batch of {most_tokens} tokens does not fit into the memory of {model.device}; "
+                f"type batch_tokens={most_tokens // 2}"
+            ) from error
+        if not np.isfinite(scores).all():
+            hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
+            raise LexbenchError(f"{self.model} in {self.dtype} gives scores that are not numbers; {hint}")
+        return np.asarray(scores, np.float32)
+
+    def _loaded(self) -> "CrossEncoderModel":
+        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.rerankers._cross_encoder_model import CrossEncoderModel
+
+        return loaded(CrossEncoderModel, Place(self.model, self.revision, self.dtype, self.device))

@@ -1,0 +1,402 @@
+"""Retrieve and rerank: scores and orders are those that a few lines of transformers give."""
+
+import json
+import random
+import re
+
+import checkpoints
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+
+from lexbench import pipeline, plan
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.notation import parse
+from lexbench.progress import Silent
+from lexbench.rerankers._pairs import kept
+from lexbench.rerankers.cross_encoder import CrossEncoder
+from lexbench.stages import Workbench
+from lexbench.store import Store
+from lexbench.systems import resolve, system
+from lexbench.types import Document
+
+DOCUMENTS, QUERIES = 300, 32
+WORDS = checkpoints.WORDS[4:]  # those that no stop list has
+BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Write two tiny cross-encoders, the second with two logits."""
+    path = tmp_path_factory.mktemp("models")
+    return checkpoints.cross_encoder(path / "one"), checkpoints.cross_encoder(path / "two", labels=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write a BEIR folder of 300 documents, every second one with a title, some longer than models read."""
+    path = tmp_path_factory.mktemp("words")
+    chance = random.Random(5)
+    lines = [
+        {
+            "_id": f"d{i:03d}",
+            "title": chance.choice(WORDS) * (i % 2),
+            "text": " ".join(chance.choices(WORDS, k=1 + i % 20 * (1 + 3 * (i % 7 == 0)))),
+        }
+        for i in range(DOCUMENTS)
+    ]
+    (path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    lines = [{"_id": f"q{i}", "text": " ".join(chance.choices(WORDS, k=3))} for i in range(QUERIES)]
+    (path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (path / "qrels").mkdir()
+    judged = "".join(f"q{i}\td{j:03d}\t1\n" for i in range(QUERIES) for j in range(i, DOCUMENTS, 40))
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bench(folder, tmp_path_factory):
+    """Open the dataset in a store for all tests of this file."""
+    return workbench(folder, Store(tmp_path_factory.mktemp("store")))
+
+
+def workbench(folder, store):
+    """Open the dataset in *store*."""
+    store.prepare()
+    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
+    return Workbench(open_dataset(job.contract, job.source), store, Silent())
+
+
+def written(model, first=BM25, k=20, settings=""):
+    """Write the system as a user types it."""
+    return f'rerank({first}, cross_encoder(model="{model}"{settings}), k={k})'
+
+
+def searched(bench, text, k=1000):
+    """Return what the retriever *text* finds: {position: score} of each query, in the order of its list."""
+    retriever = resolve(parse(text))
+    searcher = retriever.open(bench.index(retriever))
+    hits = searcher.search(searcher.encode([query.text for query in bench.dataset.queries]), k)
+    rows = zip(hits.docs, hits.scores, strict=True)
+    return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
+
+
+def reference(model, query, text, length=64):
+    """Return the score that transformers gives a pair by itself."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(model).eval()
+    with torch.no_grad():
+        given = tokenizer([query], [text], truncation=True, max_length=length, return_tensors="pt")
+        logits = network(**given).logits[0]
+    return float(logits[0] if len(logits) == 1 else logits[1] - logits[0])
+
+
+class Spy:
+    """Counts what cross-encoders are asked for, and stops where it is told to."""
+
+    def __init__(self, monkeypatch, most=10**9):
+        self.calls, self.most = [], most
+        score = CrossEncoder.score
+
+        def counted(given, queries, documents):
+            if len(self.calls) == self.most:
+                raise KeyboardInterrupt
+            self.calls.append([(query, document.doc_id) for query, document in zip(queries, documents, strict=True)])
+            return score(given, queries, documents)
+
+        monkeypatch.setattr(CrossEncoder, "score", counted)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_candidates_come_in_the_order_of_the_models_scores(bench, models, number):
+    """The k best of BM25 and no others, with the scores that transformers gives each pair alone, of one logit and of two."""
+    found = searched(bench, written(models[number], k=10))
+    candidates = searched(bench, BM25, 10)
+    queries = bench.dataset.queries
+    for row in range(0, QUERIES, 9):
+        expected = {doc: reference(models[number], queries[row].text, bench.corpus.text(doc)) for doc in candidates[row]}
+        assert len(expected) == 10
+        assert found[row] == pytest.approx(expected, abs=1e-4)
+        assert list(found[row]) == sorted(expected, key=expected.get, reverse=True)
+        assert list(found[row]) != list(candidates[row])
+
+
+def test_equal_scores_leave_the_lower_position_first(bench, models, tmp_path):
+    """A model that cannot tell documents apart gives them in the order of their positions."""
+    checkpoints.rewrite(checkpoints.cross_encoder(tmp_path), lambda state: {key: value * 0 for key, value in state.items()})
+    for scored in searched(bench, written(tmp_path)):
+        assert set(scored.values()) == {0.0}
+        assert list(scored) == sorted(scored)
+
+
+def test_k_bounds_the_list(bench, models):
+    """However many are asked for, the k candidates are all there is; fewer are the first of them."""
+    whole = searched(bench, written(models[0], k=7))
+
+    assert {len(found) for found in whole} == {7}
+    assert [list(found) for found in searched(bench, written(models[0], k=7), 3)] == [list(found)[:3] for found in whole]
+
+
+def test_titles_can_stand_apart(bench, models):
+    """With titles="string" a separator stands between title and body, and without a title there is none."""
+    plain, apart = (searched(bench, written(models[0], settings=f', titles="{titles}"')) for titles in ("off", "string"))
+    query = bench.dataset.queries[0].text
+    documents = {doc: next(bench.corpus.documents(doc, doc + 1)) for doc in plain[0]}
+    titled = {doc: one for doc, one in documents.items() if one.title}
+
+    assert 0 < len(titled) < len(documents)
+    for doc, one in documents.items():
+        text = f"{one.title}[SEP]{one.body}" if one.title else one.text
+        assert apart[0][doc] == pytest.approx(reference(models[0], query, text), abs=1e-4)
+        assert (apart[0][doc] == pytest.approx(plain[0][doc], abs=1e-4)) == (doc not in titled)
+
+
+def test_pairs_are_cut_as_the_tokenizer_cuts_them():
+    """For every pair of lengths around what there is room for, longest-first cutting is that of the package tokenizers."""
+    plain = Tokenizer(WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    for room in (1, 7, 8):
+        plain.enable_truncation(room, strategy="longest_first")
+        for first in range(12):
+            for second in range(12):
+                encoding = plain.encode(["a"] * first, ["b"] * second, is_pretokenized=True)
+                assert kept(first, second, room, "longest_first") == (encoding.ids.count(0), encoding.ids.count(1))
+
+
+def test_a_long_query_leaves_room_or_does_not(models):
+    """Longest-first cuts a long query and its document to halves; only_second cuts the document to nothing first."""
+    long, document = "query " * 80, Document("d", "dense " * 80)
+    both, second = (CrossEncoder(str(models[0]), truncation=one) for one in ("longest_first", "only_second"))
+
+    assert both.score([long], [document])[0] == pytest.approx(reference(models[0], "query " * 30, "dense " * 31), abs=1e-4)
+    assert second.score([long], [document])[0] == pytest.approx(reference(models[0], "query " * 61, ""), abs=1e-4)
+    shorter = CrossEncoder(str(models[0]), length=10)
+    assert shorter.score(["query"], [document])[0] == pytest.approx(reference(models[0], "query", "dense " * 6), abs=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ["distilbert", "roberta", "modernbert"])
+def test_other_architectures_read_pairs_as_their_tokenizers_make_them(tmp_path, architecture):
+    """Two separators between the parts, no segments, or positions counted from elsewhere: each as transformers has it."""
+    model = checkpoints.cross_encoder(tmp_path, architecture)
+    texts = ["ab", "cde " * 40, "f"]
+    expected = [reference(model, "abc", text, 62 if architecture == "roberta" else 64) for text in texts]
+    found = CrossEncoder(str(model)).score(["abc"] * 3, [Document("d", text) for text in texts])
+
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_batches_change_nothing_but_the_rounding(models):
+    """One pair at a time, 40 tokens at a time, and pieces of 3 pairs give the same scores."""
+    chance = random.Random(1)
+    queries = [" ".join(chance.choices(WORDS, k=3)) for _ in range(30)]
+    documents = [Document(str(i), " ".join(chance.choices(WORDS, k=i))) for i in range(30)]
+    whole = CrossEncoder(str(models[0])).score(queries, documents)
+
+    assert np.ptp(whole) > 0.1
+    for tokens in (1, 40):
+        assert CrossEncoder(str(models[0]), batch_tokens=tokens).score(queries, documents) == pytest.approx(whole, abs=1e-4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lexbench.rerankers._pairs._PIECE", 3)
+        assert CrossEncoder(str(models[0])).score(queries, documents) == pytest.approx(whole, abs=1e-4)
+
+
+def test_in_bfloat16_scores_are_nearly_the_same(models):
+    """Reduced precision rounds and does no more."""
+    documents = [Document("a", "neural search"), Document("b", "lexical dense retrieval")]
+    exact, rounded = (CrossEncoder(str(models[0]), dtype=one).score(["term"] * 2, documents) for one in ("float32", "bfloat16"))
+
+    assert rounded.dtype == np.float32
+    assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_what_can_be_reranked_can_be_anything(bench, models):
+    """An ensemble, a pipeline and another rerank give candidates; k of the outer one is what it takes of the inner one."""
+    for first in (f"ensemble({BM25}, bm25(k1=2.0))", f"pipeline({BM25}, bm25(k1=2.0), k=30)", written(models[1], k=30)):
+        candidates = searched(bench, first, 12)
+        found = searched(bench, written(models[0], first=first, k=12))
+        assert [set(one) for one in found] == [set(one) for one in candidates]
+        assert found != candidates
+
+
+def test_an_ensemble_has_it_as_a_part(bench, models):
+    """Raw sums of an ensemble are the sums of what its parts score alone."""
+    alone = searched(bench, written(models[0]))
+    bm25 = searched(bench, BM25)
+    text = f'ensemble({written(models[0])}, {BM25}, scores="raw", missing="zero", weights=[2, 1])'
+    for row, found in enumerate(searched(bench, text)):
+        assert found == pytest.approx({doc: 2 * alone[row].get(doc, 0) + score for doc, score in bm25[row].items()}, abs=1e-4)
+
+
+def test_a_pipeline_has_it_as_its_first_part(bench, models):
+    """The candidates of the pipeline are what reranking leaves on top."""
+    best = [set(list(one)[:5]) for one in searched(bench, written(models[0]))]
+    found = searched(bench, f"pipeline({written(models[0])}, {BM25}, weights=[0, 1], k=5)")
+
+    assert [set(one) for one in found] == best
+
+
+def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
+    """Two parts that rerank by one model share the scores of the pairs that both have."""
+    spy = Spy(monkeypatch)
+    parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)")
+    bench = workbench(folder, Store(tmp_path))
+    bench.run(system(f"ensemble({', '.join(parts)})"), 1000)
+    pairs = [pair for call in spy.calls for pair in call]
+    lists = [searched(bench, text, 20) for text in (BM25, "bm25(k1=0.1, b=1.0)")]
+    texts = [query.text for query in bench.dataset.queries]
+    wanted = {(text, doc) for one in lists for text, docs in zip(texts, one, strict=True) for doc in docs}
+
+    assert len(pairs) == len(set(pairs)) == len(wanted) < sum(len(docs) for one in lists for docs in one)
+
+
+def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
+    """With k=100 a block is 15 queries; after an end in the third block the first two are not scored again."""
+    job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
+    calm = workbench(folder, Store(tmp_path / "calm")).run(job.system, 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        Spy(patch, most=2)
+        with pytest.raises(KeyboardInterrupt):
+            workbench(folder, Store(tmp_path / "hurried")).run(job.system, 1000)
+    (draft,) = (tmp_path / "hurried" / "runs").iterdir()
+    parts = sorted(path.name for path in draft.iterdir())
+    spy = Spy(monkeypatch)
+    bench = workbench(folder, Store(tmp_path / "hurried"))
+    run = bench.run(job.system, 1000)
+
+    assert parts == ["part-0000000.safetensors", "part-0000015.safetensors"]
+    assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
+    assert [len(call) for call in spy.calls] == [2 * 100]
+    assert (run / "run.safetensors").read_bytes() == (calm / "run.safetensors").read_bytes()
+
+
+def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
+    """Another model, length or k is another run of the same index; where the model lies, and its batches, are neither."""
+    bench = workbench(folder, Store(tmp_path))
+    (tmp_path / "copy").mkdir()
+    copy = checkpoints.cross_encoder(tmp_path / "copy")
+    given = [
+        written(models[0]),
+        written(models[1]),
+        written(models[0], settings=", length=32"),
+        written(models[0], k=10),
+    ]
+    runs = {bench.run(system(text), 100) for text in given}
+    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100)
+
+    assert len(runs) == 4
+    assert same in runs
+    assert len(list((tmp_path / "indexes").glob("*-*"))) == 2  # BM25's, and what refers to it and to the corpus
+
+
+def test_the_recall_of_the_candidates_is_told(folder, models, tmp_path):
+    """A result has a note with the recall of the retriever at k; its index has the size of the retriever's."""
+    planned = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=30), "bm25"], ["nDCG@10", "R@30"], 1000)
+    ranked, first = (outcome.result for outcome in pipeline.run(planned, Store(tmp_path)))
+
+    assert 0 < first.means["R@30"] < 1
+    assert ranked.means["R@30"] == first.means["R@30"]
+    assert ranked.means["nDCG@10"] != first.means["nDCG@10"]
+    assert ranked.notes == [f"the candidates that its first retriever found have R@30 {first.means['R@30']:.4f}"]
+    assert ranked.sizes == first.sizes
+
+
+def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
+    """Texts come from the stored corpus; without it there is one line that names it."""
+    bench = workbench(folder, Store(tmp_path))
+    retriever = resolve(parse(written(models[0])))
+    index = bench.index(retriever)
+    bench.corpus.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(MissingData, match=r"needs corpora/\*-[0-9a-f]{16}, which is gone"):
+        retriever.open(index)
+
+
+def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
+    """The name of a model whose encoder is a reranker stands for it with its settings; alone it is no system."""
+    lines = ["schema = 1", 'name = "little"', 'summary = "s"', 'encoder = "cross_encoder"', 'family = "reranker"']
+    lines += ['weights = "public"', 'source = "s"', 'paper = "p"', "[settings]", f'model = "{models[0]}"', "length = 32"]
+    (tmp_path / "little.toml").write_text("\n".join(lines))
+    monkeypatch.setenv("LEXBENCH_MODELS", str(tmp_path))
+
+    named = system("rerank(bm25, little, k=5)")
+    assert named.recipe == system(written(models[0], first="bm25", k=5, settings=", length=32")).recipe
+    assert named.label == "rerank(bm25, little, k=5)"
+    with pytest.raises(CommandError, match=re.escape("little is a reranker; write rerank(bm25, little, k=100)")):
+        system("little")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ("rerank(bm25)", CommandError, 'as in rerank(bm25, cross_encoder(model="FOLDER"), k=100)'),
+        ("rerank(bm25, bm25, M)", CommandError, "takes a retriever and a reranker"),
+        ("rerank(bm25, bm25(k1=2.0))", CommandError, "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])"),
+        ("rerank(bm25, lexmae)", CommandError, "lexmae is no reranker (cross_encoder); to let it score what bm25 found"),
+        ("rerank(bm25, cros_encoder)", UnknownName, "did you mean 'cross_encoder'?"),
+        ("rerank(M, M)", CommandError, "is a reranker; write rerank(bm25, cross_encoder"),
+        ("rerank(bm25, M@flat)", CommandError, "a reranker has no vectors"),
+        ("rerank(bm25, M, k=0)", CommandError, "rerank(k=0): a whole number from 1"),
+        ("rerank(bm25, M, k='a')", CommandError, "takes int, not 'a'"),
+        ("rerank(bm25, M, depth=5)", UnknownName, "no setting of rerank: 'depth'"),
+        ("rerank(run_file(path='x'), M)", CommandError, "RunFile has no index to search"),
+        ("rerank(ensemble(bm25, bm25, depth=50), M)", CommandError, "ensemble(depth=50) is asked for 100 documents a query"),
+        ("pipeline(bm25, rerank(bm25, M))", CommandError, "Rerank cannot score documents that others found"),
+        ("rerank(bm25, cross_encoder)", CommandError, "cross_encoder needs model="),
+        ("rerank(bm25, cross_encoder(model='/no/where'))", MissingData, "no folder /no/where"),
+        ("rerank(bm25, cross_encoder(model='x', titles='pair'))", CommandError, "there is off, string"),
+        ("rerank(bm25, cross_encoder(model='x', length=3))", CommandError, "give at least 8 tokens"),
+        ("rerank(bm25, cross_encoder(model='x', threads=-1))", CommandError, "give a number above 0"),
+        ("rerank(bm25, cross_encoder(model='x', device='tpu'))", CommandError, "there is auto, cpu, cuda, cuda:0, mps"),
+    ],
+)
+def test_a_mistake_costs_one_line(models, given, kind, said):
+    """What is wrong, what there is and what to type stand in one line."""
+    with pytest.raises(kind, match=re.escape(said)) as caught:
+        system(given.replace("M", f'cross_encoder(model="{models[0]}")'))
+
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_reranker_is_refused_before_work(tmp_path):
+    """A masked-language model, three logits, a prompt and a folder without a model, each in one line."""
+    prompted = checkpoints.cross_encoder(tmp_path / "prompted")
+    (prompted / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
+    (tmp_path / "empty").mkdir()
+    for place, kind, said in (
+        (checkpoints.tiny(tmp_path / "mlm", "bert"), CommandError, "BertForMaskedLM is no *ForSequenceClassification"),
+        (checkpoints.cross_encoder(tmp_path / "three", labels=3), CommandError, "it has 3 logits; a reranker has one, or two"),
+        (prompted, CommandError, "it puts a prompt before texts"),
+        (tmp_path / "empty", MissingData, "no config.json"),
+    ):
+        with pytest.raises(kind, match=re.escape(said)) as caught:
+            system(written(place))
+        assert "\n" not in str(caught.value)
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    """A weight that is missing, and weights that are no numbers, are errors of one line, and no scores."""
+    cut = checkpoints.cross_encoder(tmp_path / "cut")
+    checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if "classifier" not in key})
+    broken = checkpoints.cross_encoder(tmp_path / "broken")
+    checkpoints.rewrite(broken, lambda state: {key: value * float("nan") for key, value in state.items()})
+    for place, kind, said in (
+        (cut, InvalidFile, "2 weights are missing (classifier.bias); a reranker needs all of them"),
+        (broken, LexbenchError, "gives scores that are not numbers; its weights are damaged"),
+    ):
+        with pytest.raises(kind, match=re.escape(said)) as caught:
+            CrossEncoder(str(place)).score(["a"], [Document("d", "b")])
+        assert "\n" not in str(caught.value)
+
+
+def test_a_device_that_is_not_there_is_said(models):
+    """A GPU that this machine does not have costs one line."""
+    with pytest.raises(CannotStart, match=r"device=cuda:99: torch .* finds"):
+        CrossEncoder(str(models[0]), device="cuda:99").score(["a"], [Document("d", "b")])
+
+
+def test_fewer_kept_than_ranked_is_refused(folder, models):
+    """With a depth below k the recall of the candidates could not be told."""
+    with pytest.raises(CommandError, match=re.escape("rerank(k=20) ranks 20 candidates and 10 are kept")):
+        plan.plan_dataset(str(folder), [written(models[0])], ["nDCG@10"], 10)
