@@ -19,7 +19,7 @@ from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
 from lexbench.ranking import Filtered, without_self_matches
 from lexbench.results import Result, Vectors, Work
-from lexbench.retrievers._bm25_contents import REMARKS
+from lexbench.retrievers import _remarks as index_remarks
 from lexbench.retrievers._combination import referred
 from lexbench.retrievers.encoded import ENGINE, VECTORS
 from lexbench.retrievers.pipeline import Pipeline
@@ -123,18 +123,12 @@ def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
     vectors = index / VECTORS
     return msgspec.structs.replace(
         made,
-        notes=[*made.notes, *_index_remarks(index)],
+        notes=[*made.notes, *index_remarks.read(sorted(_parts_of(index)))],
         sizes={"index": sum(size(part, ENGINE) for part in _parts_of(index)), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run, made.counts.documents or 1),
         measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
     )
-
-
-def _index_remarks(index: Path) -> list[str]:
-    """Return what indexes say of what they were made from, each line once."""
-    said = (part / REMARKS for part in sorted(_parts_of(index)))
-    return list(dict.fromkeys(line for path in said if path.exists() for line in json.loads(path.read_bytes())))
 
 
 def _parts_of(index: Path) -> set[Path]:
@@ -191,9 +185,12 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
 
 
 def _remarks(job: Job) -> list[str]:
-    """Return what the encoders of a job have to say of how they are used, each line once."""
+    """Return what the encoders of a job have to say of how they are used, and of what they were trained on, each line once."""
     encoders: list[Any] = [getattr(retriever, "encoder", None) for retriever in leaves(job.system.retriever)]
-    return list(dict.fromkeys(line for encoder in encoders if hasattr(encoder, "remarks") for line in encoder.remarks()))
+    lines = [line for encoder in encoders if hasattr(encoder, "remarks") for line in encoder.remarks()]
+    told = [encoder for encoder in encoders if hasattr(encoder, "trained_on") and job.contract.id in encoder.trained_on()]
+    lines += [f"{one.model} was trained on the very queries that are scored, so it may do worse on others" for one in told]
+    return list(dict.fromkeys(lines))
 
 
 def _candidates(job: Job, dataset: Dataset, ranked: Filtered) -> list[str]:

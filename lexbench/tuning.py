@@ -18,7 +18,7 @@ from lexbench.errors import CannotStart, CommandError
 from lexbench.results import BOUND
 from lexbench.retrievers._combination import CHOSEN, Combination
 from lexbench.stages import Workbench
-from lexbench.systems import System, describe
+from lexbench.systems import System, describe, leaves
 from lexbench.types import Combined, Query
 
 
@@ -127,7 +127,19 @@ class _Settling:
         measure = measures.with_threshold(self.headline, on.dataset.contract)
         choice = Chooser(self.bench, on.dataset, measure, self.depth, self.label).choose(settled)
         self.notes.append(_note(settled.weights, place, choice, measure, on))
+        self.notes.extend(_learned(settled, on.dataset.contract.id))
         return replace(settled, weights=choice.weights)
+
+
+def _learned(retriever: Combination, dataset: str) -> Iterator[str]:
+    """Yield a warning for each encoder that has learned from the queries on which its weight was chosen."""
+    for leaf in leaves(retriever):
+        encoder: Any = getattr(leaf, "encoder", None)
+        if hasattr(encoder, "trained_on") and dataset in encoder.trained_on():
+            yield (
+                f"{type(encoder).__name__} {getattr(encoder, 'model', '')} was trained on the queries of {dataset}, on which "
+                "weights are chosen: it looks better there than it is, and its weight may be too large"
+            )
 
 
 def _note(rule: str, place: str, choice: Choice, measure: str, on: _Queries) -> str:

@@ -332,6 +332,22 @@ def test_settings_of_our_own(tmp_path, folder):
     assert encoder.remarks() == ["similarity='dot' was asked for, and the checkpoint says similarity='cosine'"]
 
 
+def test_what_a_model_was_trained_on(tmp_path, folder):
+    """A model that lexbench trained says whose queries it has learned from; others say nothing."""
+    own = shutil.copytree(folder, tmp_path / "own")
+    recipe = {
+        "stage1": {"queries": ["beir/scifact/train"]},
+        "stage2": {"queries": ["pydoc/dev"]},
+        "pretrain": {"steps": 1},
+        "seed": 1,
+    }
+    (own / "training.json").write_text(json.dumps({"recipe": recipe}))
+
+    assert dense(own).trained_on() == {"beir/scifact/train", "pydoc/dev"}
+    assert dense(folder, query_model=str(own)).trained_on() == {"beir/scifact/train", "pydoc/dev"}
+    assert dense(folder).trained_on() == set()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

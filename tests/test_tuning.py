@@ -159,6 +159,29 @@ def test_the_note_says_it_all(place):
     assert found.means["nDCG@10"] == pytest.approx(1 / np.log2(3))  # d0 is second: b would have been right here
 
 
+@dataclass(frozen=True)
+class Taught(Told):
+    """One that has learned from the queries of both datasets."""
+
+    model: str = "mine"
+
+    def trained_on(self):
+        """Return them."""
+        return {"tiny/dev", "tiny/test"}
+
+
+def test_a_part_that_learned_from_the_queries_is_told_of(place):
+    """Of an encoder that was trained on the tuning queries, or on the tested ones, the result warns; of others it does not."""
+    found = place.result(Ensemble(parts=(system(Taught("a")).retriever, retriever("b")), weights="tuned"))
+
+    assert found.notes[1].startswith(
+        "Taught mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
+    )
+    assert found.notes[2:] == [
+        "mine was trained on the very queries that are scored, so it may do worse on others",
+    ]
+
+
 def test_the_tested_judgements_decide_nothing(place):
     """Other relevant documents in the test change its scores and no weight."""
     first = place.result(both())

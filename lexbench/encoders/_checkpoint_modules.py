@@ -29,6 +29,14 @@ def _json(path: Path) -> Any:
         raise InvalidFile(f"{path}: does not read as JSON ({error}); {_AGAIN}") from error
 
 
+def trained_on(folder: Path) -> set[str]:
+    """Return the datasets whose queries a model that lexbench trained has learned from; nothing of others, which do not say."""
+    recipe = optional_json(folder / "training.json").get("recipe")
+    stages = recipe.values() if isinstance(recipe, dict) else ()
+    listed = [stage.get("queries") for stage in stages if isinstance(stage, dict)]
+    return {str(name) for names in listed if isinstance(names, list) for name in names}
+
+
 def model_folder(folder: Path) -> Path:
     """Return where in *folder* the model is: there itself, or where its `modules.json` says."""
     return folder / _pipeline(folder)[0][1] if (folder / MODULES).is_file() else folder

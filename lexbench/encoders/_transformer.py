@@ -11,6 +11,7 @@ import numpy as np
 
 from lexbench.encoders import _checkpoint_files
 from lexbench.encoders._checkpoint_files import Files, fetch
+from lexbench.encoders._checkpoint_modules import trained_on
 from lexbench.encoders._token_batches import Batch, Input, Tokens, batches
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import at_search, runtime
@@ -107,6 +108,11 @@ class Transformer(ABC):
             for name, value in said.items()
             if name in {**self.choices, **_CHOICES} and value != getattr(self, name)
         ]
+
+    def trained_on(self) -> set[str]:
+        """Return the datasets whose queries its towers are known to have learned from."""
+        towers = [(self.model, self.revision)] + ([(self.query_model, self.query_revision)] if self.query_model else [])
+        return set().union(*(trained_on(fetch(*tower)) for tower in towers))
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""

@@ -15,7 +15,7 @@ from lexbench.errors import CannotStart, CommandError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_KEPT = 2  # checkpoints in memory: a document tower and a query tower
+_KEPT = 4  # checkpoints in memory: two towers of each of two encoders in a hybrid, or one beside a reranker
 _TRAILING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their positions are counted from behind the number of [PAD]
 _loading = Lock()  # tokenising and encoding threads ask for the same model at the same time
 

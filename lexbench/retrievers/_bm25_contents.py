@@ -1,6 +1,5 @@
 """What BM25 indexes of each document: its text; that and an expansion; or words, each as often as a file says."""
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -9,16 +8,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import atomic
 from lexbench.datasets.expansion import Expansions
 from lexbench.encoders._lookup import Lookup
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.ids import lookup
 from lexbench.interop.vectors._rows import Row, blocks, json_rows
 from lexbench.interop.vectors.blocks import Vocabulary
+from lexbench.retrievers import _remarks
 from lexbench.types import Corpus, Document
 
-REMARKS = "remarks.json"  # of an index: what a reader of its scores must know
 _BLOCK = 2048  # documents looked up at a time
 _IDS = 1 << 16
 _MOST = (1 << 16) - 1  # of one word in one document; more is a slip, which would fill the memory
@@ -123,8 +121,7 @@ def contents(corpus: Corpus, expansions: str | None, term_weights: str | None, i
         remarks.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
     if matched < len(found.ids):
         remarks.append(f"{path.name} has {len(found.ids) - matched:,} ids that no document has")
-    if remarks:
-        atomic.write_text(index / REMARKS, json.dumps(remarks, ensure_ascii=False) + "\n")
+    _remarks.write(index, remarks)
     return found
 
 

@@ -1,0 +1,121 @@
+"""One vector a token, compared token by token: ColBERT and ColBERTv2 (K. Santhanam et al., NAACL 2022).
+
+A token's vector is its state, projected by a linear layer and brought to length 1; what is made of them is the engine's.
+Queries and documents are told apart by a marker behind [CLS], queries are filled with [MASK], which stands for words to add,
+and the punctuation of documents is left out, all as in the code of stanford-futuredata/ColBERT.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encoders._checkpoint_body import body_files
+from lexbench.encoders._checkpoint_files import Files
+from lexbench.encoders._checkpoint_late_interaction import defaults
+from lexbench.encoders._token_batches import Batch, Tokens, filled
+from lexbench.encoders._transformer import Transformer, untold
+from lexbench.encodings.shards import offsets_of, rows_of
+from lexbench.errors import CommandError
+from lexbench.registry import at_search
+from lexbench.types import Document, Kind, MultiVectors
+
+if TYPE_CHECKING:
+    from lexbench.encoders._late_interaction_model import LateInteractionModel
+
+
+@dataclass(frozen=True)
+class LateInteraction(Transformer):
+    """Settings as of `Transformer`. Folders of ColBERT and PyLate say most of theirs.
+
+    The markers are tokens, "" for none; lengths count them. Queries are filled with [MASK] up to *mask_queries_to* tokens:
+    these have vectors, and no token attends to them unless *attend_to_masks*. With *skip_punctuation* tokens of documents that
+    are one character of ASCII punctuation are read and have no vector; [CLS], marker and [SEP] have one.
+    """
+
+    query_length: int = at_search(32)
+    document_length: int = 220
+    query_marker: str = at_search("[unused0]")
+    document_marker: str = "[unused1]"
+    mask_queries_to: int = at_search(32)
+    attend_to_masks: bool = at_search(False)
+    skip_punctuation: bool = True
+
+    kind: ClassVar[Kind] = Kind.MULTI
+    version: ClassVar[int] = 1
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be."""
+        super().__post_init__()
+        if self.mask_queries_to < 0:
+            raise CommandError(f"late_interaction(mask_queries_to={self.mask_queries_to}): a whole number from 0")
+
+    @classmethod
+    def files(cls, folder: Path) -> Files:
+        """Return the files of a body with what stands behind it, and the settings that the folder carries."""
+        found = body_files(folder)
+        return replace(found, defaults=defaults(folder, found.config))
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+        """Return the tokens of *documents*, titles put where the settings say, cut to `document_length` with the marker."""
+        model = self._model(self.model, self.revision)
+        texts = self.titled(documents, str(model.tokenizer.sep_token))
+        marker = model.token(self.document_marker, "document_marker") if self.document_marker else None
+        return model.marked(texts, self.document_length, "document_length", marker)
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> MultiVectors:
+        """Return the vectors of the *tokens* of documents that are no punctuation, document after document, in order."""
+        model = self._model(self.model, self.revision)
+        skipped = model.punctuation if self.skip_punctuation else []
+        made = self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance, skipped)
+        return _in_order(list(made), model.dimensions)
+
+    def encode_document(self, texts: Sequence[str]) -> MultiVectors:
+        """Return the vectors of documents that have no title."""
+        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
+
+    def encode_query(self, texts: Sequence[str]) -> MultiVectors:
+        """Return the vectors of all tokens of queries, [MASK] among them."""
+        two = self.query_model is not None
+        model = self._model(self.query_model or self.model, self.query_revision if two else self.revision)
+        marker = model.token(self.query_marker, "query_marker") if self.query_marker else None
+        tokens = model.marked(list(texts), self.query_length, "query_length", marker)
+        attended = np.diff(tokens.starts)
+        if self.mask_queries_to:
+            model.cutter(self.mask_queries_to, "mask_queries_to")  # refuses more than the model takes
+            tokens = filled(tokens, model.mask, self.mask_queries_to)
+        if self.attend_to_masks:
+            attended = np.diff(tokens.starts)
+
+        def compute(batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+            real = np.arange(batch.ids.shape[1]) < attended[batch.texts, None]
+            return self._vectors(model, batch._replace(real=real))
+
+        return _in_order(list(self._in_batches(tokens, model, compute, untold)), model.dimensions)
+
+    def _model(self, name: str, revision: str | None) -> "LateInteractionModel":
+        from lexbench.encoders._late_interaction_model import LateInteractionModel
+        from lexbench.encoders._transformer_model import Place, loaded
+
+        return loaded(LateInteractionModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
+
+    def _vectors(self, model: "LateInteractionModel", batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the vectors (tokens, dimensions) of one batch, and how many each text has (n,)."""
+        found = model.vectors(batch)
+        self.refuse_what_is_no_number(model, found)
+        return found, batch.pools.sum(1)
+
+
+def _in_order(
+    done: list[tuple[NDArray[np.int64], tuple[NDArray[np.float32], NDArray[np.int64]]]], dimensions: int
+) -> MultiVectors:
+    """Return the vectors of all batches by the places of their texts."""
+    if not done:
+        return MultiVectors(np.zeros((0, dimensions), np.float32), np.zeros(1, np.int64))
+    counts = np.concatenate([counts for _, (_, counts) in done])
+    longest_first = MultiVectors(np.concatenate([values for _, (values, _) in done]), offsets_of(counts))
+    return rows_of(longest_first, np.argsort(np.concatenate([places for places, _ in done])))
