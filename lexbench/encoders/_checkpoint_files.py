@@ -20,7 +20,14 @@ WEIGHTED = ("Dense", "LayerNorm")  # modules behind the first that have weights,
 _INDEX = "model.safetensors.index.json"
 _PICKLE = "pytorch_model.bin"
 _SMALL = (
-    *("config.json", MODULES, "sentence_bert_config.json", "config_sentence_transformers.json", "router_config.json"),
+    *(
+        "artifact.metadata",
+        "config.json",
+        MODULES,
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "router_config.json",
+    ),
     *(*_TOKENIZER, "vocab.txt", "vocab.json", _INDEX),
 )
 _PATTERNS = [pattern for name in _SMALL for pattern in (name, f"*/{name}")]

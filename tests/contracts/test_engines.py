@@ -5,6 +5,7 @@ Documents and queries are whole numbers, so that the right scores are known with
 """
 
 import hashlib
+import re
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from scipy import sparse
 from lexbench import registry
 from lexbench.errors import LexbenchError, MissingExtra
 from lexbench.notation import Call
-from lexbench.types import Kind
+from lexbench.types import Kind, MultiVectors
 
 NAMES = registry.names("engines")
 LEARNED = 0.98  # what an approximate engine finds of vectors as it is made for; measured: seismic 1.0 at 10 and at 1000
+GRAPH = 0.85  # and one of dense vectors, made for such of equal length, which these are not; measured: faiss .90 at 1000
 DENSE = (
     0.1  # and of 300 vectors of 12 terms, which almost all of them have; measured: seismic .3 to .4 at 1, .74 at 10, 1 at 300
 )
@@ -26,9 +28,12 @@ DENSE = (
 def engine(request):
     """Make one engine with its default settings."""
     try:
-        return registry.create("engines", Call(request.param))
+        made = registry.create("engines", Call(request.param))
     except MissingExtra as missing:
         pytest.skip(str(missing))
+    if getattr(made, "compressed", False):
+        pytest.skip(f"scores are those of compressed vectors: see tests/test_{request.param}.py")
+    return made
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def vectors(engine, rows):
         return sparse.csr_array(matrix)
     if engine.kind is Kind.DENSE:
         return matrix
-    pytest.skip(f"no test vectors of kind {engine.kind} yet")
+    return MultiVectors(matrix, np.arange(len(matrix) + 1))  # each of one token, so that scores are the products again
 
 
 def indexed(engine, path, *shards):
@@ -116,7 +121,7 @@ def test_vectors_like_those_of_learned_retrieval(engine, tmp_path, k):
     index = indexed(engine, tmp_path, *np.array_split(documents, 3))
     hits = index.search(vectors(engine, queries), k)
 
-    check(engine, hits, queries, documents, k, LEARNED)
+    check(engine, hits, queries, documents, k, LEARNED if engine.kind is Kind.SPARSE else GRAPH)
     assert np.array_equal(hits.scores[hits.docs >= 0], hits.scores[hits.docs >= 0].round())
 
 
@@ -248,7 +253,7 @@ def test_vectors_as_scipy_may_hold_them(sparse_engine, tmp_path):
 
 def test_no_queries_are_no_hits(engine, tmp_path):
     """Nothing asked, nothing answered."""
-    hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES)[:0], 5)
+    hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES[:0]), 5)
 
     assert hits.docs.shape[0] == hits.scores.shape[0] == 0
 
@@ -259,7 +264,7 @@ def test_queries_of_another_width_are_answered_or_refused_in_one_line(engine, tm
     try:
         hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
     except LexbenchError as refused:
-        assert "the queries have 3 terms and the index has 2" in str(refused)  # noqa: PT017 - either is right
+        assert re.search("the queries have 3 (terms|dimensions) and the index has 2", str(refused))  # noqa: PT017 - either is right
     else:
         assert hits.docs[0].tolist() == [1, 0]
 

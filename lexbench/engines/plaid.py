@@ -1,0 +1,147 @@
+"""PLAID: late interaction on vectors compressed to a centroid and a few bits a number, by the library fast-plaid (LightOn).
+
+K. Santhanam et al., "PLAID: An Efficient Engine for Late Interaction Retrieval", CIKM 2022, on the residual compression of
+ColBERTv2. fast-plaid is built for one release of torch each: 1.7.0.2110 for torch 2.11, and there was none for torch 2.12 or
+later. So the extra `plaid` is not in `all`, and wants an environment of its own, without constraints.txt.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import requires, version
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encodings.shards import offsets_of
+from lexbench.engines._top_k import all_finite, no_hits, one_width, same_width
+from lexbench.errors import CannotStart, CommandError
+from lexbench.registry import at_search, runtime
+from lexbench.types import Hits, Kind, MultiVectors
+
+_BITS = (1, 2, 4, 8)
+_INDEX = "plaid"  # the folder of the library's files
+
+
+@dataclass(frozen=True)
+class Plaid:
+    """The settings are named as the library names them.
+
+    *nbits* (1, 2, 4 or 8) are kept of each number; *kmeans_niters* iterations make the centroids. In search the *n_ivf_probe*
+    nearest centroids of each token of a query give candidates, and the best *n_full_scores* of these by their centroids alone
+    are scored in full. *threads* search different queries. Made for vectors of length 1.
+
+    Scores are those of the compressed vectors, in half precision. Documents without tokens are never found, and queries without
+    tokens find nothing. Impossible: exact answers.
+    """
+
+    nbits: int = 2
+    kmeans_niters: int = 4
+    n_ivf_probe: int = at_search(8)
+    n_full_scores: int = at_search(4096)
+    threads: int = runtime(1)
+
+    kind: ClassVar[Kind] = Kind.MULTI
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
+    compressed: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ("fast_plaid",)
+    extra: ClassVar[str] = "plaid"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that the library does not take, and a torch that it was not built for, with which it would crash."""
+        if self.nbits not in _BITS:
+            raise CommandError(f"plaid(nbits={self.nbits}): there is {', '.join(map(str, _BITS))}")
+        if min(self.kmeans_niters, self.n_ivf_probe, self.n_full_scores, self.threads) < 1:
+            raise CommandError(f"{self}: every setting of plaid is above 0")
+        built_for = [found[1] for one in requires("fast-plaid") or () if (found := re.match(r"torch==([\d.]+)$", one))]
+        if built_for and version("torch").partition("+")[0] != built_for[0]:
+            raise CannotStart(
+                f"plaid: fast-plaid {version('fast-plaid')} was built for torch {built_for[0]}, and here is torch "
+                f"{version('torch')}; make an environment of its own: pip install 'lexbench[plaid]'"
+            )
+
+    def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
+        """Write the index of *shards* into *path*; the vectors are in a temporary file beside it meanwhile, as float32.
+
+        LexbenchError for shards of different widths, and for values that are no finite numbers.
+        """
+        width, counts = 0, [np.zeros(0, np.int64)]
+        with TemporaryFile(dir=path) as file:
+            for shard in shards:
+                width = one_width("plaid", width, shard.shape[1])
+                counts.append(np.diff(shard.offsets))
+                all_finite(shard.values, "a document vector")
+                file.write(np.ascontiguousarray(shard.values, np.float32).tobytes())
+            lengths = np.concatenate(counts)
+            if lengths.any():
+                created = _library(path).create(
+                    list(_tensors(file, offsets_of(lengths[lengths > 0]), width)),
+                    nbits=self.nbits,
+                    kmeans_niters=self.kmeans_niters,
+                    start_from_scratch=0,  # it would keep the vectors of small collections, for additions
+                )
+                created.close()
+        np.save(path / "positions.npy", np.flatnonzero(lengths))
+        (path / "facts.json").write_text(json.dumps({"width": width, "documents": len(lengths)}) + "\n", encoding="utf-8")
+
+    def open(self, path: Path) -> "PlaidIndex":
+        """Map what *build* wrote into memory."""
+        facts = json.loads((path / "facts.json").read_bytes())
+        return PlaidIndex(self, facts["width"], facts["documents"], np.load(path / "positions.npy"), path)
+
+
+class PlaidIndex:
+    """An opened index."""
+
+    def __init__(self, settings: Plaid, width: int, documents: int, positions: NDArray[np.int64], path: Path) -> None:
+        self._settings, self._width, self._documents = settings, width, documents
+        self._positions = positions  # of the documents that have tokens, which are all that the library knows of
+        self._index = _library(path) if len(positions) else None
+
+    def search(self, queries: MultiVectors, k: int) -> Hits:
+        """Return nearly the best *k* documents of each of *queries*; LexbenchError for those of another width."""
+        import torch
+
+        hits = no_hits(queries.shape[0], min(k, self._documents))
+        asked = np.flatnonzero(np.diff(queries.offsets))
+        if self._index is None or not len(asked) or not k:
+            return hits
+        same_width(queries.shape[1], self._width, "dimensions")
+        all_finite(queries.values, "a query vector")
+        found = self._index.search(
+            [torch.from_numpy(queries.values[slice(*queries.offsets[row : row + 2])].copy()) for row in asked],
+            top_k=min(k, len(self._positions)),
+            n_ivf_probe=self._settings.n_ivf_probe,
+            n_full_scores=max(k, self._settings.n_full_scores),
+            n_processes=self._settings.threads,
+            show_progress=False,
+        )
+        for row, pairs in zip(asked, found, strict=True):
+            docs = self._positions[[doc for doc, _ in pairs]].astype(np.int32)
+            scores = np.array([score for _, score in pairs], np.float32)
+            order = np.lexsort((docs, -scores))
+            hits.docs[row, : len(order)], hits.scores[row, : len(order)] = docs[order], scores[order]
+        return hits
+
+
+def _library(path: Path) -> Any:
+    return import_module("fast_plaid.search").FastPlaid(str(path / _INDEX), device="cpu")
+
+
+def _tensors(file: IO[bytes], offsets: NDArray[np.int64], width: int) -> Iterator[Any]:
+    """Yield the vectors (tokens, width) of each document, as tensors of what is mapped from *file*."""
+    import torch
+
+    file.flush()
+    # Mapped to be copied when written, which nobody does: torch warns of read-only arrays.
+    vectors = torch.from_numpy(np.memmap(file, np.float32, "c").reshape(-1, width))
+    for start, stop in pairwise(offsets.tolist()):
+        yield vectors[start:stop]

@@ -1,0 +1,303 @@
+"""One vector a token: what ColBERT's code makes of queries and documents, and how it is found end to end."""
+
+import json
+from itertools import pairwise
+from string import punctuation
+
+import checkpoints
+import fruit
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from lexbench import api, plan, registry
+from lexbench.encoders.late_interaction import LateInteraction
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.notation import Call
+from lexbench.pipeline import kept_results
+from lexbench.run_folder import read_run
+from lexbench.systems import describe
+from lexbench.types import Document
+
+MARKERS = ("[unused0]", "[unused1]")
+VOCABULARY = (*checkpoints.SPECIAL, *MARKERS, *checkpoints.WORDS, *checkpoints.LETTERS, *punctuation)
+VOCABULARY += tuple(f"##{letter}" for letter in checkpoints.LETTERS)
+DIMENSIONS = 8
+TEXTS = ["Sparse, dense; neural!", "", "the query of (the) document", "... ?!", "w " * 30]
+
+
+def colbert(path, *, seed=0, dimensions=DIMENSIONS, prefix="bert.", **metadata):
+    """Write a ColBERT with random weights as its authors save it; return the path as text."""
+    folder = checkpoints.tiny_bert(path, form="transformers", safetensors=True, seed=seed, vocabulary=VOCABULARY)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def change(state):
+        kept = {prefix + key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")}
+        return kept | ({"linear.weight": torch.randn(dimensions, 32, generator=generator)} if dimensions else {})
+
+    checkpoints.rewrite(folder, change)
+    checkpoints.reconfigure(folder, architectures=["HF_ColBERT"])
+    if metadata:
+        (folder / "artifact.metadata").write_text(json.dumps(metadata))
+    return str(folder)
+
+
+def pylate(path, **settings):
+    """Write the same model in PyLate's form, markers added to the tokenizer; return the path as text."""
+    whole = checkpoints.Path(colbert(path / "whole"))
+    state = checkpoints.load_file(whole / "model.safetensors")
+    folder = path / "pylate"
+    (folder / "1_Dense").mkdir(parents=True)
+    body = transformers.BertModel(transformers.BertConfig.from_pretrained(whole), add_pooling_layer=False)
+    body.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+    tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
+    tokenizer.add_tokens(["[Q] ", "[D] "])
+    torch.manual_seed(9)
+    body.resize_token_embeddings(len(tokenizer))
+    body.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    checkpoints.save_file({"linear.weight": state["linear.weight"]}, folder / "1_Dense" / "model.safetensors")
+    dense = {
+        "in_features": 32,
+        "out_features": DIMENSIONS,
+        "bias": False,
+        "activation_function": "torch.nn.Identity",
+    }
+    (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
+    kinds = (("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense"))
+    listed = [{"idx": i, "name": str(i), "path": place, "type": kind} for i, (place, kind) in enumerate(kinds)]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    about = {"query_prefix": "[Q] ", "document_prefix": "[D] ", "query_length": 12, "document_length": 20} | settings
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(about))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Write a checkpoint."""
+    return colbert(tmp_path_factory.mktemp("colbert"))
+
+
+class Reference:
+    """The vectors of one text at a time by transformers alone, step by step as stanford-futuredata/ColBERT has them."""
+
+    def __init__(self, folder):
+        state = checkpoints.load_file(f"{folder}/model.safetensors")
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self.bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False).eval()
+        self.bert.load_state_dict({key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")})
+        self.linear = state["linear.weight"]
+
+    def ids(self, text, marker, length):
+        """Return token ids: a placeholder for the marker, ". ", stands before the text when it is cut (tensorize)."""
+        ids = self.tokenizer(". " + text, truncation=True, max_length=length)["input_ids"]
+        ids[1] = self.tokenizer.convert_tokens_to_ids(marker)
+        return ids
+
+    def vectors(self, ids, attended):
+        """Return vectors (tokens, 8) of length 1, float32."""
+        with torch.no_grad():
+            states = self.bert(torch.tensor([ids]), attention_mask=torch.tensor([attended])).last_hidden_state[0]
+            return torch.nn.functional.normalize(states @ self.linear.T, dim=1).numpy()
+
+    def query(self, text, length=32, *, attend=False):
+        """Return the vectors of a query: filled up to *length* with [MASK], which is attended to or not."""
+        ids = self.ids(text, "[unused0]", length)
+        more = length - len(ids)
+        return self.vectors(ids + [self.tokenizer.mask_token_id] * more, [1] * len(ids) + [int(attend)] * more)
+
+    def document(self, text, length=220, *, skip=True):
+        """Return the vectors of a document, those of punctuation left out."""
+        ids = self.ids(text, "[unused1]", length)
+        skipped = {self.tokenizer.encode(symbol, add_special_tokens=False)[0] for symbol in punctuation if skip}
+        return self.vectors(ids, [1] * len(ids))[[one not in skipped for one in ids]]
+
+
+def encoder(model, **settings):
+    """Return the encoder as a command line makes it, with lengths that the tiny model has positions for."""
+    given = {"model": model, "device": "cpu", "document_length": 24} | settings
+    return registry.create("encoders", Call("late_interaction", (), tuple(given.items())))
+
+
+def lists(vectors):
+    """Return the vectors of each text."""
+    return [vectors.values[start:stop] for start, stop in pairwise(vectors.offsets)]
+
+
+def same(found, expected):
+    """Hold vectors of texts against others."""
+    assert [len(one) for one in lists(found)] == [len(one) for one in expected]
+    np.testing.assert_allclose(found.values, np.concatenate(expected), atol=2e-6)
+
+
+@pytest.mark.parametrize("attend", [False, True])
+def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
+    """All 32 positions of a query have a vector, whether the [MASK] among them are attended to or not; a long one is cut."""
+    found = encoder(model, attend_to_masks=attend).encode_query(TEXTS)
+
+    assert np.diff(found.offsets).tolist() == [32] * len(TEXTS)
+    same(found, [Reference(model).query(text, attend=attend) for text in TEXTS])
+
+
+def test_whether_masks_are_attended_to_matters(model):
+    """The two ways give other vectors, so that neither test above holds by itself."""
+    found = [encoder(model, attend_to_masks=attend).encode_query(TEXTS[:1]).values for attend in (False, True)]
+
+    assert np.abs(found[0] - found[1]).max() > 0.05
+
+
+def test_queries_may_stay_as_long_as_they_are(model):
+    """Without filling a query has a vector for [CLS], marker, each token and [SEP]; its marker is that of queries."""
+    found = encoder(model, mask_queries_to=0).encode_query(["sparse dense", ""])
+
+    same(found, [Reference(model).query("sparse dense", 5), Reference(model).query("", 3)])
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 0])
+@pytest.mark.parametrize("skip", [True, False])
+def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
+    """Punctuation is read and left out, [CLS], marker and [SEP] are not, in any batches; a text of nothing else has those."""
+    found = encoder(model, skip_punctuation=skip, batch_tokens=batch_tokens).encode_document(TEXTS)
+
+    same(found, [Reference(model).document(text, 24, skip=skip) for text in TEXTS])
+    assert np.diff(found.offsets).tolist() == ([6, 3, 8, 3, 24] if skip else [9, 3, 10, 8, 24])
+    np.testing.assert_allclose(np.linalg.norm(found.values, axis=1), 1, atol=1e-6)
+
+
+def test_lengths_count_the_marker(model):
+    """A document is cut to its length with [CLS], marker and [SEP], and counted as cut; so is a query."""
+    made = encoder(model, document_length=8, query_length=8, mask_queries_to=0)
+    tokens = made.tokenise_documents([Document("", text) for text in ("w w w w w", "w w w w w w")])
+
+    assert np.diff(tokens.starts).tolist() == [8, 8]
+    assert tokens.truncated == 1
+    same(made.encode_query(["w w w w w w"]), [Reference(model).query("w w w w w w", 8)])
+
+
+def test_titles_are_read_as_pairs(model):
+    """With titles="pair" the separator stands between title and body, and the marker before the title."""
+    made = encoder(model, titles="pair")
+    found = made.encode_tokens(made.tokenise_documents([Document("", "sparse dense", 7), Document("", "dense")]))
+    reference = Reference(model)
+    words = reference.tokenizer.convert_tokens_to_ids
+    expected = [words(["[CLS]", "[unused1]", first, "[SEP]", "dense", "[SEP]"]) for first in ("sparse", "-")]
+
+    kept = [[0, 1, 2, 3, 4, 5], [0, 1, 3, 4, 5]]  # the "-" of a document without a title is punctuation
+    same(found, [reference.vectors(ids, [1] * 6)[rows] for ids, rows in zip(expected, kept, strict=True)])
+
+
+def test_a_tower_of_its_own_for_queries(model, tmp_path):
+    """Queries come from query_model, documents from model; a text that nobody asked for changes nothing."""
+    other = colbert(tmp_path / "other", seed=5)
+    made = encoder(model, query_model=other)
+
+    same(made.encode_query(TEXTS[:1]), [Reference(other).query(TEXTS[0])])
+    same(made.encode_document(TEXTS[:1]), [Reference(model).document(TEXTS[0], 24)])
+
+
+def test_no_texts_have_no_vectors(model):
+    """Nothing in, nothing out, and the width is right."""
+    found = encoder(model).encode_document([])
+
+    assert found.values.shape == (0, DIMENSIONS)
+    assert found.offsets.tolist() == [0]
+
+
+def test_settings_of_the_folder_are_taken(tmp_path):
+    """What artifact.metadata says is the default, what is typed comes first; both are in the key."""
+    told = {
+        "query_maxlen": 16,
+        "doc_maxlen": 20,
+        "attend_to_mask_tokens": True,
+        "mask_punctuation": False,
+        "similarity": "cosine",
+    }
+    folder = colbert(tmp_path / "told", **told, query_token_id="[unused1]", doc_token_id="[unused0]")
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("query_length", 10))))
+
+    assert (made.query_length, made.mask_queries_to, made.document_length) == (10, 16, 20)
+    assert (made.attend_to_masks, made.skip_punctuation) == (True, False)
+    assert (made.query_marker, made.document_marker) == ("[unused1]", "[unused0]")
+    assert describe(made)["settings"]["attend_to_masks"] is True
+    assert "attend_to_masks" not in describe(made, index=True)["settings"]
+
+
+def test_sentence_transformers_makes_the_same_vectors(tmp_path):
+    """Its MultiVectorEncoder reads the folders of ColBERT's authors: queries and documents have the vectors that ours have."""
+    peer = pytest.importorskip("sentence_transformers", minversion="6")
+    folder = colbert(tmp_path / "colbert", query_maxlen=32, doc_maxlen=24)
+    theirs = peer.MultiVectorEncoder(folder, device="cpu")
+
+    same(encoder(folder).encode_query(TEXTS), theirs.encode_query(TEXTS))
+    same(encoder(folder).encode_document(TEXTS), theirs.encode_document(TEXTS))
+
+
+@pytest.mark.parametrize("expansion", [True, False])
+def test_folders_of_pylate_are_read(tmp_path, expansion):
+    """Markers, lengths and filling are as saved; sentence-transformers, which reads them too, makes the same vectors."""
+    peer = pytest.importorskip("sentence_transformers", minversion="6")
+    folder = pylate(tmp_path, do_query_expansion=expansion, skiplist_words=list(punctuation))
+    made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
+    theirs = peer.MultiVectorEncoder(folder, device="cpu")
+
+    assert (made.query_marker, made.document_marker, made.document_length) == ("[Q] ", "[D] ", 20)
+    assert made.mask_queries_to == (12 if expansion else 0)
+    same(made.encode_query(TEXTS[:4]), theirs.encode_query(TEXTS[:4]))
+    same(made.encode_document(TEXTS[:4]), theirs.encode_document(TEXTS[:4]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"prompts": {"query": "find: "}}, "a prompt before texts"),
+        ({"skiplist_words": ["the"]}, "skips 1 words of its own"),
+    ],
+)
+def test_what_lexbench_does_not_do_is_refused(tmp_path, settings, error):
+    """A folder of PyLate that says it is encoded with in another way is not encoded with in ours."""
+    with pytest.raises(CommandError, match=error):
+        encoder(pylate(tmp_path, **settings))
+
+
+def test_what_is_no_such_model_is_refused(model, tmp_path):
+    """No projection, an unknown marker, another similarity, more positions than there are: one line each."""
+    with pytest.raises(InvalidFile, match=r"linear\.weight \(dimensions, 32\).* here is none; give a ColBERT"):
+        encoder(colbert(tmp_path / "bare", dimensions=0)).encode_query(["a"])
+    with pytest.raises(CommandError, match=r"no token '\[Q\]'; type query_marker="):
+        encoder(model, query_marker="[Q]").encode_query(["a"])
+    with pytest.raises(CommandError, match="its similarity is 'l2'"):
+        encoder(colbert(tmp_path / "far", similarity="l2"))
+    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens"):
+        encoder(model, document_length=65).encode_document(["a"])
+    with pytest.raises(CommandError, match=r"mask_queries_to=65: .* takes at most 64 tokens"):
+        encoder(model, mask_queries_to=65).encode_query(["a"])
+    with pytest.raises(CommandError, match=r"mask_queries_to=-1\): a whole number from 0"):
+        LateInteraction(model, mask_queries_to=-1)
+
+
+def test_it_is_found_end_to_end(model, tmp_path):
+    """Alone, on its engine, and behind BM25, scores are the sums of the largest products of the reference's vectors."""
+    folder = fruit.write(tmp_path / "fruit")
+    name = f'late_interaction(model="{model}",document_length=24,device="cpu")'
+    named = [f"{name}@maxsim", f'pipeline(bm25, {name}, k=3, weights=[0, 1], scores="raw")']
+    store = api.Store(tmp_path / "store")
+    done = list(api.run_plan(plan.plan_dataset(str(folder), named, ["RR@3"], 3), store))
+    reference = Reference(model)
+    documents = {name: reference.document(text, 24) for name, text in fruit.CORPUS.items()}
+    query = reference.query(fruit.QUERIES["qa"])
+    expected = {name: float((query @ vectors.T).max(axis=1).sum()) for name, vectors in documents.items()}
+    alone, behind = (scores(store, label, "qa") for label in ("late_interaction", "pipeline"))
+
+    assert [one.error for one in done] == [None, None]
+    assert alone == pytest.approx(dict(sorted(expected.items(), key=lambda pair: -pair[1])[:3]), abs=1e-4)
+    assert behind == pytest.approx({name: expected[name] for name in ("a4", "a3", "a2")}, abs=1e-4)  # which BM25 finds
+
+
+def scores(store, label, query):
+    """Return the scores by document that the system whose name begins with *label* gives a query."""
+    (folder,) = (kept.run for kept in kept_results(store) if kept.result.system.startswith(label))
+    run = read_run(folder).run
+    at = list(run.query_ids).index(query)
+    rows = slice(run.offsets[at], run.offsets[at + 1])
+    return dict(zip(run.table[run.docs[rows]].astype(str).tolist(), run.scores[rows].tolist(), strict=True))

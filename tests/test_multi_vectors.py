@@ -1,0 +1,266 @@
+"""Texts with one vector a token: what is stored, how documents are found, and how given ones are scored."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import fruit
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from lexbench import api, plan
+from lexbench.datasets.corpus import write_corpus
+from lexbench.encodings import shards as format_
+from lexbench.encodings.encode import encode
+from lexbench.encodings.shards import Encodings, kind_of, missing, read_rows, read_shard, stacked, write_shard
+from lexbench.engines import _maxsim_scores, maxsim
+from lexbench.engines._maxsim_scores import pieces, scores_of
+from lexbench.engines.maxsim import MaxSim
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.retrievers._stored_vectors import StoredVectors
+from lexbench.retrievers.encoded import Encoded
+from lexbench.suites import contract
+from lexbench.systems import system
+from lexbench.types import Document, Kind, MultiVectors
+
+WIDTH = 16
+ROWS = [[[1, 2], [3, 4]], [], [[5, 6]], [[7, 8], [9, 0.1], [0, 0]]]
+
+
+def multi(rows, width=2):
+    """Return the vectors of texts that have these lists of vectors."""
+    values = np.array([vector for row in rows for vector in row], np.float32).reshape(-1, width)
+    return MultiVectors(values, np.cumsum([0, *map(len, rows)]))
+
+
+def lists(vectors):
+    """Return the list of vectors of each text."""
+    return [vectors.values[start:stop].tolist() for start, stop in pairwise(vectors.offsets)]
+
+
+def random_texts(count, seed, most=9):
+    """Return that many texts of 0 to *most* vectors of length 1; the first, two in the middle and the last have none."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, most + 1, count)
+    counts[[0, count // 2, count // 2 + 1, -1]] = 0
+    values = rng.normal(size=(counts.sum(), WIDTH)).astype(np.float32)
+    return MultiVectors(values / np.linalg.norm(values, axis=1, keepdims=True), np.cumsum([0, *counts]))
+
+
+def plain(queries, documents):
+    """Return scores (queries, documents) in float64, one pair after another; None where either has no token."""
+    ends = [(vectors.values.astype(np.float64), vectors.offsets.tolist()) for vectors in (queries, documents)]
+    of = [[values[start:stop] for start, stop in pairwise(at)] for values, at in ends]
+    return [[float((q @ d.T).max(axis=1).sum()) if len(q) and len(d) else None for d in of[1]] for q in of[0]]
+
+
+@dataclass(frozen=True)
+class Letters:
+    """An encoder object of the user's: a word has the direction of its first letter, and the longer it is of the next one."""
+
+    storage: str = "float32"
+    kind: ClassVar[Kind] = Kind.MULTI
+
+    def encode_document(self, texts):
+        """Return one vector a word, of length 1."""
+        rows = []
+        for text in texts:
+            vectors = np.zeros((len(text.split()), 27), np.float32)
+            for vector, word in zip(vectors, text.split(), strict=True):
+                vector[ord(word[0]) - 97], vector[ord(word[0]) - 96] = 1, len(word) / 10
+            rows.append((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist())
+        return multi(rows, 27)
+
+    encode_query = encode_document
+
+
+def written(tmp_path, texts):
+    """Write a corpus."""
+    (tmp_path / "corpus").mkdir()
+    return write_corpus((Document(f"{i:04d}", text) for i, text in enumerate(texts)), tmp_path / "corpus")
+
+
+def built(path, vectors, **settings):
+    """Build an index of one shard and open it."""
+    path.mkdir(exist_ok=True)
+    engine = MaxSim(**settings)
+    engine.build(iter([vectors]), path)
+    return engine.open(path)
+
+
+def test_a_shard_reads_back_as_it_was(tmp_path):
+    """Vectors come back with the texts that they belong to, one of which has none; their kind is that of lists of vectors."""
+    write_shard(tmp_path / "shard-00000.safetensors", multi(ROWS), truncated=3)
+    found = read_shard(tmp_path / "shard-00000.safetensors")
+
+    assert kind_of(found) is Kind.MULTI
+    assert lists(found) == lists(multi(ROWS))
+    assert Encodings(tmp_path).truncated() == 3
+
+
+def test_vectors_may_be_kept_in_two_bytes(tmp_path):
+    """Half precision has eleven bits: 3 stays, 0.1 becomes 0.0999756; what is read is float32 again."""
+    write_shard(tmp_path / "shard-00000.safetensors", multi(ROWS), storage="float16")
+    found = read_shard(tmp_path / "shard-00000.safetensors")
+
+    assert load_file(tmp_path / "shard-00000.safetensors")["vectors"].dtype == np.float16
+    assert found.values.dtype == np.float32
+    assert lists(found)[3][1] == pytest.approx([9, 0.0999756], abs=1e-7)
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16"])
+def test_single_texts_are_those_of_whole_shards(tmp_path, monkeypatch, storage):
+    """Texts of any shards, with and without tokens, are what reading everything gives."""
+    monkeypatch.setattr(format_, "SHARD", 2)
+    for start in (0, 2):
+        write_shard(tmp_path / f"shard-{start // 2:05d}.safetensors", multi(ROWS[start : start + 2]), storage=storage)
+    every = lists(stacked(list(Encodings(tmp_path).shards())))
+
+    for positions in ([0], [1], [3], [0, 2], [1, 3], [0, 1, 2, 3]):
+        assert lists(read_rows(tmp_path, np.array(positions, np.int32))) == [every[position] for position in positions]
+
+
+@pytest.mark.parametrize("offsets", [[0, 1], [1, 2], [0, 2, 1, 2], [0, 3]])
+def test_offsets_that_are_not_those_of_the_vectors_are_refused(tmp_path, offsets):
+    """An encoder whose offsets leave vectors out, go back, or name more than there are, is told so."""
+    with pytest.raises(LexbenchError, match="not those of its 2 vectors"):
+        write_shard(tmp_path / "x", MultiVectors(np.ones((2, 3), np.float32), np.array(offsets)))
+
+
+def test_a_corpus_is_encoded_shard_by_shard_and_resumed(tmp_path, monkeypatch):
+    """A plain encoder object gets its texts in batches; the shard that is missing is made again, with the same bytes."""
+    monkeypatch.setattr(format_, "SHARD", 3)
+    monkeypatch.setattr("lexbench.encodings.encode._BATCH", 2)
+    texts = ["apple fig", "", "pear", "fig", "fig apple pear", "plum", "kiwi kiwi"]
+    corpus = written(tmp_path, texts)
+    (tmp_path / "out").mkdir()
+    encode(Letters(), corpus, tmp_path / "out")
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    (tmp_path / "out" / "shard-00001.safetensors").unlink()
+    encode(Letters(), corpus, tmp_path / "out")
+
+    assert len(kept) == 3
+    assert not missing(7, tmp_path / "out")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == kept
+    expected = Letters().encode_document([document.text for document in corpus.documents()])
+    assert lists(stacked(list(Encodings(tmp_path / "out").shards()))) == lists(expected)
+
+
+def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
+    """By hand: (1, 0) is nearest to (3, 4), with 3, and (0, 2) with 8; (5, 6) gives 5 and 12, and no other document as much."""
+    hits = built(tmp_path, multi(ROWS)).search(multi([[[1, 0], [0, 2]], [[-1, 0]]]), 3)
+
+    assert hits.docs.tolist() == [[3, 2, 0], [3, 0, 2]]
+    assert hits.scores.tolist() == [[9 + 16, 5 + 12, 3 + 8], [0, -1, -5]]
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 64, 32_768])
+@pytest.mark.parametrize("k", [1, 10, 500])
+def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
+    """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
+    monkeypatch.setattr(maxsim, "_TOKENS", tokens)
+    monkeypatch.setattr(_maxsim_scores, "_PRODUCTS", 300)
+    documents, queries = random_texts(300, 1), random_texts(11, 2)
+    hits = built(tmp_path, documents).search(queries, k)
+
+    for docs, scores, expected in zip(hits.docs, hits.scores, plain(queries, documents), strict=True):
+        order = sorted((doc for doc, score in enumerate(expected) if score is not None), key=lambda doc: -expected[doc])[:k]
+        assert docs.tolist() == [*order, *[-1] * (min(k, 300) - len(order))]
+        assert scores[: len(order)] == pytest.approx([expected[doc] for doc in order], abs=1e-5)
+        assert np.isneginf(scores[len(order) :]).all()
+
+
+def test_half_precision_takes_half_the_disk_and_finds_what_its_vectors_give(tmp_path):
+    """Scores are those of the rounded vectors; the file has two bytes a value."""
+    documents, queries = random_texts(200, 3), random_texts(8, 4)
+    hits = built(tmp_path, documents, storage="float16").search(queries, 5)
+    rounded = MultiVectors(documents.values.astype(np.float16).astype(np.float32), documents.offsets)
+
+    assert (tmp_path / "vectors").stat().st_size == 2 * documents.values.size
+    expected = [-9 if score is None else score for score in plain(queries, rounded)[1]]
+    assert hits.docs[1].tolist() == np.argsort(np.negative(expected), kind="stable")[:5].tolist()
+
+
+def test_what_half_precision_cannot_hold_is_refused(tmp_path):
+    """65,520 rounds to infinity."""
+    with pytest.raises(LexbenchError, match="a document vector has inf at dimension 1, which is no finite float16 number"):
+        MaxSim(storage="float16").build(iter([multi([[[1, 65_520]]])]), tmp_path)
+    with pytest.raises(CommandError, match="takes 'float32' or 'float16', not 'int8'"):
+        MaxSim(storage="int8")
+
+
+def test_a_corpus_without_any_token_is_searched(tmp_path):
+    """Nothing is found, and nothing fails."""
+    hits = built(tmp_path, multi([[], []])).search(multi([[[1, 0]], []]), 2)
+
+    assert hits.docs.tolist() == [[-1, -1]] * 2
+
+
+def test_pieces_have_no_more_tokens_than_allowed():
+    """Texts of 2, 0, 1 and 3 tokens: at most 3 are the first three and the last; at most 2 leaves the long one alone."""
+    offsets = multi(ROWS).offsets
+
+    assert list(pieces(offsets, 3)) == [(0, 3), (3, 4)]
+    assert list(pieces(offsets, 2)) == [(0, 2), (2, 3), (3, 4)]
+    assert list(pieces(offsets[:1], 2)) == []
+
+
+def test_queries_of_another_width_are_refused():
+    """Queries and documents come from one encoder."""
+    with pytest.raises(LexbenchError, match="the queries have 3 dimensions and the index has 2"):
+        scores_of(multi([[[1, 2, 3]]], 3), multi(ROWS))
+
+
+def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
+    """The scores of any documents of several shards are those that an exact search gives them; 0 where there is no token."""
+    monkeypatch.setattr(format_, "SHARD", 64)
+    monkeypatch.setattr("lexbench.retrievers._stored_vectors._ROWS", 50)
+    documents, queries = random_texts(200, 5), random_texts(9, 6)
+    for start in range(0, 200, 64):
+        part = documents.offsets[start : start + 65]
+        block = MultiVectors(documents.values[part[0] : part[-1]], part - part[0])
+        write_shard(tmp_path / f"shard-{start // 64:05d}.safetensors", block)
+    rng = np.random.default_rng(7)
+    docs = np.sort(np.stack([rng.choice(200, 40, replace=False) for _ in range(9)]).astype(np.int32), axis=1)
+    docs[:, -3:] = -1
+    scores = StoredVectors(Encoded(Letters(), MaxSim()), tmp_path).score(queries, docs)
+
+    for row, found, expected in zip(docs, scores, plain(queries, documents), strict=True):
+        assert found[:-3] == pytest.approx([expected[doc] or 0 for doc in row[:-3]], abs=1e-5)
+
+
+def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
+    """A query is multiplied with its own documents, not with those of the other queries."""
+    write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
+    seen = []
+    original = _maxsim_scores.scores_of
+    monkeypatch.setattr(
+        "lexbench.retrievers._stored_vectors.scores_of", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
+    )
+    docs = np.array([[3, 5, 9], [10, 20, 30], [3, 20, -1]], np.int32)
+    StoredVectors(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)
+
+    assert seen == [3, 3, 2]
+
+
+def test_an_encoder_object_runs_without_naming_an_engine(tmp_path):
+    """Its vectors are searched by the exact engine of their kind, also where the object does not say which that is."""
+    bare = type("Bare", (), {"encode_document": Letters.encode_document, "encode_query": Letters.encode_query})
+    given = {"letters": Letters(), "bare": bare()}
+    planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), given, ["RR@3"], 10)
+    done = list(api.run_plan(planned, api.Store(tmp_path / "store")))
+
+    assert isinstance(system(Letters()).retriever.engine, MaxSim)
+    assert isinstance(system(bare()).retriever.engine, MaxSim)
+    assert [one.error for one in done] == [None, None]
+    # Every document with the word scores 1, so the larger id comes first: a4 a3 for apple, a3 a2 for fig; pear is as plum.
+    expected = {"qa": 1 / 2, "qf": 1 / 2, "qp": 1, "qn": 0, "qz": 0}
+    assert [dict(zip(one.result.query_ids, one.result.per_query["RR@3"], strict=True)) for one in done] == [expected] * 2
+
+
+def test_the_disk_that_vectors_need_is_known_before_they_are_made():
+    """Lists of vectors are by far the largest: 70 tokens of 128 numbers a document, in the encodings and in the index."""
+    sizes = [plan.plan_dataset("beir/scifact/test", [given], ["nDCG@10"], 10).bytes_needed for given in (Letters(), "bm25")]
+
+    assert sizes[0] - sizes[1] == contract("beir/scifact/test").expected.documents * 72_000
