@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lexbench import atomic, measures, results, tuning
+from lexbench import approximation, atomic, measures, results, tuning
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
@@ -176,6 +176,8 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
             if corpus is not None:
                 notes = [*inputs.get("chosen", ()), *bench.remarks, *_remarks(job), *_candidates(job, dataset, ranked)]
                 result = msgspec.structs.replace(result, notes=notes)
+        if corpus is not None:  # not while the scoring is timed
+            result = msgspec.structs.replace(result, notes=[*result.notes, *approximation.remarks(job.system.retriever, bench)])
         results.save(result, draft / "result.json")
         watch.write(draft)
 

@@ -21,7 +21,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
         "lexbench.interop.export_vectors",
     },
     {"lexbench.pipeline", "lexbench.scoring"},
-    {"lexbench.stages", "lexbench.plan", "lexbench.tuning", "lexbench.choice"},
+    {"lexbench.stages", "lexbench.plan", "lexbench.tuning", "lexbench.choice", "lexbench.approximation"},
     {"lexbench.systems", "lexbench.aggregates"},
     {"lexbench.retrievers", "lexbench.run_folder"},
     {

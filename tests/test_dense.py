@@ -416,3 +416,20 @@ def test_from_text_to_table(tmp_path, folder):
     assert shown.rows[0][1:4] == ("32", "1.0", "128")
     assert int(shown.rows[0][4]) >= 128
     assert shown.notes[1] == "6 of 6 texts were cut to the encoder's length"
+
+
+def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
+    """A result of `faiss` says how much of exact search it found, all where nothing is left out; one of `flat` says nothing."""
+    pytest.importorskip("faiss")
+    import fruit
+
+    from lexbench import pipeline, plan, store
+
+    collection = fruit.write(tmp_path / "fruit")
+    name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
+    systems_ = [f'{name}@faiss(factory="Flat")', f"{name}@flat", f'ensemble({name}@faiss(factory="Flat"), {name}@flat)']
+    planned = plan.plan_dataset(str(collection), systems_, ["nDCG@10"], 10)
+    notes = [outcome.result.notes for outcome in pipeline.run(planned, store.Store(tmp_path / "store"))]
+
+    line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
+    assert notes == [[line], [], [line]]
