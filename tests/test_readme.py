@@ -29,6 +29,8 @@ def place(tmp_path_factory, ir_datasets_home):
     (mine / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "title": "A fox", "text": "is red"}) + "\n")
     (mine / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "red fox"}) + "\n")
     (mine / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    (folder / "queries.jsonl").write_text(json.dumps({"id": "d1", "predicted_queries": ["which animal is red"]}) + "\n")
+    (folder / "weights.jsonl").write_text(json.dumps({"id": "d1", "vector": {"fox": 30, "red": 2}}) + "\n")
     (folder / "my.run").write_text("1 Q0 31715818 1 9.5 mine\n")
     if importlib.util.find_spec("transformers"):
         from checkpoints import sparsified, tiny_bert
@@ -66,6 +68,8 @@ def test_a_command_of_the_readme_works(place, command):
         pytest.importorskip("jnius_config", reason="bm25@lucene is in the extra lucene")
     if "DIR" in command or "nano" in command:
         pytest.importorskip("transformers", reason="lexmae is in the extra neural")
+    if "faiss" in command:
+        pytest.importorskip("faiss", reason="faiss is in the extra faiss")
     if "train" in command:
         pytest.importorskip("accelerate", reason="training is in the extra train")
     words = [sys.executable, "-m", "lexbench", *shlex.split(command)[1:]]
