@@ -105,6 +105,7 @@ HEAVY = {
     "numpy",
     "scipy",
     "numba",
+    "faiss",
     "torch",
     "transformers",
     "pandas",

@@ -1,0 +1,296 @@
+"""What `flat` and `faiss` do beyond what all engines must (tests/contracts/test_engines.py), and how they are compared."""
+
+import numpy as np
+import pytest
+
+from lexbench import registry
+from lexbench.engines import _flat_products
+from lexbench.engines._flat_best import Best
+from lexbench.engines._flat_dot import widen
+from lexbench.engines._overlap import overlap
+from lexbench.engines.flat import Flat
+from lexbench.errors import CommandError, LexbenchError, MissingExtra
+from lexbench.notation import Call
+from lexbench.types import Hits
+
+RNG = np.random.default_rng(12)
+FEW = RNG.integers(-2, 3, (5000, 6)).astype(np.float32)  # at most 49 different scores with one query: ties everywhere
+ASKING = RNG.integers(-2, 3, (70, 6)).astype(np.float32)
+
+
+def clustered(count, dimensions=48, centres=50):
+    """Return vectors of length 1 around some centres; the same centres whatever the count."""
+    rng = np.random.default_rng(7)
+    middles = rng.standard_normal((centres, dimensions))
+    near = middles[rng.integers(0, centres, count)] + 0.5 * rng.standard_normal((count, dimensions))
+    return (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float32)
+
+
+CLUSTERED = clustered(4100)
+DOCUMENTS, QUERIES = CLUSTERED[:4000], CLUSTERED[4000:]
+
+
+def exact(documents, queries, k):
+    """Return the best k by numpy: a stable sort of all products."""
+    products = queries @ documents.T
+    docs = np.argsort(-products, axis=1, kind="stable")[:, :k]
+    return Hits(docs.astype(np.int32), np.take_along_axis(products, docs, axis=1))
+
+
+def opened(engine, path, documents, shards=7):
+    """Build an index and open it."""
+    path.mkdir(exist_ok=True)
+    engine.build(iter(np.array_split(documents, shards)), path)
+    return engine.open(path)
+
+
+def faiss(**settings):
+    """Make the engine, or skip the test."""
+    try:
+        return registry.create("engines", Call("faiss", kwargs=tuple(settings.items())))
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16"])
+@pytest.mark.parametrize("count", [1, 16, 17, 70])
+@pytest.mark.parametrize("k", [1, 10, 1000, 6000])
+def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k):
+    """In any number of queries and blocks, by our loop or by BLAS, hits are those of a stable sort of all products."""
+    monkeypatch.setattr(_flat_products, "_QUERIES", 50)
+    monkeypatch.setattr(_flat_products, "_DOCUMENTS", 999)
+    monkeypatch.setattr(_flat_products, "_LONGER", 2)
+    monkeypatch.setattr("lexbench.engines.flat._QUERIES", 60)
+    hits = opened(Flat(storage), tmp_path, FEW).search(ASKING[:count], k)
+    expected = exact(FEW, ASKING[:count], k)
+
+    assert np.array_equal(hits.docs, expected.docs)
+    assert np.array_equal(hits.scores, expected.scores)
+
+
+def test_ties_stand_at_the_cut():
+    """Of a hundred equal scores after three better ones the lowest positions are kept, and of both zeros the lower position."""
+    scores = np.zeros((1, 300), np.float32)
+    scores[0, ::2] = -0.0
+    scores[0, [299, 7, 150]] = 1, 2, 3
+    best = Best(1, 6)
+    for start in range(0, 300, 37):
+        best.add(np.ascontiguousarray(scores[:, start : start + 37]), start)
+
+    assert best.hits().docs.tolist() == [[150, 7, 299, 0, 1, 2]]
+
+
+def test_scores_of_every_size_and_sign_are_ordered():
+    """Ascending scores of either sign, subnormal ones and inf among them, come back in the opposite order; nan is no score."""
+    scores = [-3e38, -1.5, -1e-45, 0.0, 1e-45, 1e-38, 1.5, 3e38, np.inf]
+    best = Best(1, 20)
+    best.add(np.array([[*scores, np.nan]], np.float32), 0)
+    hits = best.hits()
+
+    assert hits.docs[0].tolist() == [8, 7, 6, 5, 4, 3, 2, 1, 0] + [-1] * 11
+    assert hits.scores[0, :9].tolist() == np.array(scores[::-1], np.float32).tolist()
+    assert np.all(hits.scores[0, 9:] == -np.inf)
+
+
+def test_every_finite_half_is_widened_as_by_numpy():
+    """All 63,488 finite float16 numbers, subnormal and negative ones too, bit by bit."""
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    halves = halves[np.isfinite(halves.view(np.float16))]
+    singles = np.empty(len(halves), np.float32)
+    widen(halves, singles)
+
+    assert np.array_equal(singles.view(np.uint32), halves.view(np.float16).astype(np.float32).view(np.uint32))
+
+
+@pytest.mark.parametrize(("storage", "size"), [("float32", 4), ("float16", 2)])
+def test_flat_stores_as_it_is_told(tmp_path, storage, size):
+    """The index is as large as its numbers, and scores are the products of what it holds."""
+    hits = opened(Flat(storage), tmp_path, DOCUMENTS).search(QUERIES, 10)
+    expected = exact(DOCUMENTS.astype(storage).astype(np.float32), QUERIES, 10)
+
+    assert (tmp_path / "vectors").stat().st_size == DOCUMENTS.size * size
+    assert np.allclose(hits.scores, expected.scores, rtol=0, atol=1e-6)
+
+
+def test_flat_scores_alone_as_together(tmp_path):
+    """A query searched alone has the scores that it has among others, but for float rounding."""
+    index = opened(Flat(), tmp_path, DOCUMENTS)
+    alone = np.concatenate([index.search(QUERIES[i : i + 1], 50).scores for i in range(len(QUERIES))])
+
+    assert np.allclose(alone, index.search(QUERIES, 50).scores, rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("engine", ["flat", "faiss"])
+def test_an_empty_corpus_has_no_hits(tmp_path, engine):
+    """No shards, and shards of nothing, make an index that finds nothing."""
+    made = Flat() if engine == "flat" else faiss(factory="IVF8,Flat")
+    for name, shards in (("none", []), ("empty", [DOCUMENTS[:0]])):
+        (tmp_path / name).mkdir()
+        made.build(iter(shards), tmp_path / name)
+        assert made.open(tmp_path / name).search(QUERIES[:3], 5).docs.shape == (3, 0)
+
+
+@pytest.mark.parametrize("engine", ["flat", "faiss"])
+def test_what_is_no_vector_of_the_index_is_refused_in_one_line(tmp_path, engine):
+    """Values that are not finite, in documents and queries, and another width, say what is wrong."""
+    made = Flat() if engine == "flat" else faiss(factory="Flat")
+    index = opened(made, tmp_path / "right", DOCUMENTS[:20])
+    wrong = DOCUMENTS[:3].copy()
+    wrong[1, 5] = np.nan
+    (tmp_path / "wrong").mkdir()
+
+    with pytest.raises(LexbenchError, match="a document vector has nan at dimension 5, which is no finite float32 number"):
+        made.build(iter([wrong]), tmp_path / "wrong")
+    with pytest.raises(LexbenchError, match="a query vector has nan"):
+        index.search(wrong, 1)
+    with pytest.raises(LexbenchError, match="the queries have 47 dimensions and the index has 48"):
+        index.search(QUERIES[:, :47], 1)
+    with pytest.raises(LexbenchError, match=f"{engine} got vectors of 48 dimensions and of 47"):
+        made.build(iter([DOCUMENTS[:3], DOCUMENTS[:3, :47]]), tmp_path / "wrong")
+
+
+def test_flat_refuses_what_its_storage_cannot_hold(tmp_path):
+    """70,000 is no float16 number; a type that there is not is told with those that there are."""
+    with pytest.raises(LexbenchError, match="has inf at dimension 0, which is no finite float16 number"):
+        Flat("float16").build(iter([np.array([[70_000.0]], np.float32)]), tmp_path)
+    with pytest.raises(CommandError, match="takes 'float32' or 'float16', not 'int8'"):
+        Flat("int8")
+
+
+# The least share of the exact ten and hundred that is found of the clustered vectors, and whether scores are the products.
+VARIANTS = {  # measured: 1 where not said
+    "Flat": (1.0, 1.0, True),
+    "HNSW32": (0.99, 0.99, True),
+    "IVF64,Flat": (0.99, 0.98, True),
+    "IVF64_HNSW32,Flat": (0.99, 0.98, True),
+    "SQ8": (0.9, 0.98, False),  # .955
+    "PQ24x6": (0.45, 0.85, False),  # .553, .946
+    "OPQ6_48,PQ6x6": (0.1, 0.75, False),  # .182, .855
+    "IVF16,PQ24x6": (0.5, 0.85, False),  # .617, .947
+    "PQ24x4,RFlat": (0.95, 0.85, True),  # 1, .908
+}
+
+
+@pytest.mark.parametrize("factory", VARIANTS)
+def test_faiss_finds_its_share_with_its_scores_in_our_order(tmp_path, factory):
+    """Each kind of index finds at least what is stated; hits descend, ties by position, and are true where vectors are kept."""
+    hits = opened(faiss(factory=factory, training=1000), tmp_path, DOCUMENTS).search(QUERIES, 100)
+    ten, hundred, true = VARIANTS[factory]
+    shares = overlap(iter([DOCUMENTS]), QUERIES, hits)
+
+    assert shares[10] >= ten
+    assert shares[100] >= hundred
+    for query, docs, scores in zip(QUERIES, hits.docs, hits.scores, strict=True):
+        assert np.array_equal(np.lexsort((docs, -scores)), np.arange(100))
+        assert len(set(docs.tolist())) == 100
+        if true:
+            assert np.allclose(scores, DOCUMENTS[docs] @ query, rtol=0, atol=1e-6)
+
+
+def test_faiss_searching_all_lists_is_exact(tmp_path):
+    """With nprobe as large as the number of lists, or larger, inverted lists find what flat finds."""
+    expected = opened(Flat(), tmp_path / "flat", DOCUMENTS).search(QUERIES, 20)
+    for nprobe in (64, 1000):
+        hits = opened(faiss(factory="IVF64,Flat", nprobe=nprobe), tmp_path / str(nprobe), DOCUMENTS).search(QUERIES, 20)
+        assert np.array_equal(hits.docs, expected.docs)
+        assert np.allclose(hits.scores, expected.scores, rtol=0, atol=1e-6)
+
+
+def test_faiss_finds_more_where_it_looks_longer(tmp_path):
+    """An index is opened with nprobe and ef_search, and more of either finds more."""
+    for factory, setting, values in (("IVF64,Flat", "nprobe", (1, 64)), ("HNSW4", "ef_search", (1, 400))):
+        folder = tmp_path / setting
+        opened(faiss(factory=factory, ef_construction=10), folder, DOCUMENTS)
+        hits = [faiss(factory=factory, **{setting: value}).open(folder).search(QUERIES, 10) for value in values]
+        less, more = (overlap(iter([DOCUMENTS]), QUERIES, one, (10,))[10] for one in hits)
+        assert less < 0.97 * more
+
+
+def test_faiss_gives_fewer_hits_where_its_lists_have_no_more(tmp_path):
+    """One list of 64 holds fewer than 2,000 documents: the rest of a row is -1, after all hits."""
+    hits = opened(faiss(factory="IVF64,Flat", nprobe=1), tmp_path, DOCUMENTS).search(QUERIES, 2000)
+    found = (hits.docs >= 0).sum(axis=1)
+
+    assert np.all((found > 0) & (found < 2000))
+    for docs, scores, count in zip(hits.docs, hits.scores, found, strict=True):
+        assert np.all(docs[count:] == -1)
+        assert np.all(scores[count:] == -np.inf)
+        assert np.all(docs[:count] >= 0)
+
+
+def test_faiss_settings_of_searching_share_an_index():
+    """No index has nprobe, ef_search or threads in its key; what it is made of is there."""
+    assert registry.settings(faiss(), index=True) == {"factory": "HNSW32", "ef_construction": 200, "training": 262_144}
+
+
+@pytest.mark.parametrize("factory", ["HNSW8", "IVF16,PQ12x4"])
+def test_faiss_builds_the_same_bytes_twice(tmp_path, factory):
+    """With one thread an index of vectors that come in the same shards is the same whenever it is built."""
+    files = []
+    for name in "ab":
+        opened(faiss(factory=factory), tmp_path / name, DOCUMENTS[:1000])
+        files.append((tmp_path / name / "index.faiss").read_bytes())
+
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("factory", ["nonsense", "", "HNSW0", "HNSW1", "IVF0,Flat", "LSH", "HNSW32_PQ48", "PQ48x20y"])
+def test_faiss_refuses_a_factory_that_it_cannot_read(factory):
+    """Malformed ones, those without inner products, and those that end the process are one line with examples."""
+    with pytest.raises(CommandError, match=r"faiss makes no index of inner products of factory=.*'IVF1024,Flat'"):
+        faiss(factory=factory)
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        ("IVF200,Flat", "cannot learn the 200 clusters of 'IVF200,Flat' from 100 vectors; use fewer, as in 'IVF10,Flat'"),
+        ("PQ8", "cannot learn the 256 clusters of 'PQ8' from 100 vectors"),
+        ("PQ7", "cannot make 'PQ7' of vectors of 48 dimensions: The dimension of the vector .* multiple"),
+    ],
+)
+def test_faiss_tells_what_it_cannot_make(tmp_path, capfd, factory, told):
+    """Too few vectors to learn from, and a width that does not divide, are one line; nothing is printed, nothing left."""
+    with pytest.raises(LexbenchError, match=told) as error:
+        opened(faiss(factory=factory), tmp_path, DOCUMENTS[:100])
+
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encoder_that_fails_is_not_faiss_that_fails(tmp_path):
+    """What the vectors' maker raises is raised."""
+
+    def shards():
+        yield DOCUMENTS[:10]
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        faiss().build(shards(), tmp_path)
+
+
+def test_overlap_by_hand():
+    """Of the exact two (documents 3 and 2), hits have one and both; of four, a half and all; a fifth counts for nothing."""
+    documents = np.array([[0.0], [1], [2], [3], [-1]], np.float32)
+    hits = Hits(np.array([[3, 0, -1, -1, -1], [2, 3, 1, 0, 4]], np.int32), np.zeros((2, 5), np.float32))
+    shards = [documents[:2], documents[2:2], documents[2:]]
+
+    assert overlap(iter(shards), np.ones((2, 1), np.float32), hits, (2, 4, 100)) == {2: 0.75, 4: 0.75, 100: 0.7}
+
+
+def test_overlap_counts_any_of_equals():
+    """Where the second best is one of three equals, each of them is as good; a document that is worse is not."""
+    documents = np.array([[5.0], [1], [1], [1], [0]], np.float32)
+    hits = [Hits(np.array([[0, last]], np.int32), np.zeros((1, 2), np.float32)) for last in (1, 3, 4)]
+
+    assert [overlap(iter([documents]), documents[1:2], one, (2,))[2] for one in hits] == [1.0, 1.0, 0.5]
+
+
+def test_overlap_of_nothing():
+    """Hits without documents have none of what there is; of nothing, nothing is missing."""
+    none = Hits(np.full((3, 0), -1, np.int32), np.zeros((3, 0), np.float32))
+
+    assert overlap(iter([DOCUMENTS]), QUERIES[:3], none) == {10: 0.0, 100: 0.0}
+    assert overlap(iter([]), QUERIES[:3], none) == {10: 1.0, 100: 1.0}
+    assert overlap(iter([DOCUMENTS]), QUERIES[:0], Hits(none.docs[:0], none.scores[:0])) == {10: 1.0, 100: 1.0}
