@@ -38,7 +38,7 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
             same_width(queries.shape[1], block.shape[1], "dimensions")
         for first in range(0, len(block), rows):
             some = np.ascontiguousarray(block[first : first + rows])
-            documents = some if len(queries) <= _FEW else _single(some)
+            documents = some if len(queries) <= _FEW else single(some)
             for query in range(0, len(queries), _QUERIES):
                 own = queries[query : query + _QUERIES]
                 out = buffer[: len(own) * len(some)].reshape(len(own), len(some))
@@ -57,8 +57,8 @@ def _multiply(documents: NDArray[Any], queries: NDArray[np.float32], out: NDArra
         np.matmul(queries, documents.T, out=out)
 
 
-def _single(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Return *vectors* as float32."""
+def single(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return *vectors* (n, dimensions), float32 or float16, as float32."""
     if vectors.dtype == np.float32:
         return vectors
     singles = np.empty(vectors.shape, np.float32)

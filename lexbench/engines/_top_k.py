@@ -48,11 +48,3 @@ def best_of_row(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
 def no_hits(queries: int, k: int) -> Hits:
     """Return hits (queries, k) in which nothing has been found yet."""
     return Hits(np.full((queries, k), -1, np.int32), np.full((queries, k), -np.inf, np.float32))
-
-
-def merged(first: Hits, second: Hits, k: int) -> Hits:
-    """Return the best *k* of both; every position in *first* is lower than every one in *second*, so it wins ties."""
-    docs = np.concatenate([first.docs, second.docs], axis=1)
-    scores = np.concatenate([first.scores, second.scores], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))

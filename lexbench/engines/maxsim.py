@@ -85,6 +85,7 @@ class MaxSimIndex:
         or that are no numbers.
         """
         from lexbench.engines._flat_best import Best
+        from lexbench.engines._flat_products import single
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
@@ -92,17 +93,6 @@ class MaxSimIndex:
         best = Best(queries.shape[0], min(k, len(self.offsets) - 1))
         for first, last in pieces(self.offsets, _TOKENS):
             offsets = self.offsets[first : last + 1]
-            documents = MultiVectors(_single(self.vectors[offsets[0] : offsets[-1]]), offsets - offsets[0])
+            documents = MultiVectors(single(self.vectors[offsets[0] : offsets[-1]]), offsets - offsets[0])
             best.add(scores_of(queries, documents), first)
         return best.hits()
-
-
-def _single(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Return *vectors* (tokens, dimensions) as float32."""
-    from lexbench.engines._flat_dot import widen
-
-    if vectors.dtype != np.float16:
-        return np.asarray(vectors, np.float32)
-    singles = np.empty(vectors.shape, np.float32)
-    widen(vectors.view(np.uint16).reshape(-1), singles.reshape(-1))
-    return singles
