@@ -35,7 +35,7 @@ def defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     about = optional_json(folder / "config_sentence_transformers.json")
     cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
     return {
-        "pooling": _pooling(folder / listed[1][1]),
+        "pooling": pooling(folder / listed[1][1]),
         "head": _HEADS[behind],
         "similarity": "cosine" if cosine else "dot",  # where nothing is said sentence-transformers has cosine
         **_prompts(about),
@@ -43,7 +43,7 @@ def defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pooling(folder: Path) -> str:
+def pooling(folder: Path) -> str:
     """Return how a model pools, in the old form of its settings or the new one; CommandError if lexbench does not."""
     told = read_json(folder / "config.json")
     on = (name for name, value in told.items() if value is True and name.startswith("pooling_mode_"))

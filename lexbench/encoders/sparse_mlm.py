@@ -5,21 +5,20 @@ LexMAE (T. Shen et al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in
 of titles; see `positions` and `titles`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from scipy import sparse
 
 from lexbench.encoders import _checkpoint_files
 from lexbench.encoders._checkpoint_files import Files
+from lexbench.encoders._sparse_transformer import SparseTransformer
 from lexbench.encoders._token_batches import Batch, Tokens, tokenise
-from lexbench.encoders._transformer import Transformer, untold
 from lexbench.errors import LexbenchError
 from lexbench.registry import at_search, runtime
-from lexbench.types import Document, Kind
+from lexbench.types import Document
 
 if TYPE_CHECKING:
     from lexbench.encoders._mlm_model import Model
@@ -28,7 +27,7 @@ _DENSE = 0.5  # of the vocabulary
 
 
 @dataclass(frozen=True)
-class SparseMLM(Transformer):
+class SparseMLM(SparseTransformer):
     """Settings as of `Transformer`, and its towers.
 
     *positions*: "all" pools all but padding (SPLADE), "text" leaves out the first token and every separator too (LexMAE).
@@ -42,7 +41,6 @@ class SparseMLM(Transformer):
     activation: str = "log1p_relu"
     dense_ok: bool = runtime(False)
 
-    kind: ClassVar[Kind] = Kind.SPARSE
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "positions": ("all", "text"),
@@ -54,36 +52,15 @@ class SparseMLM(Transformer):
         """Return the files of a masked-language model; a LexMAE's folder, or a SparseEncoder's, carries settings."""
         return _checkpoint_files.files(folder)
 
-    @property
-    def vocabulary(self) -> int:
-        """The width of the vectors."""
-        return self._documents().vocabulary
-
-    def token(self, term: int) -> str:
-        """Return the entry of the vocabulary whose column is *term*."""
-        return str(self._documents().tokenizer.convert_ids_to_tokens(int(term)))
-
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
         model = self._documents()
         texts = self.titled(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
-        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        return self._encode(self._documents(), tokens, advance)
-
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents that have no title."""
         return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
-
-    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of queries."""
-        model = self._model(self.query_model, self.query_revision) if self.query_model else self._documents()
-        return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
-
-    def _documents(self) -> "Model":
-        return self._model(self.model, self.revision)
 
     def _model(self, name: str, revision: str | None) -> "Model":
         from lexbench.encoders._mlm_model import Model
@@ -91,15 +68,8 @@ class SparseMLM(Transformer):
 
         return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
 
-    def _encode(self, model: "Model", tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
-        silent = model.specials if self.positions == "text" else ()
-        done = list(self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance, silent))
-        if not done:
-            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
-        longest_first: Any = sparse.vstack([made for _, made in done], format="csr")
-        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate([places for places, _ in done]))])
-        vectors.sort_indices()
-        return vectors
+    def _silent(self, model: "Model") -> Sequence[int]:
+        return model.specials if self.positions == "text" else ()
 
     def _vectors(self, model: "Model", batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch; LexbenchError where nobody could want them."""

@@ -5,7 +5,7 @@ A token's weight is max(0, the state that the model gives it, projected onto one
 have it). Only [CLS] and padding have none. No term comes in that a text does not have, so documents are expanded first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,11 +16,11 @@ from scipy import sparse
 from lexbench.datasets.expansion import digest, expansions
 from lexbench.encoders._checkpoint_body import body_files
 from lexbench.encoders._checkpoint_files import Files
+from lexbench.encoders._sparse_transformer import SparseTransformer
 from lexbench.encoders._token_batches import Batch, Tokens, tokenise
-from lexbench.encoders._transformer import Transformer, untold
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.registry import at_search, runtime
-from lexbench.types import Document, Kind
+from lexbench.types import Document
 
 if TYPE_CHECKING:
     from lexbench.encoders._term_weights_model import Model
@@ -30,7 +30,7 @@ _NAMED = 3  # ids in an error
 
 
 @dataclass(frozen=True)
-class TermWeights(Transformer):
+class TermWeights(SparseTransformer):
     """Settings as of `Transformer`.
 
     *expansions* is a file as `lexbench.datasets.expansion` has it, with every document. Of the first *expansion_length* tokens
@@ -43,7 +43,6 @@ class TermWeights(Transformer):
     expansions: str | None = runtime(None)  # its digest is in the key, and where it lies is not
     expansion_length: int = 100
 
-    kind: ClassVar[Kind] = Kind.SPARSE
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -66,15 +65,6 @@ class TermWeights(Transformer):
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of what document vectors come from."""
         return super().index_identity() | ({"expansions": digest(self.expansions)} if self.expansions else {})
-
-    @property
-    def vocabulary(self) -> int:
-        """The width of the vectors."""
-        return self._documents().vocabulary
-
-    def token(self, term: int) -> str:
-        """Return the entry of the vocabulary whose column is *term*."""
-        return str(self._documents().tokenizer.convert_ids_to_tokens(int(term)))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, expanded where there is a file; LexbenchError where that lacks one of them."""
@@ -109,22 +99,10 @@ class TermWeights(Transformer):
         starts = np.cumsum([0, *map(len, made)])
         return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in made)]), starts, truncated)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
-        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
-        return self._encode(self._documents(), tokens, advance)
-
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents that have neither title nor id, and so no expansion."""
         model = self._documents()
         return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
-
-    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of queries."""
-        model = self._model(self.query_model, self.query_revision) if self.query_model else self._documents()
-        return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
-
-    def _documents(self) -> "Model":
-        return self._model(self.model, self.revision)
 
     def _model(self, name: str, revision: str | None) -> "Model":
         from lexbench.encoders._term_weights_model import Model
@@ -132,12 +110,8 @@ class TermWeights(Transformer):
 
         return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
 
-    def _encode(self, model: "Model", tokens: Tokens, advance: Callable[[int], None] = untold) -> sparse.csr_array:
-        done = list(self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance, [model.first]))
-        if not done:
-            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
-        longest_first: Any = sparse.vstack([made for _, made in done], format="csr")
-        return sparse.csr_array(longest_first[np.argsort(np.concatenate([places for places, _ in done]))])
+    def _silent(self, model: "Model") -> Sequence[int]:
+        return [model.first]
 
     def _vectors(self, model: "Model", batch: Batch) -> sparse.csr_array:
         vectors = model.vectors(batch)

@@ -15,6 +15,7 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from lexbench.encoders._checkpoint_modules import read_json
+from lexbench.encoders._checkpoint_pooling import pooling
 from lexbench.encoders._pretrained import complete
 from lexbench.errors import CommandError
 from lexbench.lexmae import given_models
@@ -26,7 +27,6 @@ from lexbench.types import Document
 LENGTH = 192  # tokens of a pair, special ones included
 SCALE = 20.0  # of cosines: what dual encoders of sentence-transformers are trained with (its losses' `scale`)
 _BATCH = 8192  # tokens that are computed at once, padding included
-_POOLINGS = ("mean", "cls")
 
 
 class Teacher(ABC):
@@ -94,9 +94,9 @@ def load(name: str, device: torch.device | str, dtype: torch.dtype) -> Teacher:
             f"{name}: neither a *ForSequenceClassification of transformers nor a Transformer with Pooling of "
             "sentence-transformers; give a teacher that is one of them"
         )
-    pooling, told = _pooling(modules[1][1]), _length(place, body)
+    pools, told = pooling(modules[1][1]), _length(place, body)
     frozen, longest = _frozen(body, complete(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
-    return DualEncoder(frozen, pooling=pooling, length=told or longest)
+    return DualEncoder(frozen, pooling=pools, length=told or longest)
 
 
 def _frozen(place: Path, model: Any, device: torch.device | str, dtype: torch.dtype) -> tuple[Frozen, int]:
@@ -104,17 +104,6 @@ def _frozen(place: Path, model: Any, device: torch.device | str, dtype: torch.dt
     tokenizer = given_models.tokenizer(place)
     longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", LENGTH))
     return Frozen(model, tokenizer, torch.device(device), dtype), longest
-
-
-def _pooling(folder: Path) -> str:
-    """Return how a model pools, in the old form of its settings or the new one; CommandError if lexbench does not."""
-    told = read_json(folder / "config.json")
-    on = (name for name, value in told.items() if value is True and name.startswith("pooling_mode_"))
-    old = [name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for name in on]
-    found = told.get("pooling_mode", old[0] if len(old) == 1 else old)
-    if found not in _POOLINGS:
-        raise CommandError(f"{folder}: it pools by {found!r}; lexbench does {', '.join(_POOLINGS)}")
-    return str(found)
 
 
 def _length(place: Path, body: Path) -> int:
