@@ -67,6 +67,43 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     started: str = ""  # UTC, ISO 8601
 
 
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that one stage takes a query: over the queries, of each query's median over the passes."""
+
+    p50: float
+    p95: float | None = None  # None below 200 queries
+    p99: float | None = None  # None below 1,000
+    mean: float
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast one system was in one scenario on one machine, with the proof of the conditions."""
+
+    scenario: str  # single-stream-1t, or offline-2t for two threads
+    k: int  # documents asked for
+    threads: int
+    exact: bool  # whether the system returns what an exhaustive search would
+    queries: int
+    passes: int  # timed ones
+    warm_up: int  # passes before them
+    stages: dict[str, Latency]  # encode_query, search, e2e; of offline: of the whole batch, divided by its queries
+    qps: dict[str, float]  # queries a second by the same names
+    overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None where it cannot be told
+    cpu_per_wall: float  # processor time over wall time of the timed passes: at most 1.05 proves one thread
+    flags: list[str] = []  # "noisy", "threads≈1.3", "differs", "overhead"
+    checked: bool  # the timed passes returned the documents of the untimed run
+    memory: dict[str, int] = {}  # bytes
+    disk: dict[str, int] = {}  # bytes of the index by component
+    fingerprint: str  # of the machine; speeds are ranked within one only
+    machine: dict[str, Any] = {}
+    calibration: dict[str, float] = {}
+    energy: dict[str, Any] | None = None
+    taken: str = ""  # UTC, ISO 8601
+    seconds: dict[str, float] = {}  # open, and the first query after it
+    notes: list[str] = []
+    folder: str = ""  # of the store, with every duration
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known of one system on one dataset."""
 
@@ -87,6 +124,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     recipe: dict[str, Any] = {}
     measured: Measured = Measured()
+    timings: list[Timing] = []  # written by --time
 
     def __post_init__(self) -> None:
         """Refuse values that JSON cannot hold and a table would hide."""

@@ -112,7 +112,8 @@ def _of_reranking(call: Call) -> Call:
         )
     retriever, reranker = (value for value in call.args if isinstance(value, Part))
     if not _is_reranker(reranker):
-        catalog.expand(reranker.head)  # says why, of a model that cannot be run
+        if (name := reranker.head.name) in catalog.names() and not catalog.model(name).encoder:
+            catalog.expand(reranker.head)  # says why it cannot be run, or what to type for it
         known = registry.names("rerankers")
         if reranker.head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
             there = [*known, *catalog.names()]
