@@ -4,7 +4,7 @@
     lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --save build/demo
     python tools/package_nano.py build/lexmae_nano/stage3 lexbench/encoders/catalog/lexmae_nano --scores build/demo
 
-The second call writes the scores of the packaged weights, with intervals as in paired_tests.py, on their card.
+The second call writes the scores of the packaged weights, with bootstrap intervals over queries, on their card.
 """
 
 import argparse
@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import safetensors.torch
 import torch
-from paired_tests import interval
 
 from lexbench import atomic
 from lexbench.lexmae import card
 from lexbench.report.leaderboard import read_results
+from lexbench.statistics.bootstrap import interval
 
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"

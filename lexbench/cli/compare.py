@@ -1,0 +1,50 @@
+"""Compare systems: what differs, paired tests, the queries that changed."""
+
+import click
+
+from lexbench.cli._output import json_option, print_json, print_rich
+
+
+@click.command()
+@click.argument("systems", nargs=-1, required=True, metavar="A B...")
+@click.option("-d", "--dataset", "datasets", multiple=True, help="Only this dataset; repeatable. Default: all that all have.")
+@click.option("-m", "--measure", help="Default: the headline of the dataset's suite.")
+@click.option(
+    "--margin", type=click.FloatRange(min=0, min_open=True), help="Also test that no system is worse by more, as .005."
+)
+@click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
+@click.option("--sweep", is_flag=True, help="Show the systems as a learning curve: scores beside active terms and FLOPS.")
+@click.option(
+    "--fail-if-worse", is_flag=True, help="Exit with 1 if a system is worse, or with --margin not shown to be no worse."
+)
+@json_option
+def command(  # noqa: PLR0913 - one a word of the command line
+    systems: tuple[str, ...],
+    datasets: tuple[str, ...],
+    measure: str | None,
+    margin: float | None,
+    queries: int,
+    *,
+    sweep: bool,
+    fail_if_worse: bool,
+    as_json: bool,
+) -> None:
+    """Compare B... with A: systems as they were run ('bm25'), or files and folders that --save wrote, for all systems in them.
+
+    Nothing is run. A name is looked for in the files given, then in the store: `lexbench compare bm25 build/results`.
+    """
+    import msgspec
+
+    from lexbench.comparisons.compare import compare
+    from lexbench.report.comparison import tables
+    from lexbench.report.terminal import render
+    from lexbench.store import Store
+
+    found = compare(systems, store=Store(), datasets=datasets, measure=measure, margin=margin, queries=0 if sweep else queries)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        print_rich(*(render(table) for table in tables(found, curve=sweep)))
+    if fail_if_worse and found.worse:
+        click.echo(f"worse than {found.systems[0]}: {'; '.join(found.worse)}", err=True)
+    click.get_current_context().exit(1 if fail_if_worse and found.worse else 0)

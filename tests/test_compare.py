@@ -1,0 +1,342 @@
+"""`lexbench compare`: what differs, what the tests say, which queries changed and why."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from lexbench import results, suites
+from lexbench.cli import code
+from lexbench.comparisons.compare import compare
+from lexbench.comparisons.differing import differing
+from lexbench.report.leaderboard import write_results
+from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work
+from lexbench.store import Store
+
+QUERIES = 40
+RNG = np.random.default_rng(0)
+BASE = RNG.random(QUERIES) * 0.8
+
+
+def result(system, values, dataset="pydoc/test", **facts):
+    """Make a result of one measure."""
+    given = {"recipe": {"plugin": "lexbench.retrievers.bm25:BM25", "version": 1, "settings": {"k1": 0.9}}} | facts
+    return Result(
+        system=system,
+        dataset=dataset,
+        contract=f"{dataset}@1",
+        depth=1000,
+        means={"nDCG@10": float(np.mean(values))},
+        query_ids=[f"q{number:02}" for number in range(len(values))],
+        per_query={"nDCG@10": list(map(float, values))},
+        counts=Counts(queries=len(values)),
+        **given,
+    )
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Return an empty store, which the command line uses too."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return Store(tmp_path / "store")
+
+
+def saved(folder, *found):
+    """Write results as --save does; return the folder as it would be typed."""
+    write_results(found, "pydoc", folder)
+    return str(folder)
+
+
+def run(capsys, *arguments):
+    """Run the command line; return its exit code, stdout and stderr."""
+    exit_code = code([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return exit_code, captured.out, captured.err
+
+
+def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):
+    """A system that is .1 below on every query is worse; with --fail-if-worse the exit code is 1, and 0 the other way round."""
+    folder = saved(tmp_path / "saved", result("old", BASE), result("new", BASE - 0.1))
+    exit_code, out, err = run(capsys, "compare", "old", "new", folder, "--fail-if-worse")
+
+    assert exit_code == 1
+    assert err == "worse than old: new on pydoc/test\n"
+    assert "-0.1000  [-0.100, -0.100]  0.0001" in out
+    assert "0/0/40" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert run(capsys, "compare", "new", "old", folder, "--fail-if-worse")[0] == 0
+    assert run(capsys, "compare", "old", "new", folder)[0] == 0
+
+
+def test_with_a_margin_a_system_fails_unless_it_is_shown_to_be_no_worse(store, tmp_path, capsys):
+    """A loss of .01 everywhere is within a margin of .02 and not of .005; no loss at all, of much noise, is not shown to be."""
+    noisy = BASE + np.resize([0.2, -0.2], QUERIES)
+    folder = saved(tmp_path / "saved", result("full", BASE), result("pruned", BASE - 0.01), result("noisy", noisy))
+
+    assert run(capsys, "compare", "full", "pruned", folder, "-d", "pydoc/test", "--margin", ".02")[0] == 0
+    found = compare(["full", "pruned", "noisy", folder], store=store, margin=0.02)
+    assert [one.no_worse.holds for one in found.datasets[0].differences] == [True, False]
+    assert found.worse == ["noisy on pydoc/test"]
+    assert compare(["full", "pruned", folder], store=store, margin=0.005).worse == [
+        "pruned on pydoc/test",
+        "noisy on pydoc/test",
+    ]
+
+
+def test_p_is_corrected_over_all_that_is_shown(store, tmp_path):
+    """Two systems on two datasets are a family of four: the least p is multiplied by four."""
+    lower = BASE - RNG.random(QUERIES) * 0.1
+    found = [
+        result(name, values, dataset)
+        for dataset in ("pydoc/test", "pydoc/dev")
+        for name, values in (("a", BASE), ("b", lower), ("c", BASE))
+    ]
+    made = compare([saved(tmp_path / "saved", *found)], store=store)
+    ps = [(one.p, one.corrected) for on in made.datasets for one in on.differences]
+
+    assert [one.dataset for one in made.datasets] == ["pydoc/dev", "pydoc/test"]
+    assert ps == [(pytest.approx(1 / 10_001), pytest.approx(4 / 10_001)), (1.0, 1.0)] * 2
+
+
+def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
+    """Settings, models, depth, machine and versions that differ are listed; what is the same is not."""
+    other = {"plugin": "lexbench.retrievers.bm25:BM25", "version": 2, "settings": {"k1": 1.2}}
+    first = result("a", BASE, measured=Measured(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
+    second = result("b", BASE, recipe=other, measured=Measured(machine={"processor": "P", "cores": "4"}, versions={}))
+    found = {one.field: one.values for one in differing([[first], [msgspec.structs.replace(second, depth=10)]])}
+
+    assert found == {
+        "retriever": ["BM25 v1", "BM25 v2"],
+        "k1": ["0.9", "1.2"],
+        "depth": ["1000", "10"],
+        "machine.cores": ["2", "4"],
+        "versions.numpy": ["2.0", None],
+    }
+    out = run(capsys, "compare", saved(tmp_path / "saved", first, second))[1]
+    assert out.index("what differs") < out.index("machine.cores") < out.index("pydoc/test, nDCG@10")
+
+
+def test_a_transform_more_is_one_that_the_other_has_not():
+    """Transforms are told apart by their classes, so that one more does not shift the others."""
+
+    def recipe(*transforms):
+        settings = {
+            "transforms": [{"plugin": f"lexbench.transforms.x:{name}", "version": 1, "settings": s} for name, s in transforms]
+        }
+        return {"plugin": "lexbench.retrievers.encoded:Encoded", "version": 2, "settings": settings}
+
+    pair = [
+        [result("a", BASE, recipe=recipe(("Quantize", {"bits": 8})))],
+        [result("b", BASE, recipe=recipe(("TopK", {"k": 4}), ("Quantize", {"bits": 8})))],
+    ]
+
+    assert [(one.field, one.values, one.implied) for one in differing(pair)] == [
+        ("transforms.TopK", [None, "TopK v1"], False),
+        ("transforms.TopK.k", [None, "4"], False),
+    ]
+
+
+def test_settings_of_another_kind_of_system_are_implied():
+    """That BM25 has no query length is said by its being BM25; one that both kinds have, with other values, is told."""
+    other = {"plugin": "lexbench.retrievers.encoded:Encoded", "version": 2, "settings": {"query_length": 32}}
+
+    both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
+    assert [one.implied for one in differing([[result("a", BASE)], both])] == [False, False]
+    assert [(one.field, one.implied) for one in differing([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
+        ("retriever", False),
+        ("k1", True),
+        ("query_length", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            {"digests": {"corpus": "f" * 64}},
+            "a and b are not on the same pydoc/test: corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
+        ),
+        ({"contract": "pydoc/test@2"}, "contract pydoc/test@1 and pydoc/test@2"),
+        ({"query_ids": [f"x{number}" for number in range(QUERIES)]}, "were scored on different queries of pydoc/test"),
+        ({"per_query": {"RR@10": [0.0] * QUERIES}}, "b on pydoc/test has no nDCG@10; it has: RR@10"),
+    ],
+)
+def test_results_that_are_no_comparison_are_refused(store, tmp_path, capsys, facts, said):
+    """Another corpus, contract, set of queries or measure costs one line, and exit code 3."""
+    first = result("a", BASE, digests={"corpus": "e" * 64})
+    second = msgspec.structs.replace(result("b", BASE), **facts)
+    exit_code, out, err = run(capsys, "compare", saved(tmp_path / "saved", first, second))
+
+    assert (exit_code, out) == (3, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (["saved", "saved"], 2, "takes two systems or more; there is a"),
+        (["saved", "bm25"], 3, "bm25"),
+        (["saved", "empty"], 3, "no result files in empty"),
+        (["saved", "broken.json"], 2, "broken.json"),
+        (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
+        (["saved", "other.json"], 3, "no dataset has results of all systems"),
+        (["saved", "--margin", "0"], 2, "margin"),
+    ],
+)
+def test_a_mistake_costs_one_line(store, tmp_path, capsys, arguments, exit_code, said):
+    """What is wrong stands in one line on stderr; stdout stays empty."""
+    saved(tmp_path / "saved", result("a", BASE))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.json").write_text("[")
+    results.save(result("c", BASE, "pydoc/dev"), tmp_path / "other.json")
+    found, out, err = run(capsys, "compare", *arguments)
+
+    assert (found, out) == (exit_code, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_the_same_system_of_two_folders_is_two(store, tmp_path):
+    """Results of one name that differ are told apart by where they are from; the same results given twice are one system."""
+    old, new = saved(tmp_path / "old", result("bm25", BASE)), saved(tmp_path / "new", result("bm25", BASE + 0.1))
+
+    assert compare([old, new], store=store).systems == [f"{old}: bm25", f"{new}: bm25"]
+    with_other = saved(tmp_path / "more", result("bm25", BASE), result("other", BASE))
+    assert compare(["other", old, with_other], store=store).systems == ["other", "bm25"]
+
+
+def test_a_macro_mean_is_there_where_all_its_members_are(store, tmp_path):
+    """Of the twelve sets of beir-12@1 eleven give no mean; twelve do, with the mean of the twelve differences."""
+    members = next(one for one in suites.suite("beir").aggregates if one.id == "beir-12@1").members
+    losses = {name: 0.01 * at for at, name in enumerate(members)}
+    found = [result(name, BASE - loss * (name == "b"), dataset) for dataset, loss in losses.items() for name in ("a", "b")]
+    write_results(found, "beir", tmp_path / "whole")
+    write_results(found[2:], "beir", tmp_path / "part")
+    [macro] = compare([str(tmp_path / "whole")], store=store).macros
+
+    assert compare([str(tmp_path / "part")], store=store).macros == []
+    assert macro.means["a"] == pytest.approx(BASE.mean())
+    assert macro.differences[0].difference == pytest.approx(-0.055)
+    assert macro.differences[0].interval == pytest.approx((-0.055, -0.055))
+
+
+def test_checkpoints_are_a_learning_curve(store, tmp_path, capsys):
+    """With --sweep systems stand in the order of their steps, each with its interval, its terms and its FLOPS."""
+    found = [
+        result(
+            f"model(step={step})",
+            BASE + step / 1e5,
+            vectors=Vectors(terms={"mean": 100.0 - step / 100}, bytes_per_document=1.0),
+            work=Work(query_terms={"mean": 7.0}, flops=1.5),
+        )
+        for step in (1000, 200)
+    ]
+    exit_code, out, _ = run(capsys, "compare", saved(tmp_path / "saved", *found), "--sweep")
+    rows = [line.split() for line in out.splitlines() if line[:2] in ("A ", "B ") and "[" in line]
+
+    assert exit_code == 0
+    assert [row[1] for row in rows] == ["model(step=200)", "model(step=1000)"]
+    assert [row[-3:] for row in rows] == [["98.0", "7.0", "1.5"], ["90.0", "7.0", "1.5"]]
+    assert "queries that changed" not in out
+
+
+def test_an_upper_bound_is_said_to_be_one(store, tmp_path):
+    """A result whose weights were chosen on the tested queries carries its note."""
+    folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE, notes=[f"{BOUND}chosen on these queries"]))
+
+    assert compare([folder], store=store).notes == [f"b on pydoc/test: {BOUND}chosen on these queries"]
+
+
+def test_json_is_one_document(store, tmp_path, capsys):
+    """With --json stdout holds one document: the same figures, whole digests, and what the table leaves out."""
+    folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE - 0.1))
+    document = json.loads(run(capsys, "compare", folder, "--json")[1])
+
+    assert document["systems"] == ["a", "b"]
+    assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
+    assert len(document["changed"]) == 5
+    assert document["changed"][0]["text"] is None  # these are no queries of pydoc
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Run two sets of sparse vectors on pydoc, which differ in the weights of one relevant document; return store and names."""
+    from lexbench.datasets.dataset import open_dataset
+    from lexbench.pipeline import run as run_plan
+    from lexbench.plan import plan_suite
+
+    folder = tmp_path_factory.mktemp("vectors")
+    dataset = open_dataset(suites.contract("pydoc/test"))
+    query, document = next((row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3)
+    judged = {row.doc_id for row in dataset.topics.judgements if row.query_id == query}
+    ids = sorted(one.doc_id for one in dataset.source.documents())
+    others = [one for one in ids if one not in judged][:9]  # each with a score of 2 x 2
+    (folder / "queries.tsv").write_text("".join(f"{one.query_id}\tred red fox\n" for one in dataset.queries))
+    names = []
+    for name, own in (("first", {"red": 1, "tree": 5}), ("second", {"red": 3, "fox": 2})):
+        vectors = {one: {"tree": 1} for one in ids} | {one: {"red": 2} for one in others} | {document: own}
+        lines = (json.dumps({"id": one, "contents": "", "vector": vector}) for one, vector in vectors.items())
+        (folder / name).write_text("\n".join(lines) + "\n")
+        (folder / "tokens").write_text("fox\nred\ntree\n")
+        files = f'documents="{folder / name}", queries="{folder / "queries.tsv"}", vocabulary="{folder / "tokens"}"'
+        names.append(f"vectors({files})@csr")
+    store = Store(folder / "store")
+    outcomes = list(run_plan(plan_suite(suites.suite("pydoc"), ["bm25", *names]), store))
+    assert not [one.error for one in outcomes if one.error]
+    return store, names, query, document
+
+
+def test_the_terms_that_made_the_difference_are_named(runs):
+    """The document's score is 2 x 1 with the first vectors, below nine of 4, and 2 x 3 + 1 x 2 with the second."""
+    store, names, query, document = runs
+    changed = next(one for one in compare(names, store=store, queries=200).changed if one.query == query)
+
+    assert changed.text
+    assert changed.value > changed.baseline_value
+    assert (changed.moved.document, changed.moved.grade) == (document, 3)
+    assert (changed.moved.baseline_rank, changed.moved.rank) == (10, 1)
+    assert [(one.token, one.baseline, one.system) for one in changed.moved.terms] == [("red", 2.0, 6.0), ("fox", 0.0, 2.0)]
+    assert changed.moved.unavailable == []
+
+
+def test_a_system_without_terms_is_named_as_such(runs):
+    """Against BM25 it is said why BM25's terms are not known; a document that shares no term with the query has none."""
+    store, names, _, _ = runs
+    moved = [one.moved for one in compare(["bm25", names[1]], store=store, queries=200).changed if one.moved]
+
+    assert len(moved) > 50
+    assert {tuple(one.unavailable) for one in moved} == {("bm25: has no sparse vectors",)}
+    assert not any(one.terms for one in moved)
+
+
+def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
+    """The table has the document with its ranks, and a line has its terms; it fits 100 columns but for long names."""
+    store, names, query, document = runs
+    monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
+    monkeypatch.setenv("COLUMNS", "100")
+    exit_code, out, _ = run(capsys, "compare", *names, "--queries", "200")
+
+    assert exit_code == 0
+    assert "10 → 1" in out
+    assert f"{query}, {document}: red A 2 B 6, fox A 0 B 2" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_vectors_that_changed_since_explain_nothing(runs):
+    """Where a system's files are others today than when it was run, its terms are not told."""
+    store, names, query, _ = runs
+    path = store.root.parent / "second"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b'"red": 3', b'"red": 4'))
+    try:
+        changed = next(one for one in compare(["bm25", names[1]], store=store, queries=200).changed if one.query == query)
+    finally:
+        path.write_bytes(before)
+
+    assert changed.moved.terms == []
+    assert changed.moved.unavailable[1].endswith("is another one today than when it was run")

@@ -1,0 +1,236 @@
+"""Tests, intervals, corrections and groups, against hand-made values, scipy and ranx."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lexbench.interop.trec import read_qrels, read_run
+from lexbench.measures import score
+from lexbench.statistics import bootstrap, corrections, groups, noninferiority, power, randomisation
+
+RESAMPLES = 10_000
+
+
+def monte_carlo(p, deviations=4):
+    """Return by how much two estimates of p, each of RESAMPLES draws, may differ: that many standard deviations."""
+    return deviations * np.sqrt(2 * p * (1 - p) / RESAMPLES) + 1 / RESAMPLES
+
+
+@pytest.fixture(scope="module")
+def dl_hard(shared):
+    """Return nDCG@10 (50,) of each of the twenty runs, by collection and name."""
+    folder = shared / "data" / "runs" / "dl-hard"
+    found = {}
+    for kind in ("doc", "passage"):
+        qrels = read_qrels(folder / f"dl_hard-{kind}.qrels")
+        for path in sorted((folder / "baselines" / kind).glob("*.run.gz")):
+            found[kind, path.name.removesuffix(".run.gz")] = score(read_run(path), qrels, ["nDCG@10"]).values["nDCG@10"]
+    assert len(found) == 20
+    return found
+
+
+@pytest.fixture(scope="module")
+def pairs(dl_hard):
+    """Return the differences of every two of the runs on one collection: 91 and 15."""
+    every = itertools.combinations(dl_hard, 2)
+    return [dl_hard[one] - dl_hard[other] for one, other in every if one[0] == other[0]]
+
+
+def test_p_of_few_queries_is_exact():
+    """Of eight ways to sign (1, 2, 3), 6 and -6 are as far from 0: p = 2/8; of sixteen for (3, 1, -1, -1), ten: 2 or more."""
+    assert randomisation.p_value(np.array([1.0, 2.0, 3.0])) == 0.25
+    assert randomisation.p_value(np.array([3.0, 1.0, -1.0, -1.0])) == 14 / 16
+    assert randomisation.p_value(np.array([3.0, 1.0, 1.0, -1.0, 0.0, 0.0])) == 8 / 16
+
+
+def test_equal_systems_have_p_1():
+    """No difference at all is no evidence, of however many queries."""
+    assert randomisation.p_value(np.zeros(6980)) == 1.0
+
+
+def test_p_is_never_0():
+    """The observed signs are one of the draws: the least p is 1 / (1 + resamples)."""
+    assert randomisation.p_value(np.full(100, 0.5)) == 1 / (1 + RESAMPLES)
+
+
+@pytest.mark.parametrize("values", [[], [0.1, np.nan]])
+def test_what_no_test_can_use_is_refused(values):
+    """No query, or a value that is not finite, is an error and not a p."""
+    with pytest.raises(ValueError, match="at least one query, and finite values"):
+        randomisation.p_value(np.array(values))
+    with pytest.raises(ValueError, match="at least one query, and finite values"):
+        bootstrap.interval(np.array(values))
+
+
+def test_p_agrees_with_scipy_on_published_runs(pairs):
+    """On every two of the DL-HARD runs p is scipy's, within four standard deviations of two Monte Carlo estimates."""
+    assert len(pairs) == 91 + 15
+    for differences in pairs:
+        theirs = stats.permutation_test(
+            (differences,),
+            lambda values, axis: np.abs(values.sum(axis=axis)),
+            permutation_type="samples",
+            alternative="greater",  # of the absolute mean: scipy's own two-sided p is twice a one-sided one, and noisier
+            n_resamples=RESAMPLES,
+            rng=np.random.default_rng(1),
+            vectorized=True,
+        )
+        assert randomisation.p_value(differences) == pytest.approx(theirs.pvalue, abs=monte_carlo(theirs.pvalue))
+
+
+@pytest.mark.slow  # ranx is compiled first
+def test_p_agrees_with_ranx_on_published_runs(dl_hard):
+    """On each of the DL-HARD runs against its BM25 p is that of ranx, within the same bounds."""
+    module = pytest.importorskip("ranx.statistical_tests")
+    for (kind, name), values in dl_hard.items():
+        baseline = dl_hard[kind, "bm25"]
+        if name != "bm25":
+            theirs, _ = module.fisher_randomization_test(baseline, values, n_permutations=RESAMPLES)
+            ours = randomisation.p_value(values - baseline)
+            assert ours == pytest.approx(theirs, abs=monte_carlo(max(theirs, 1 / RESAMPLES))), name
+
+
+def test_the_interval_agrees_with_scipy_on_published_runs(pairs):
+    """Both ends are scipy's within four standard deviations of two such percentiles: .15 standard errors of the mean."""
+    for differences in pairs:
+        theirs = stats.bootstrap(
+            (differences,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(1)
+        ).confidence_interval
+        error = differences.std(ddof=1) / np.sqrt(len(differences))
+        assert bootstrap.interval(differences) == pytest.approx((theirs.low, theirs.high), abs=0.15 * error)
+
+
+def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
+    """Of 2,000 pairs of systems that are the same but for chance, 5 % are found different: 70 to 130 are."""
+    rng = np.random.default_rng(7)
+    found = [randomisation.p_value(rng.normal(0, 0.3, 25), resamples=999, seed=at) for at in range(2000)]
+
+    assert 70 <= sum(p <= 0.05 for p in found) <= 130
+
+
+def test_all_pairs_at_once_are_the_pairs_one_by_one():
+    """The matrix of p has what p_value gives for every two systems, a pair with few differences included."""
+    rng = np.random.default_rng(3)
+    scores = rng.random((5, 60))
+    scores[4] = scores[3]
+    scores[4, :3] += 0.1
+    ps = randomisation.pairwise(scores)
+
+    for one, other in itertools.combinations(range(5), 2):
+        assert ps[one, other] == ps[other, one] == randomisation.p_value(scores[one] - scores[other])
+    assert ps.diagonal().tolist() == [1.0] * 5
+
+
+def test_intervals_of_many_systems_are_those_of_each():
+    """The same queries are drawn for all: a row's interval does not depend on the others."""
+    values = np.random.default_rng(5).random((6, 80))
+    found = bootstrap.intervals(values)
+
+    assert found == pytest.approx(np.array([bootstrap.interval(row) for row in values]), abs=1e-12)
+
+
+def test_a_macro_mean_has_the_interval_of_independent_datasets():
+    """Its standard error is half the root of the summed squares of the two datasets', however different their sizes are."""
+    rng = np.random.default_rng(11)
+    large, small = rng.normal(0.5, 0.2, 2000), rng.normal(0.1, 0.3, 300)
+    low, high = bootstrap.macro_interval([large, small])
+    error = np.sqrt(large.var() / 2000 + small.var() / 300) / 2
+
+    assert (low + high) / 2 == pytest.approx((large.mean() + small.mean()) / 2, abs=0.05 * error)
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.03)
+
+
+def test_holm_is_the_hand_made_correction():
+    """Of four, the least is multiplied by 4, the next by 3, and none is below one before it; at most 1."""
+    assert corrections.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert corrections.holm([0.9, 0.6]) == [1.0, 1.0]
+    assert corrections.holm([]) == []
+
+
+def test_the_detectable_difference_is_found_with_that_power():
+    """By the noncentral t distribution, a paired test of that difference has power .8 within a hundredth."""
+    for queries in (10, 50, 300):
+        differences = np.random.default_rng(queries).normal(0, 0.2, queries)
+        effect = power.minimum_detectable(differences) / differences.std(ddof=1) * np.sqrt(queries)
+        limit = stats.t.ppf(0.975, queries - 1)
+        assert 1 - stats.nct.cdf(limit, queries - 1, effect) == pytest.approx(0.8, abs=0.012)
+
+
+def test_the_detectable_difference_is_that_of_g_power():
+    """G*Power's example of a paired t test: half a standard deviation takes 34 pairs, and 33 are too few."""
+    pairs = {queries: np.resize([1.0, -1.0], queries) for queries in (33, 34)}
+    detectable = {n: power.minimum_detectable(values) / values.std(ddof=1) for n, values in pairs.items()}
+
+    assert detectable[34] < 0.5 < detectable[33]
+    assert power.minimum_detectable(np.array([0.3])) == np.inf
+
+
+def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
+    """The same small loss is within the margin where queries are many, and not shown to be where they are few."""
+    losses = np.random.default_rng(2).normal(-0.001, 0.05, 4000)
+    many, few = noninferiority.test(losses, 0.005), noninferiority.test(losses[:40], 0.005)
+
+    assert many.holds
+    assert many.bound == pytest.approx(losses.mean() - 1.645 * losses.std() / np.sqrt(4000), abs=1e-4)
+    assert not few.holds
+    assert randomisation.p_value(losses[:40]) > 0.05
+    assert noninferiority.said([many, many, few]) == "no worse than .005 on 2 of 3"
+    with pytest.raises(ValueError, match="above 0"):
+        noninferiority.test(losses, 0.0)
+
+
+def test_letters_of_four_systems_by_hand():
+    """Where 0 beats 2 and 3, and 1 beats 3: 0 and 1 are a, 1 and 2 are b, 2 and 3 are c."""
+    assert groups.compact_letters(4, [(0, 2), (0, 3), (1, 3)]) == [(0, 1), (1, 2), (2, 3)]
+    assert groups.compact_letters(3, []) == [(0, 1, 2)]
+    assert groups.compact_letters(3, [(0, 1), (0, 2), (1, 2)]) == [(0,), (1,), (2,)]
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda n: st.tuples(st.just(n), st.sets(st.sampled_from([*itertools.combinations(range(n), 2)] or [(0, 0)])))
+    )
+)
+def test_systems_share_a_letter_if_and_only_if_they_are_not_apart(drawn):
+    """Whatever the pairs that differ; no group is inside another."""
+    systems, apart = drawn
+    apart = apart - {(0, 0)}
+    columns = [set(column) for column in groups.compact_letters(systems, sorted(apart))]
+
+    for pair in itertools.combinations(range(systems), 2):
+        assert any(set(pair) <= column for column in columns) == (pair not in apart)
+    assert not any(one < other for one in columns for other in columns)
+    assert set().union(*columns) == set(range(systems))
+
+
+def test_tie_groups_are_the_best_first():
+    """Two systems alike and one far below: the first two share a, the last is b and worse than both."""
+    rng = np.random.default_rng(1)
+    good = rng.random(100)
+    found = groups.tie_groups({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
+
+    assert set(found.systems[:2]) == {"good", "alike"}
+    assert found.letters == {"good": "a", "alike": "a", "poor": "b"}
+    assert found.groups[1] == ("poor",)
+    assert found.worse["good"] == found.worse["alike"] == ("poor",)
+    assert found.worse["poor"] == ()
+    assert found.ps[0, 2] == pytest.approx(3 / 10_001)
+
+
+def test_clear_differences_stay_clear_among_many_systems():
+    """Of fifty systems, each .02 above the one before on every query, all 1,225 pairs differ: p is fine enough for Holm."""
+    base = np.random.default_rng(0).random(100)
+    found = groups.tie_groups({f"s{at:02}": base + 0.02 * at for at in range(50)})
+
+    assert found.systems == tuple(f"s{at:02}" for at in reversed(range(50)))
+    assert len(found.groups) == 50
+    assert [corrections.resamples_for(n) for n in (1, 250, 1225)] == [10_000, 10_000, 49_000]
+
+
+def test_there_are_letters_for_any_number_of_groups():
+    """After z comes A, after Z a number."""
+    assert [groups.letter(at) for at in (0, 25, 26, 51, 52)] == ["a", "z", "A", "Z", "(53)"]
