@@ -82,6 +82,11 @@ def contract(dataset_id: str) -> Contract:
     return contracts()[dataset_id]
 
 
+def expected() -> dict[str, Path]:
+    """Return the files of published figures, `expected/<suite>.toml`, by name: see `lexbench.verification.figures`."""
+    return _toml_files("expected")
+
+
 def suite_names() -> list[str]:
     """Return the names of all suites, sorted."""
     return sorted(_toml_files())

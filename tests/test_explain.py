@@ -1,0 +1,144 @@
+"""Terms of queries and documents, and what they add to scores."""
+
+import json
+from math import log
+
+import checkpoints
+import fruit
+import pytest
+
+from lexbench.cli import code
+from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.explanation import explain
+from lexbench.store import Store
+
+DOCUMENTS = {  # documents of other words too, so that a common term is one of several
+    "a1": {"apple": 1.0, "fig": 3.0},
+    "a2": {"apple": 2.0, "fig": 2.0},
+    "a3": {"apple": 3.0, "fig": 0.5},
+    "a4": {"apple": 4.0},
+    "p1": {"pear": 3.0, "plum": 1.0},
+    "p2": {"pear": 2.0, "plum": 2.0},
+}
+QUERIES = {
+    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
+    "qf": {"fig": 1.0},
+    "qp": {"pear": 1.0},
+    "qz": {},
+    "qn": {"plum": 1.0},
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return an empty store."""
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a dataset's folder."""
+    return str(fruit.write(tmp_path / "fruit"))
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Return the notation of an encoder of known vectors."""
+    for name, own in (("documents", DOCUMENTS), ("queries", QUERIES)):
+        lines = fruit.lines({"id": one, "contents": "", "vector": vector} for one, vector in own.items())
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    return f'vectors(documents="{tmp_path}/documents.jsonl", queries="{tmp_path}/queries.jsonl", format="seismic")'
+
+
+def test_the_products_of_the_weights_are_the_score(store, folder, vectors):
+    """On csr, apple 1.5 x 3 and fig 0.25 x 0.5 are the score 4.625 that the engine gives a3."""
+    found = explain("qid:qa", f"{vectors}@csr", folder, k=2, store=store)
+
+    assert found.query == "apple"
+    assert [(one.doc_id, one.score, one.total) for one in found.documents] == [("a4", 6.0, 6.0), ("a3", 4.625, 4.625)]
+    assert [(term.term, term.query, term.document, term.contribution) for term in found.documents[1].terms] == [
+        ("apple", 1.5, 3.0, 4.5),
+        ("fig", 0.25, 0.5, 0.125),
+    ]
+    assert "apple" in {term.term for term in found.terms}
+
+
+def test_weights_are_those_that_the_engine_has(store, folder, vectors):
+    """On impact, weights are whole: quantised by 4, apple is 6 and 12, fig 1 and 2; their products add up to the score 74."""
+    found = explain("qid:qa", f"{vectors}|quantize(4)@impact", folder, documents=["a3"], store=store)
+
+    (one,) = found.documents
+    assert [(term.term, term.query, term.document) for term in one.terms] == [("apple", 6, 12), ("fig", 1, 2)]
+    assert one.score == one.total == 74
+
+
+@pytest.mark.parametrize("engine", ["csr", "impact"])
+def test_sums_are_the_engines_scores(store, folder, vectors, engine):
+    """For every document that an exact engine finds, the sum of the contributions is its score."""
+    for query in ("qa", "qf", "qp", "qn"):
+        found = explain(f"qid:{query}", f"{vectors}@{engine}", folder, k=9, store=store)
+
+        assert found.documents
+        assert [one.total for one in found.documents] == [one.score for one in found.documents]
+
+
+def test_bm25_by_hand(store, folder):
+    """A term adds idf x tf / (tf + k1), where all documents are as long as the mean one; a word that none has is told."""
+    found = explain("apple fig apple kiwi", "bm25", folder, k=2, store=store)
+
+    idf = {"appl": log(1 + (6 - 4 + 0.5) / (4 + 0.5)), "fig": log(1 + (6 - 3 + 0.5) / (3 + 0.5))}
+    assert found.unknown == ("kiwi",)
+    assert {term.term: term.query for term in found.terms} == pytest.approx({"appl": 2 * idf["appl"], "fig": idf["fig"]})
+    best = found.documents[0]
+    assert best.doc_id == "a2"
+    parts = {term.term: (term.query, term.document) for term in best.terms}
+    assert parts["appl"] == pytest.approx((2 * idf["appl"], 2 / 2.9))
+    assert parts["fig"] == pytest.approx((idf["fig"], 2 / 2.9))
+    assert best.score == pytest.approx(best.total, rel=1e-6)
+
+
+def test_a_query_alone(vectors):
+    """Without a dataset the query's terms are told; bm25, ids and documents need one."""
+    with pytest.raises(CommandError, match="what a term weighs in bm25 is of a dataset; name it by -d"):
+        explain("apple", "bm25")
+    with pytest.raises(CommandError, match="a query's id is of a dataset"):
+        explain("qid:qa", f"{vectors}@csr")
+    with pytest.raises(CommandError, match="a document is of a dataset"):
+        explain("apple", f"{vectors}@csr", documents=["a1"])
+
+
+def test_what_is_not_there(store, folder):
+    """An unknown query or document is one line that says so."""
+    with pytest.raises(UnknownName, match="no judged query of fruit: 'q'"):
+        explain("qid:q", "bm25", folder, store=store)
+    with pytest.raises(CannotStart, match="no document 'x' in fruit"):
+        explain("apple", "bm25", folder, documents=["x"], store=store)
+
+
+def test_systems_without_terms():
+    """Several retrievers have none of their own."""
+    with pytest.raises(CannotStart, match=r"ensemble\(bm25, bm25\(k1=2.0\)\) is made of several systems; explain each of them"):
+        explain("apple", "ensemble(bm25, bm25(k1=2.0))")
+
+
+def test_dense_vectors_have_no_terms(tmp_path, capsys):
+    """One line says so."""
+    place = checkpoints.tiny_bert(tmp_path / "bert", form="transformers", safetensors=True)
+
+    assert code(["explain", "apple", "-r", f'dense(model="{place}", pooling="cls")']) == 3
+    assert capsys.readouterr().err.endswith("its vectors are dense, so there are no terms to explain\n")
+
+
+def test_the_command(folder, monkeypatch, tmp_path, capsys):
+    """The tables show the terms and the score; --json has all of it."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+
+    assert code(["explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "bm25: apple fig" in told
+    assert "1. a2: score" in told
+    assert "1 more term\n" in told
+    assert code(["explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--json"]) == 0
+    (best,) = json.loads(capsys.readouterr().out)["documents"]
+    assert best["sum"] == pytest.approx(best["score"], rel=1e-6)
+    assert [term["term"] for term in best["terms"]] == ["fig", "appl"]

@@ -1,0 +1,402 @@
+"""Measured scores against published ones, and why they are off."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import fruit
+import pytest
+
+from lexbench import api, catalog, measures, plan, suites
+from lexbench.cli import code
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CommandError
+from lexbench.interop.trec import read_qrels, read_run
+from lexbench.pipeline import kept_results
+from lexbench.ranking import Qrels, Run, without_self_matches
+from lexbench.report.leaderboard import write_results
+from lexbench.results import Counts, Result
+from lexbench.run_folder import read_run as read_run_folder
+from lexbench.systems import describe, system
+from lexbench.types import Judgement
+from lexbench.verification import Figure, Verdict, causes, figures, is_of, named, published, verify
+from lexbench.verification.diagnosis import explained
+
+ROOT = Path(__file__).parent.parent
+MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as the hub prints it of model.safetensors
+
+
+def figure(value, measure="nDCG@10", dataset="beir/scifact/test", system="bm25", source="pyserini 2CR"):
+    """Return a published figure."""
+    return Figure(system, system, dataset, measure, value, figures.source(source), "a table")
+
+
+def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
+    """Return a measured result; its recipe is that of the system of this label, unless one is given."""
+    made = dict(system(label).recipe) if recipe is None else recipe
+    facts = {"contract": f"{dataset}@1", "depth": 1000, "query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
+    return Result(system=label, dataset=dataset, means=means, recipe=made, **facts)
+
+
+def dense(weights, engine="flat", **settings):
+    """Return the recipe of a dense system with the weights of that digest, as MiniLM is used."""
+    defaults = {"titles": "off", "query_length": 256, "document_length": 256, "pooling": "mean", "similarity": "cosine"}
+    encoder = {"plugin": "lexbench.encoders.dense:Dense", "settings": defaults | settings}
+    encoder["identity"] = {"model": {"weights": weights}, "query_model": None}
+    engines = {"plugin": f"lexbench.engines.{engine}:{engine.title()}"}
+    parts = {"encoder": encoder, "engine": engines, "transforms": []}
+    return {"plugin": "lexbench.retrievers.encoded:Encoded", "settings": parts}
+
+
+def test_every_figure_reads_and_is_of_a_contract():
+    """Each has a described source, a dataset with a contract and a measure that we read, and is stored once."""
+    every = published()
+    keys = [(one.system, one.called, one.dataset, one.measure, one.source.name, one.where, one.value) for one in every]
+
+    assert len(every) > 1500
+    assert {one.dataset for one in every} <= set(suites.contracts())
+    assert all(measures.parse(one.measure) for one in every)
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_files_are_what_their_tool_makes(shared):
+    """No figure of the list is in both places, or in none, and none was changed by hand."""
+    spec = importlib.util.spec_from_file_location("expected_figures", ROOT / "tools" / "expected_figures.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    made = list(dict.fromkeys(tool.records(shared / "reference" / "reference-results.json")))
+    own = {
+        (tool._typed(model), one.source, one.dataset, one.measure, one.value)
+        for model in catalogue()
+        for one in model.published
+    }
+
+    for name, begins in tool._FILES.items():
+        text = tool.text([record for record in made if record.dataset.startswith(begins)])
+        assert (tool.FOLDER / f"{name}.toml").read_text(encoding="utf-8") == text
+    assert own.isdisjoint((one.system, one.source, one.dataset, one.measure, one.value) for one in made)
+
+
+def catalogue():
+    """Return every model of the catalogue."""
+    return [catalog.model(name) for name in catalog.names()]
+
+
+def test_known_figures_are_there():
+    """Pyserini's R@100 of BM25 on SciFact and on TREC DL, with its threshold; the paper's top-64; MTEB's MiniLM."""
+    found = {(one.system, one.dataset, one.measure, one.value, one.source.name) for one in published()}
+
+    assert {
+        ("bm25", "beir/scifact/test", "R@100", 0.9253, "pyserini 2CR"),
+        ("bm25", "beir/scifact/test", "nDCG@10", 0.6789, "pyserini 2CR"),
+        ("bm25", "msmarco-passage/trec-dl-2019/judged", "R(rel=2)@1000", 0.7501, "pyserini 2CR"),
+        ("lexmae|top_k(64)", "msmarco-passage-titled/dev/small", "RR@10", 0.418, "LexMAE paper"),
+        ("minilm", "beir/nfcorpus/test", "nDCG@10", 0.31594, "MTEB"),
+    } <= found
+
+
+@pytest.mark.parametrize(
+    ("label", "fits"),
+    [
+        ("bm25", True),
+        ("bm25(k1=0.9, b=0.4)", True),
+        ("bm25(threads=2)", True),
+        ("bm25(k1=1.2)", False),
+        ('bm25(ties="trec_eval")', False),
+        ("ensemble(bm25, bm25(k1=2.0))", False),
+    ],
+)
+def test_bm25_is_known_by_its_settings(label, fits):
+    """The defaults may be typed, and what cannot change an answer; other settings are another system."""
+    assert is_of(result({}, label), "bm25") is fits
+
+
+def test_a_setting_that_is_published_is_found_by_it():
+    """bm25(k1=0.82, b=0.68) is that and not bm25; with files it is neither."""
+    tuned = result({}, "bm25(b=0.68, k1=0.82)")
+    expanded = result({}, "mine", recipe=describe(system("bm25").retriever) | {"identity": {"expansions": "00"}})
+
+    assert is_of(tuned, "bm25(k1=0.82, b=0.68)")
+    assert not is_of(tuned, "bm25")
+    assert not is_of(expanded, "bm25")
+    assert is_of(expanded, 'bm25(expansions="FILE")')
+
+
+def test_bm25_on_lucene_is_bm25():
+    """It has the same settings, and is the published engine itself."""
+    lucene = {"plugin": "lexbench.retrievers.bm25_lucene:BM25Lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
+
+    assert is_of(result({}, "bm25@lucene", recipe=lucene), "bm25")
+
+
+def test_a_model_is_known_by_its_name_or_its_weights():
+    """MiniLM in a folder is MiniLM if its file has the hub's digest, its settings are the model's, its engine exact."""
+    label = 'dense(model="build/minilm")@flat'
+
+    assert is_of(result({}, label, recipe=dense(MINILM)), "minilm")
+    assert is_of(result({}, 'minilm(model="build/minilm")', recipe=dense("other")), "minilm")
+    assert not is_of(result({}, label, recipe=dense("other")), "minilm")
+    assert not is_of(result({}, label, recipe=dense(MINILM, pooling="cls")), "minilm")
+    assert not is_of(result({}, label, recipe=dense(MINILM, "faiss")), "minilm")
+    assert not is_of(result({}, label, recipe=dense(MINILM)), "tas_b")
+
+
+def test_tolerances():
+    """Half a unit of the last printed digit, and .0005 for BM25 or .002 for an encoder."""
+    assert figure(0.6789).tolerance == pytest.approx(0.00055)
+    assert figure(0.149).printed == "0.1490"
+    assert figure(0.185, source="LexMAE paper").tolerance == pytest.approx(0.001)
+    assert figure(0.64508, system="minilm", source="MTEB").tolerance == pytest.approx(0.002005)
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (figure(0.6789), Verdict.OK),
+        (figure(0.6784), Verdict.OK),
+        (figure(0.6783), Verdict.OFF),
+        (figure(0.665, source="LexMAE paper"), Verdict.QUOTED),
+        (figure(0.6789, source="LexMAE paper"), Verdict.OK),
+    ],
+)
+def test_verdicts(given, verdict):
+    """A mean of .67891 is ok within the tolerance, and off beyond it; a copied figure that differs proves nothing."""
+    (check,) = verify([result({"nDCG@10": 0.67891})], [given]).checks
+
+    assert check.verdict is verdict
+    assert check.difference == pytest.approx(0.67891 - given.value)
+
+
+def test_figures_under_other_rules_are_told_and_not_compared():
+    """The paper's ArguAna has the queries themselves among the documents."""
+    given = figure(0.315, dataset="beir/arguana", source="LexMAE paper")
+    (check,) = verify([result({"nDCG@10": 0.315}, dataset="beir/arguana")], [given]).checks
+
+    assert check.verdict is Verdict.PROTOCOL
+    assert "left the query itself out" in check.reason
+
+
+@pytest.mark.parametrize(
+    ("measure", "other"),
+    [("Success@100", "R@100"), ("RCap@100", "R@100"), ("RR@10", "RR(rel=2)@10"), ("R(rel=2)@1000", "R@1000")],
+)
+def test_one_measure_is_never_taken_for_another(measure, other):
+    """Neither another recall nor another threshold is compared; what there is instead is named."""
+    found = verify([result({measure: 0.5})], [figure(0.5, other)])
+
+    assert not found.checks
+    (left,) = found.unmatched
+    assert f"{other} 0.5000" in left.reason
+    assert left.mistakable is (measure[:2] == "RR" or "rel" in measure)
+
+
+def test_other_versions_of_a_dataset_are_named():
+    """A figure with titles, or of Touché's first judgements, is not one of the dataset without, or of the second."""
+    titled = figure(0.426, "RR@10", "msmarco-passage-titled/dev/small", "bm25", "LexMAE paper")
+    first = figure(0.3, dataset="beir/webis-touche2020")
+    plain = verify([result({"RR@10": 0.426}, dataset="msmarco-passage/dev/small")], [titled])
+    second = verify([result({"nDCG@10": 0.3}, dataset="beir/webis-touche2020/v2")], [first])
+
+    for found in (plain, second):
+        assert not found.checks
+        assert found.unmatched[0].reason.endswith("is of another version of the dataset")
+
+
+def test_equal_figures_are_one_check():
+    """Sources that printed the same value are named together."""
+    (check,) = verify([result({"nDCG@10": 0.6789})], [figure(0.6789), figure(0.6789, source="anserini prebuilt")]).checks
+
+    assert [one.source.name for one in check.figures] == ["pyserini 2CR", "anserini prebuilt"]
+
+
+def test_a_label_can_be_said_to_be_a_system():
+    """`--as minilm=LABEL` may have = in both; what is not published, or not measured, is an error."""
+    own, given = result({"nDCG@10": 0.645}, "a=b", recipe={}), figure(0.64508, system="minilm", source="MTEB")
+
+    assert not verify([own], [given]).checks
+    assert verify([own], [given], named(["minilm=a=b"], [given], [own])).checks[0].verdict is Verdict.OK
+    with pytest.raises(CommandError, match="nothing is published of what stands before the ="):
+        named(["bert=a=b"], [given], [own])
+    with pytest.raises(CommandError, match="no result is of 'c'; there is: a=b"):
+        named(["minilm=c"], [given], [own])
+
+
+@pytest.mark.parametrize("name", ["bm25", "bm25+t5(zs)"])
+def test_a_wrong_threshold_is_named(shared, name):
+    """On published runs, what trec_eval printed with grade 2 is found where grade 1 was taken, and the other way."""
+    folder = shared / "data" / "runs" / "dl-hard"
+    qrels = read_qrels(folder / "dl_hard-passage.qrels")
+    run = read_run(folder / "baselines" / "passage" / f"{name}.run.gz")
+    printed = (folder / "baselines" / "passage" / f"{name}.run.eval").read_text()
+    (value,) = [float(line.split()[2]) for line in printed.splitlines() if line.split()[:2] == ["recip_rank", "all"]]
+    (cause,) = explained(run, qrels, figure(value, "RR"))
+    (back,) = explained(run, qrels, figure(measures.score(run, qrels, ["RR"]).means["RR"], "RR(rel=2)"))
+
+    assert str(cause) == f"would be {value:.4f} with grade 2 as the lowest that is relevant, and not 1"
+    assert back.what == "with grade 1 as the lowest that is relevant, and not 2"
+
+
+def ranked(*lists):
+    """Return a run of (query, documents) lists, the best first."""
+    rows = [(query, document, -rank) for query, documents in lists for rank, document in enumerate(documents)]
+    return Run.from_entries(*map(list, zip(*rows, strict=True)))
+
+
+def test_a_kept_self_match_is_named():
+    """The relevant document is second behind the query itself, so RR is 1/2 and not 1; and the other way round."""
+    run = ranked(("d1", ["d1", "d2", "d3"]), ("d2", ["d2", "d1", "d3"]))
+    qrels = Qrels.from_judgements([Judgement("d1", "d2", 1), Judgement("d2", "d1", 1)])
+    (kept,) = explained(run, qrels, figure(1.0, "RR@10"))
+    (dropped,) = explained(without_self_matches(run).run, qrels, figure(0.5, "RR@10"))
+
+    assert str(kept) == "would be 1.0000 with the query's own document dropped"
+    assert str(dropped) == "would be 0.5000 with the query's own document kept, in the first place"
+
+
+def test_another_recall_is_named():
+    """One of two relevant documents is found: R is 1/2, Success 1; of one place, RCap is 1 as well."""
+    run = ranked(("q", ["a", "x"]))
+    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 1)])
+
+    assert [cause.what for cause in explained(run, qrels, figure(1.0, "R@2"))] == ["as Success@2"]
+    assert [cause.what for cause in explained(run, qrels, figure(1.0, "R@1"))] == ["as RCap@1", "as Success@1"]
+
+
+def test_an_exponential_gain_is_named():
+    """Grades 1 and 3 the wrong way round: (1 + 7/log2 3) / (7 + 1/log2 3) instead of (1 + 3/log2 3) / (3 + 1/log2 3)."""
+    run = ranked(("q", ["a", "b"]))
+    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 3)])
+    log = 1.5849625
+    (cause,) = explained(run, qrels, figure(round((1 + 7 / log) / (7 + 1 / log), 4)))
+
+    assert cause.what == "with a gain of 2^grade - 1"
+
+
+def test_other_orders_of_ties_and_forgotten_queries_are_named():
+    """Of two equal scores the relevant one is second, and one of two queries found nothing."""
+    run = Run.from_entries(["q", "q"], ["a", "b"], [1.0, 1.0])
+    qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("r", "a", 1)])
+
+    assert [cause.what for cause in explained(run, qrels, figure(0.5, "RR"))] == [
+        "with equal scores in the other order",
+        "without the queries that returned nothing",
+    ]
+
+
+def test_nothing_is_blamed_without_reason():
+    """A score that no other rule gives has no cause."""
+    run = ranked(("q", ["a", "b"]))
+    qrels = Qrels.from_judgements([Judgement("q", "b", 1)])
+
+    assert explained(run, qrels, figure(0.9, "RR@10")) == []
+
+
+TINY = """\
+schema = 1
+id = "tiny"
+version = 1
+name = "Tiny"
+description = "Four texts that are queries, too."
+corpus = "tiny"
+[source]
+loader = "files"
+"""
+SUITE = """\
+schema = 1
+id = "tiny"
+version = 1
+name = "Tiny"
+description = "One dataset."
+datasets = ["tiny"]
+measures = ["RR@10"]
+headline = "RR@10"
+retrievers = ["bm25"]
+"""
+EXPECTED = """\
+schema = 1
+[[systems]]
+called = "bm25"
+system = "bm25"
+source = "pyserini 2CR"
+figures = [{ dataset = "tiny", values = { "RR@10" = 1.0 }, where = "by hand" }]
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Make a dataset whose queries are documents, with a contract that wrongly keeps them, and a figure made without them."""
+    texts = {"a": "apple fig", "b": "apple pear", "c": "plum kiwi", "d": "plum lime"}
+    folder = tmp_path / "data" / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    lines = fruit.lines({"_id": name, "title": "", "text": text} for name, text in texts.items())
+    (folder / "corpus.jsonl").write_text(lines)
+    (folder / "queries.jsonl").write_text(lines)
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\tb\t1\nc\td\t1\n")
+    more = tmp_path / "suites"
+    for path, text in (("datasets/tiny.toml", TINY), ("tiny.toml", SUITE), ("expected/tiny.toml", EXPECTED)):
+        (more / path).parent.mkdir(parents=True, exist_ok=True)
+        (more / path).write_text(text)
+    own = suites.folders()
+    monkeypatch.setattr(suites, "folders", lambda: (*own, more))
+    monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    suites.contracts.cache_clear()
+    yield tmp_path
+    suites.contracts.cache_clear()
+
+
+def test_the_command_names_a_kept_self_match(tiny, capsys):
+    """A contract that keeps the queries among the documents gives RR@10 .5 instead of 1: exit 1, with the cause."""
+    assert code(["run", "suite", "tiny", "--save", str(tiny / "board")]) == 0
+    capsys.readouterr()
+
+    assert code(["verify", "tiny"]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "bm25 RR@10 0.5000 1.0000 -0.5000 off pyserini 2CR" in told
+    assert "the run would be 1.0000 with the query's own document dropped" in told
+    assert code(["verify", "tiny", "--results", str(tiny / "board"), "--json"]) == 1
+    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    assert check["causes"] == ["would be 1.0000 with the query's own document dropped"]
+    assert check["sources"][0]["where"] == "by hand"
+
+
+def test_without_the_run_no_cause_is_claimed(tiny, capsys):
+    """Of results whose run is not in the store it is said that the cause is not known."""
+    write_results([result({"RR@10": 0.25}, dataset="tiny")], "tiny", tiny / "board")
+
+    assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
+    assert "so the cause is not known" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_was_not_compared_is_not_verified(tiny, capsys):
+    """Results of a system of which nothing is published are no pass: exit 1, and how many there are."""
+    write_results([result({"RR@10": 0.25}, "bm25(k1=2.0)", "tiny")], "tiny", tiny / "board")
+
+    assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
+    assert capsys.readouterr().out == "nothing could be compared; 1 mean has no published figure\n"
+
+
+def test_nothing_measured(tiny, capsys):
+    """Without results there is nothing to verify: exit 3 and what to type."""
+    assert code(["verify", "tiny"]) == 3
+    assert capsys.readouterr().err.endswith("make some: lexbench run suite tiny\n")
+
+
+def test_anserinis_bm25_is_reproduced(ir_datasets_home, tmp_path, monkeypatch):
+    """A real run on NFCorpus has all that Anserini and Pyserini printed of BM25; a capped recall is named where it is not."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    store = api.Store(tmp_path / "store")
+    wanted = ["nDCG@10", "R@100", "R@1000"]
+    (done,) = api.run_plan(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
+    found = verify([done.result], published())
+
+    assert [check.measure for check in found.checks if check.verdict is Verdict.OK] == wanted
+    assert not found.off
+    capped = measures.score(
+        read_run_folder(next(kept_results(store)).run).run,
+        open_dataset(suites.contract("beir/nfcorpus/test")).qrels,
+        ["RCap@100"],
+    ).means["RCap@100"]
+    (off,) = verify([done.result], [figure(round(capped, 4), "R@100", "beir/nfcorpus/test")]).checks
+    assert off.verdict is Verdict.OFF
+    assert "as RCap@100" in [cause.what for cause in causes(off, store)]
