@@ -1,6 +1,10 @@
 """Progress on stderr."""
 
 import io
+import os
+import pty
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -59,3 +63,86 @@ def test_a_terminal_gets_a_bar_and_keeps_a_line(monkeypatch):
     assert "[b]x[/b] on nq: search: 3 queries in 0.0 s" in shown
     assert "waiting for [another]" in shown
     assert "0/3" in shown
+
+
+def screen(live, width):
+    """Return a screen of that width, on which *live* is drawn from now on."""
+    shown = io.StringIO()
+    live.bar.live.console = Console(file=shown, force_terminal=True, width=width, no_color=True)
+    return shown
+
+
+def test_a_terminal_sees_the_whole(monkeypatch):
+    """Below the stage stand the suite, how many jobs are done, and the memory in use; the stage has its rate and its end."""
+    monkeypatch.setattr(_progress, "_memory", lambda: "memory 812 MB")
+    live = _progress.Live("beir", 24)
+    shown = screen(live, 100)
+    with live.bar:
+        live.job_done()
+        live.start("bm25 on beir/scifact/test", "search", 300, "queries")
+        live.advance(3)
+        live.bar.refresh()
+    stage, whole = shown.getvalue().rpartition("bm25 on")[2].splitlines()[:2]
+
+    assert stage.startswith(" beir/scifact/test: search ")
+    assert " 3/300 " in stage
+    assert "queries/s" in stage
+    assert whole.startswith("beir ")
+    assert " 1/24 " in whole
+    assert "memory 812 MB" in whole
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 160])
+def test_bars_fit_the_terminal(monkeypatch, width):
+    """No line is longer than the terminal, and the figures are whole at any width: of a long name the end is left out."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    live = _progress.Live("beir", 24)
+    shown = screen(live, width)
+    with live.bar:
+        live.start("pipeline(bm25, lexmae_nano|top_k(16)@impact, k=100) on beir/scifact/test", "encode", 5_000, "documents")
+        live.advance(1_234)
+        live.bar.refresh()
+    lines = [line.rpartition("\x1b[2K")[2] for line in shown.getvalue().splitlines()]
+
+    assert max(map(len, lines)) <= width
+    assert " 1234/5000 " in shown.getvalue()
+
+
+def test_the_memory_is_that_of_this_process():
+    """Where the system says it, the line has megabytes, between ten and a hundred thousand here."""
+    if sys.platform.startswith("linux"):
+        assert 10 < int(_progress._memory().removeprefix("memory ").removesuffix(" MB").replace(",", "")) < 100_000
+
+
+PROGRAM = """
+from lexbench.cli._progress import shown
+with shown("beir", 2) as progress:
+    progress.start("a on b", "search", 5, "queries")
+    progress.advance(5)
+    progress.note("a note")
+    progress.end()
+    progress.job_done()
+"""
+
+
+def in_terminal(program, **variables):
+    """Run a program whose stderr is a terminal; return what the terminal gets."""
+    ours, theirs = pty.openpty()
+    ruling = {"NO_COLOR", "TERM", "COLUMNS", "FORCE_COLOR"}
+    environment = {name: value for name, value in os.environ.items() if name not in ruling}
+    subprocess.run([sys.executable, "-c", program], stderr=theirs, env={**environment, **variables}, check=True)
+    os.close(theirs)
+    seen = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    return seen
+
+
+def test_a_dumb_terminal_gets_lines_and_others_bars():
+    """A terminal that cannot move its cursor gets what a log gets; one without colour gets bars without colour."""
+    assert in_terminal(PROGRAM, TERM="dumb") == "a note\r\n"
+    coloured, plain = in_terminal(PROGRAM, TERM="xterm-256color"), in_terminal(PROGRAM, TERM="xterm-256color", NO_COLOR="1")
+
+    assert "a on b: search: 5 queries in 0.0 s" in coloured.replace("\x1b[2m", "").replace("\x1b[0m", "")
+    assert "\x1b[38;5" in coloured or "\x1b[32m" in coloured or "\x1b[36m" in coloured or "\x1b[35m" in coloured
+    assert "\x1b[3" not in plain.replace("\x1b[39", "")
+    assert "a note" in plain

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.resources import files
+from keyword import iskeyword
 from pathlib import Path
+from shlex import join
 
 import click
 
@@ -25,13 +27,13 @@ class Commands(click.Group):
         """Return the names of the modules: one a command."""
         del ctx
         modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
-        return sorted(name.removesuffix(".py") for name in modules if not name.startswith("_"))
+        return sorted(name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = import_module(f"{__name__}.{cmd_name}").command
+        command = import_module(f"{__name__}.{_module(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -41,8 +43,13 @@ class Commands(click.Group):
             formatter.write_dl([(name, _first_line(name)) for name in self.list_commands(ctx)])
 
 
+def _module(name: str) -> str:
+    """Return the module of a command: named as it is, with a _ behind what is a word of Python, as `import_`."""
+    return f"{name}_" if iskeyword(name) else name
+
+
 def _first_line(name: str) -> str:
-    source = files(__name__).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    source = files(__name__).joinpath(f"{_module(name)}.py").read_text(encoding="utf-8")
     return source.partition("\n")[0].strip('"').rstrip(".")
 
 
@@ -69,8 +76,9 @@ def code(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         from lexbench.store import default_root
 
+        again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
         kept = f"every finished stage is kept in {default_root()}"
-        return _complain(f"lexbench: interrupted; {kept}, and the same command goes on from there", _INTERRUPTED)
+        return _complain(f"lexbench: interrupted; {kept}; go on: {again}", _INTERRUPTED)
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `lexbench list datasets | head`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0

@@ -1,14 +1,20 @@
-"""Progress on stderr: a live bar in a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: live bars in a terminal, a plain line now and then elsewhere."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lexbench.progress import Progress
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
 
 _EVERY = 30.0  # seconds between plain lines of one stage
 _REDRAWN = 0.1  # seconds between what rich draws
+_ROOM = 80  # columns of a terminal, below which names and figures need the room of the bars
 _SHOWN = 0.5  # a stage shorter than this has no line of its own in a log
 
 
@@ -46,31 +52,31 @@ class Plain:
     def _rate(self, now: float) -> float:
         return max(self._done, 1) / max(now - self._start, 1e-9)
 
+    def job_done(self) -> None:
+        """Say nothing: the lines of the stages are enough for a log."""
+
     def note(self, line: str) -> None:
         """Print one line."""
         print(line, file=sys.stderr, flush=True)
 
 
 class Live:
-    """A bar with rate and time left; finished stages stay as one line."""
+    """A bar with rate and time left, and one of the jobs with the memory in use; finished stages stay as a line."""
 
-    def __init__(self) -> None:
-        """Make the bar."""
+    def __init__(self, whole: str = "", jobs: int = 0) -> None:
+        """Make the bars; without *jobs* there is none of the whole."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
-        rate = TextColumn("{task.fields[rate]}")
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(20), MofNCompleteColumn(), rate)
-        self.bar = RichProgress(
-            *columns,
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            speed_estimate_period=10,
-        )
+        text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))  # is cut first
+        rate = TextColumn("{task.fields[rate]}", table_column=Column(no_wrap=True))
+        console = Console(stderr=True)
+        bars = [BarColumn(12)] if console.width >= _ROOM else []
+        columns = (text, *bars, MofNCompleteColumn(), rate, TimeElapsedColumn(), _time_left())
+        self.bar = Progress(*columns, console=console, transient=True, expand=True, speed_estimate_period=10)
         self._task = self.bar.add_task("", visible=False, rate="")
+        self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", whole=True)
         self._what = self._unit = ""
         self._start = self._drawn = 0.0
         self._pending = 0
@@ -79,6 +85,7 @@ class Live:
         """Show a new bar."""
         self._what, self._unit, self._start = f"{what}: {stage}", unit, time.monotonic()
         self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="")
+        self.bar.update(self._whole, rate=_memory())
 
     def advance(self, count: int = 1) -> None:
         """Move the bar; rich redraws ten times a second whatever is asked, so counts are gathered."""
@@ -92,6 +99,7 @@ class Live:
         self._pending, self._drawn = 0, now
         done = self.bar.tasks[0].completed
         self.bar.update(self._task, rate=f"{done / max(now - self._start, 1e-9):,.0f} {self._unit}/s")
+        self.bar.update(self._whole, rate=_memory())
 
     def end(self) -> None:
         """Leave a line with what was done."""
@@ -103,16 +111,41 @@ class Live:
         )
         self.bar.update(self._task, visible=False)
 
+    def job_done(self) -> None:
+        """Count a job, of which every stage is finished."""
+        self.bar.advance(self._whole)
+
     def note(self, line: str) -> None:
-        """Print one line above the bar."""
+        """Print one line above the bars."""
         self.bar.console.print(line, markup=False, highlight=False)
 
 
+def _time_left() -> "ProgressColumn":
+    """Return a column with the time left of a stage; jobs are too unlike each other to guess that of the whole."""
+    from rich.progress import TimeRemainingColumn
+    from rich.text import Text
+
+    class TimeLeft(TimeRemainingColumn):
+        def render(self, task: "Task") -> "Text":
+            return Text("") if "whole" in task.fields else super().render(task)
+
+    return TimeLeft()
+
+
+def _memory() -> str:
+    """Return how much memory this process has in use; "" where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return ""
+    return f"memory {pages * os.sysconf('SC_PAGE_SIZE') / 1e6:,.0f} MB"
+
+
 @contextmanager
-def shown() -> Iterator[Progress]:
-    """Yield the progress that suits stderr."""
-    if sys.stderr.isatty():
-        live = Live()
+def shown(whole: str = "", jobs: int = 0) -> Iterator[Plain | Live]:
+    """Yield the progress that suits stderr; *whole* is what the *jobs* are of, as the name of a suite."""
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}:
+        live = Live(whole, jobs)
         with live.bar:
             yield live
     else:

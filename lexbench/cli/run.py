@@ -7,8 +7,10 @@ import click
 
 from lexbench.cli._output import json_option, print_json, print_rich
 from lexbench.cli._progress import shown
+from lexbench.cli._timing import settings, timing_options
 
 if TYPE_CHECKING:
+    from lexbench.efficiency.protocol import Settings
     from lexbench.plan import Plan
 
 _SYSTEM = click.option(
@@ -33,13 +35,16 @@ def command() -> None:
 @click.option(
     "--save", type=click.Path(path_type=Path, file_okay=False), help="Also write result files for this leaderboard folder."
 )
+@timing_options
 @json_option
 def suite(name: str, save: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import plan, suites
 
     given, datasets, measures, depth = (options.pop(option) for option in ("retrievers", "datasets", "measures", "depth"))
-    _carry_out(plan.plan_suite(suites.suite(name), given, datasets, measures, depth, name), save=save, **options)
+    timing = settings(options)
+    planned = plan.plan_suite(suites.suite(name), given, datasets, measures, depth, name)
+    _carry_out(planned, save=save, timing=timing, **options)
 
 
 @command.command()
@@ -50,16 +55,18 @@ def suite(name: str, save: Path | None, **options: Any) -> None:
 )
 @_DEPTH
 @_DRY
+@timing_options
 @json_option
 def dataset(name: str, retrievers: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
     """Run systems (default: bm25) on the dataset ID, or on a FOLDER with corpus.jsonl, queries.jsonl and qrels/."""
     from lexbench import plan
 
+    timing = settings(options)
     planned = plan.plan_dataset(name, retrievers or ("bm25",), measures, options.pop("depth") or 1000)
-    _carry_out(planned, save=None, **options)
+    _carry_out(planned, save=None, timing=timing, **options)
 
 
-def _carry_out(planned: "Plan", *, save: Path | None, dry_run: bool, as_json: bool) -> None:
+def _carry_out(planned: "Plan", *, save: Path | None, timing: "Settings | None", dry_run: bool, as_json: bool) -> None:
     from lexbench import pipeline
     from lexbench.cli import _report
     from lexbench.store import Store
@@ -67,9 +74,12 @@ def _carry_out(planned: "Plan", *, save: Path | None, dry_run: bool, as_json: bo
     if dry_run:
         _report.show_plan(planned, as_json=as_json)
         return
-    with shown() as progress:
+    outcomes = []
+    with shown(planned.suite.id if planned.suite else "dataset", len(planned.jobs)) as progress:
         kept = Store(on_wait=progress.note, on_damage=progress.note)
-        outcomes = list(pipeline.run(planned, kept, progress))
+        for outcome in pipeline.run(planned, kept, progress, timing):
+            outcomes.append(outcome)
+            progress.job_done()
     if as_json:
         print_json(_report.document(planned, outcomes))
     else:

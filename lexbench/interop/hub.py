@@ -1,0 +1,150 @@
+"""Results in models' repositories on the Hugging Face hub, both ways that it knows, written by its own library.
+
+    model-index      YAML front matter of README.md: task, dataset and metrics, each metric with our notation as its name
+    .eval_results/   one YAML file a collection: a list of {dataset: {id, task_id, revision}, value, date, notes}
+
+In `.eval_results` a task is what the collection's own eval.yaml says; ours have none, so the task is the measure, by MTEB's
+name, and the notes hold our notation with the system. Collections that are not on the hub can only stand in a model-index.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lexbench import atomic
+from lexbench.errors import InvalidFile, require
+from lexbench.interop.aliases import from_mteb, to_mteb
+from lexbench.interop.mteb import TASKS
+from lexbench.interop.published import Row, fraction
+from lexbench.results import Result
+
+FOLDER = ".eval_results"
+_TASK = "text-retrieval"  # the hub's name
+_RULE = "---\n"  # above and below the front matter
+_PATHS = {task.path: dataset for dataset, task in TASKS.items()}
+_NOTATION = re.compile(r"\w+(\([\w=,.]+\))?@\d+")  # ours; sentence-transformers' "Cosine Ndcg@10" is another measure
+_NOTE = "lexbench: "  # what notes of ours begin with
+
+
+def write_model_index(results: Iterable[Result], folder: Path) -> Iterator[Path]:
+    """Write the results of one system as the front matter of *folder*/README.md, to merge into a model's card."""
+    library = _library("model-index")
+    results = list(results)
+    found = [_eval_result(library, result, measure) for result in results for measure in result.means]
+    index = library.repocard_data.eval_results_to_model_index(results[0].system, found)
+    yield _write(folder / "README.md", _RULE + _yaml({"model-index": index}) + _RULE)
+
+
+def _eval_result(library: Any, result: Result, measure: str) -> Any:
+    task = TASKS.get(result.dataset)
+    where = {"dataset_split": task.split, "dataset_revision": task.revision} if task else {}
+    return library.EvalResult(
+        task_type=_TASK,
+        dataset_type=task.path if task else result.dataset,
+        dataset_name=result.dataset,
+        metric_type=to_mteb(measure) or measure,
+        metric_name=measure,
+        metric_value=result.means[measure],
+        **where,
+    )
+
+
+def read_model_index(path: Path) -> Iterator[Row]:
+    """Yield the rows of a card, README.md or its folder, for metrics that have a name of ours or of MTEB's."""
+    library = _library("model-index")
+    path = path / "README.md" if path.is_dir() else path
+    before, opened, rest = _text(path).partition(_RULE)
+    front, closed, _ = rest.partition("\n" + _RULE)
+    if before or not opened or not closed:
+        raise InvalidFile(f"{path}: it has no front matter, YAML between two lines of ---")
+    try:
+        name, found = library.repocard_data.model_index_to_eval_results(_parsed(path, front).get("model-index"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidFile(f"{path}: model-index does not read: {type(error).__name__}: {error}") from None
+    for one in found:
+        kind = str(one.metric_type)
+        measure = from_mteb(kind) or (kind if kind == one.metric_name and _NOTATION.fullmatch(kind) else "")
+        dataset = _PATHS.get(one.dataset_type, str(one.dataset_type))
+        if measure:
+            value = fraction(one.metric_value, f"{path}: {one.metric_type} of {one.dataset_type}")
+            yield Row(str(name), "model card", dataset, path.name, measure, value)
+
+
+def write_eval_results(results: Iterable[Result], folder: Path) -> Iterator[Path]:
+    """Write the results of one system, on collections of the hub, into *folder*/.eval_results: a file a collection."""
+    library = _library("eval-results")
+    for result in results:
+        task = TASKS[result.dataset]
+        entries = [
+            library.EvalResultEntry(
+                dataset_id=task.path,
+                task_id=to_mteb(measure) or measure,
+                value=mean,
+                dataset_revision=task.revision,
+                date=result.measured.started or None,
+                notes=f"{_NOTE}{measure} of {result.system}, contract {result.contract}",
+            )
+            for measure, mean in result.means.items()
+        ]
+        document = library.eval_result_entries_to_yaml(entries)
+        yield _write(folder / FOLDER / f"{result.dataset.replace('/', '-')}.yaml", _yaml(document))
+
+
+def read_eval_results(path: Path) -> Iterator[Row]:
+    """Yield the rows of a YAML file, or of a folder of such (a model's repository, too), for measures that we know."""
+    library = _library("eval-results")
+    folder = path / FOLDER if (path / FOLDER).is_dir() else path
+    for file in sorted(folder.glob("*.yaml")) if folder.is_dir() else [path]:
+        try:
+            entries = library.parse_eval_result_entries(_parsed(file, _text(file)))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidFile(f"{file}: no list of results: {type(error).__name__}: {error}") from None
+        yield from _rows(file, entries)
+
+
+def _rows(file: Path, entries: Iterable[Any]) -> Iterator[Row]:
+    owner = file.absolute().parent.parent.name
+    for entry in entries:
+        notes = str(entry.notes or "")
+        measure, _, system = notes.removeprefix(_NOTE).partition(" of ") if notes.startswith(_NOTE) else ("", "", "")
+        measure = measure or from_mteb(str(entry.task_id)) or ""
+        if measure:
+            value = fraction(entry.value, f"{file}: {entry.task_id}")
+            system = system.rpartition(", contract ")[0] or owner
+            dataset = _PATHS.get(entry.dataset_id, str(entry.dataset_id))
+            yield Row(system, "model card", dataset, f"{FOLDER}/{file.name}", measure, value)
+
+
+def _library(what: str) -> Any:
+    require(what, ["huggingface_hub"], "neural")
+    import huggingface_hub
+    import huggingface_hub.repocard_data
+
+    return huggingface_hub
+
+
+def _yaml(value: Any) -> str:
+    return msgspec.yaml.encode(value).decode()
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return msgspec.yaml.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(path, text)
+    return path

@@ -1,0 +1,115 @@
+"""ir_metadata: what a run file is of, in YAML beside it (TIREx: `run.txt` and `ir-metadata.yml` in one folder).
+
+The specification's own place is a comment at the head of the run (`# ir_metadata.start` ... `# ir_metadata.end`). That is
+read and not written: pytrec_eval, ir_measures and ranx fail on `#` lines. Fields: ir_metadata 0.1, https://www.ir-metadata.org.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import msgspec
+
+from lexbench import atomic
+from lexbench.errors import InvalidFile
+from lexbench.interop import trec
+from lexbench.interop._text import lines
+from lexbench.ranking import Run
+from lexbench.results import Result
+
+RUN, METADATA = "run.txt", "ir-metadata.yml"
+_START, _END = "ir_metadata.start", "ir_metadata.end"
+
+
+def write(run: Run, result: Result, folder: Path) -> Iterator[Path]:
+    """Write a run and its metadata into *folder*, yielding both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trec.write_run(run, folder / RUN)
+    yield folder / RUN
+    write_metadata(metadata(result), folder / METADATA)
+    yield folder / METADATA
+
+
+def metadata(result: Result) -> dict[str, Any]:
+    """Return what is known of a run, in the fields of the specification; who made it is the user's to add."""
+    machine, versions = result.measured.machine, result.measured.versions
+    system, _, architecture = machine.get("system", "").partition(" ")
+    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": machine.get("cores")}
+    libraries = [f"{name}=={number}" for name, number in versions.items()]
+    fields: dict[str, Any] = _filled(
+        {
+            "schema-version": "0.1",
+            "tag": "lexbench",
+            "platform": {
+                "hardware": {"cpu": cpu, "ram": machine.get("memory_gib") and f"{machine['memory_gib']} GiB"},
+                "operating system": {"kernel": system},
+                "software": {"libraries": {"python": libraries}},
+            },
+            "research goal": {"evaluation": {"reported measures": list(result.means)}},
+            "implementation": {
+                "executable": {"cmd": f"lexbench run dataset {quote(result.dataset)} -r {quote(result.system)}"},
+                "source": {"lang": ["python"]},
+            },
+            "method": {
+                "automatic": True,
+                "score ties": "document id in byte order, descending, as trec_eval; written scores have none",
+                "retrieval": [{"name": result.system, "method": str(result.recipe.get("plugin", "")).rpartition(":")[2]}],
+            },
+            "data": {
+                "test collection": {
+                    "name": result.dataset,
+                    "contract": result.contract,
+                    **{f"{what} sha256": digest for what, digest in sorted(result.digests.items())},
+                }
+            },
+        }
+    )
+    return fields
+
+
+def _filled(value: Any) -> Any:
+    """Return *value* without what is empty: a field that stands there says something."""
+    if isinstance(value, dict):
+        inner = ((name, _filled(each)) for name, each in value.items())
+        return {name: each for name, each in inner if each not in (None, "", [], {})}
+    return [_filled(each) for each in value] if isinstance(value, list) else value
+
+
+def write_metadata(found: dict[str, Any], path: Path) -> None:
+    """Write metadata as YAML."""
+    atomic.write_bytes(path, msgspec.yaml.encode(found))
+
+
+def read(path: Path) -> tuple[Run, dict[str, Any]]:
+    """Read a run and its metadata: a folder of both, or a run file with the metadata in its head.
+
+    InvalidFile where one of them is missing or does not read.
+    """
+    if path.is_dir():
+        place, run = path / METADATA, trec.read_run(path / RUN)
+        text = b"".join(line + b"\n" for _, line in lines(place))
+    else:
+        place, run = path, trec.read_run(path)
+        text = _head(path)
+    try:
+        found = msgspec.yaml.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidFile(f"{place}: its metadata do not read: {error}") from None
+    return run, found
+
+
+def _head(path: Path) -> bytes:
+    """Return the YAML in the comment at the head of a run file."""
+    inside = False
+    found: list[bytes] = []
+    for _, line in lines(path):
+        if not line.startswith(b"#"):
+            break
+        text = line[1:].removeprefix(b" ")
+        if text.strip() == _END.encode():
+            return b"\n".join(found)
+        if inside:
+            found.append(text)
+        inside = inside or text.strip() == _START.encode()
+    raise InvalidFile(f"{path}: it does not begin with `# {_START}` ... `# {_END}`; a run without metadata is imported as trec")

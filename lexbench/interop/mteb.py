@@ -1,0 +1,127 @@
+"""MTEB's result files: one JSON file a task, `<model>/<revision>/<Task>.json`, as mteb's TaskResult writes and reads them.
+
+    {"dataset_revision", "task_name", "mteb_version", "scores": {split: [{"main_score", "hf_subset", "languages",
+     "ndcg_at_10", "map_at_10", "recall_at_10", "precision_at_10", "mrr_at_10", "hit_rate_at_10", ...}]},
+     "evaluation_time", "kg_co2_emissions", "date"}
+
+`mteb_version` is null in ours: mteb did not make them. Lost: see `lexbench.interop.losses`. One protocol differs and no
+file tells it: mteb drops documents with the query's own id on FEVER and FiQA too, the contracts (as BEIR) only on ArguAna.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lexbench import atomic
+from lexbench.errors import InvalidFile
+from lexbench.interop.aliases import from_mteb, to_mteb
+from lexbench.interop.published import Row, fraction
+from lexbench.results import Result
+
+MAIN = "nDCG@10"  # of every retrieval task
+_DIGITS = 6  # mteb's own
+_NO_REVISION = "no_revision_available"  # mteb's word for a model that has none
+
+
+class Task(NamedTuple):
+    """A task of MTEB over the same corpus, queries and judgements as one of our datasets."""
+
+    name: str
+    path: str  # of the data on the Hugging Face hub
+    revision: str  # of that data: the one that mteb loads
+    split: str = "test"
+
+
+# From mteb's task definitions (embeddings-benchmark/mteb, mteb/tasks/retrieval/eng). Not here, because its data are others:
+# ClimateFEVER, of which mteb itself says that corpus and judgements were mismatched; Touche2020 is BEIR's second version.
+TASKS = {
+    "beir/arguana": Task("ArguAna", "mteb/arguana", "c22ab2a51041ffd869aaddef7af8d8215647e41a"),
+    "beir/dbpedia-entity/test": Task("DBPedia", "mteb/dbpedia", "c0f706b76e590d620bd6618b3ca8efdd34e2d659"),
+    "beir/fever/test": Task("FEVER", "mteb/fever", "bea83ef9e8fb933d90a2f1d5515737465d613e12"),
+    "beir/fiqa/test": Task("FiQA2018", "mteb/fiqa", "27a168819829fe9bcd655c2df245fb19452e8e06"),
+    "beir/hotpotqa/test": Task("HotpotQA", "mteb/hotpotqa", "ab518f4d6fcca38d87c25209f94beba119d02014"),
+    "beir/nfcorpus/test": Task("NFCorpus", "mteb/nfcorpus", "ec0fa4fe99da2ff19ca1214b7966684033a58814"),
+    "beir/nq": Task("NQ", "mteb/nq", "b774495ed302d8c44a3a7ea25c90dbce03968f31"),
+    "beir/scidocs": Task("SCIDOCS", "mteb/scidocs", "f8c2fcf00f625baaa80f62ec5bd9e1fff3b8ae88"),
+    "beir/scifact/test": Task("SciFact", "mteb/scifact", "d56462d0e63a25450459c4f213e49ffdb866f7f9"),
+    "beir/trec-covid": Task("TRECCOVID", "mteb/trec-covid", "bb9466bac8153a0349341eb1b22e06409e78ef4e"),
+    "beir/webis-touche2020/v2": Task("Touche2020", "mteb/touche2020", "a34f9a33db75fa0cbb21bb5cfc3dae8dc8bec93f"),
+}
+_DATASETS = {task.name: dataset for dataset, task in TASKS.items()}
+
+
+class _File(msgspec.Struct):
+    """What is read of a file; mteb writes more, and old versions less."""
+
+    task_name: str
+    dataset_revision: str
+    scores: dict[str, list[dict[str, Any]]]
+    mteb_version: str | None = None
+
+
+def has(result: Result) -> bool:
+    """Whether MTEB has a task for a result, which needs its main measure."""
+    return result.dataset in TASKS and MAIN in result.means
+
+
+def write(results: Iterable[Result], folder: Path) -> Iterator[Path]:
+    """Write the results of one system, which MTEB *has*, into *folder*/no_revision_available, one file a task."""
+    for result in results:
+        place = folder / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(place, msgspec.json.format(msgspec.json.encode(_document(result)), indent=2) + b"\n")
+        yield place
+
+
+def _document(result: Result) -> dict[str, Any]:
+    task = TASKS[result.dataset]
+    named = {name: round(mean, _DIGITS) for measure, mean in result.means.items() if (name := to_mteb(measure))}
+    started = result.measured.started
+    scores = {**named, "main_score": named["ndcg_at_10"], "hf_subset": "default", "languages": ["eng-Latn"]}
+    return {
+        "dataset_revision": task.revision,
+        "task_name": task.name,
+        "mteb_version": None,
+        "scores": {task.split: [scores]},
+        "evaluation_time": sum(result.measured.seconds.values()),
+        "kg_co2_emissions": None,
+        "date": datetime.fromisoformat(started).timestamp() if started else None,
+    }
+
+
+def read(path: Path) -> Iterator[Row]:
+    """Yield the scores of a file, or of all below the folder *path*, that are of our datasets and measures.
+
+    Rows from another revision of the data than mteb's present one say so. InvalidFile where a file does not read.
+    """
+    found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    for file in found:
+        if file.name != "model_meta.json":
+            yield from _rows(file)
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    try:
+        read = msgspec.convert(json.loads(path.read_bytes()), _File)  # Python's, for mteb writes NaN
+    except (OSError, ValueError) as error:  # of both
+        raise InvalidFile(f"{path}: {error}; it is no result file of MTEB's from 1.11 on") from None
+    dataset = _DATASETS.get(read.task_name)
+    if dataset is None:
+        return
+    task, revision = TASKS[dataset], read.dataset_revision
+    data = "" if revision == task.revision else f", data of revision {revision}, which may differ from {dataset}"
+    where = f"{path.name}, mteb {read.mteb_version or 'of no version'}{data}"
+    for scores in read.scores.get(task.split, []):
+        if scores.get("hf_subset") == "default":
+            for name, value in scores.items():
+                if measure := from_mteb(name):
+                    yield Row(_model(path), "MTEB", dataset, where, measure, fraction(value, f"{path}: {name}"))
+
+
+def _model(path: Path) -> str:
+    """Return the model that the folders say: `<organisation>__<model>/<revision>/<Task>.json`."""
+    return path.absolute().parent.parent.name.replace("__", "/")

@@ -1,0 +1,107 @@
+"""Names beside points: each where it hides neither point nor line nor other name; from afar a thin line leads to its point."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+
+Boxes: TypeAlias = NDArray[np.float64]  # (n, 4) left, bottom, right and top, in pixels
+
+_DIRECTIONS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)])  # right and up
+_STEPS = (1, 2, 3, 4.5, 6.5, 9, 12)  # how far, tried one after the other, in steps of
+_NEAR = 6  # points (1/72 inch) from the middle of a mark
+_FAR = 2  # steps, beyond which a name has a line to its point
+_FONT = 7.5  # points
+_MARK = 4  # points around a point that no name may cover
+_ALIGNED = {1: ("left", "bottom"), 0: ("center", "center"), -1: ("right", "top")}  # of text that stands on that side
+
+
+def place(
+    figure: "Figure",
+    axes: "Axes",
+    points: Sequence[tuple[float, float, str, str]],
+    lines: Sequence[Sequence[tuple[float, float]]] = (),
+) -> None:
+    """Write the name of each point (x, y, name, colour) into *axes*, whose limits and scales are final, beside *lines* too.
+
+    Points are taken from the highest down, so that the same points give the same picture. Where no place is free the one
+    that hides least is taken.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)  # its methods have no types
+    canvas.draw()  # lays the figure out, so that positions are known
+    figure.set_layout_engine("none")  # names must not move the axes any more
+    renderer = canvas.get_renderer()
+    pixel = figure.dpi / 72  # pixels a point
+    marks = _around(axes.transData.transform([(x, y) for x, y, _, _ in points]), _MARK * pixel)
+    drawn = [_around(spot, 1) for line in lines for spot in _along(axes.transData.transform(line), _MARK * pixel)]
+    taken = np.vstack([marks, *drawn])
+    inside = np.array(axes.get_window_extent(renderer).extents)
+    for x, y, name, colour in sorted(points, key=lambda one: (-one[1], one[0], one[2])):
+        at = axes.transData.transform((x, y))
+        steps = np.vstack([_DIRECTIONS * step for step in _STEPS])
+        boxes = _boxes(at + steps * _NEAR * pixel, np.sign(steps), _size(axes, name, renderer))
+        hidden = [_shared(box, taken).sum() + 10 * _outside(box, inside) for box in boxes]
+        best = int(np.argmin(hidden))  # the first, and so the nearest, of equals
+        _write(axes, (x, y), name, colour, steps[best])
+        taken = np.vstack([taken, boxes[best]])
+
+
+def _around(spots: NDArray[np.float64], reach: float) -> Boxes:
+    """Return boxes that reach so many pixels from *spots*, (n, 2) or one alone."""
+    spots = np.atleast_2d(spots)
+    return np.hstack([spots - reach, spots + reach])
+
+
+def _along(corners: NDArray[np.float64], step: float) -> Iterator[NDArray[np.float64]]:
+    """Yield positions on a line with these *corners* (n, 2), no further apart than *step* pixels."""
+    for start, stop in pairwise(corners):
+        yield np.linspace(start, stop, int(np.ceil(np.hypot(*(stop - start)) / step)) + 1)
+
+
+def _boxes(spots: NDArray[np.float64], sides: NDArray[np.float64], size: NDArray[np.float64]) -> Boxes:
+    """Return the boxes of a text of *size* (width and height) at *spots* (n, 2), aligned as it is on these *sides* (n, 2)."""
+    low = spots + (sides - 1) / 2 * size  # right of its spot a text begins there, left of it it ends there
+    return np.hstack([low, low + size])
+
+
+def _shared(box: NDArray[np.float64], others: Boxes) -> NDArray[np.float64]:
+    """Return the area (n,) that *box* (4,) has in common with each of *others*."""
+    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    return np.asarray(np.clip(sides, 0, None).prod(axis=1))
+
+
+def _outside(box: NDArray[np.float64], inside: NDArray[np.float64]) -> float:
+    return float((box[2:] - box[:2]).prod() - _shared(box, inside[np.newaxis])[0])
+
+
+def _size(axes: "Axes", name: str, renderer: "RendererAgg") -> NDArray[np.float64]:
+    text = axes.text(0, 0, name, fontsize=_FONT)
+    box = text.get_window_extent(renderer)
+    text.remove()
+    return np.array([box.width, box.height])
+
+
+def _write(axes: "Axes", at: tuple[float, float], name: str, colour: str, step: NDArray[np.float64]) -> "Annotation":
+    across, up = (int(side) for side in np.sign(step))
+    line = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.6} if np.abs(step).max() > _FAR else None
+    return axes.annotate(
+        name,
+        at,
+        (step[0] * _NEAR, step[1] * _NEAR),
+        textcoords="offset points",
+        ha=_ALIGNED[across][0],
+        va=_ALIGNED[up][1],
+        color=colour,
+        fontsize=_FONT,
+        arrowprops=line,
+    )

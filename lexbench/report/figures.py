@@ -1,0 +1,179 @@
+"""Figures of results: effectiveness against speed (as Figure 1 of the LexMAE paper), against index bytes, and by dataset.
+
+SVG for pages, PDF for papers, PNG to look at; the same results give the same bytes. Needs the extra `figures`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lexbench import atomic
+from lexbench.errors import require
+from lexbench.report._labels import place
+from lexbench.report._points import Point, best, families, headline, index_points, named, speed_points, written
+from lexbench.results import Result
+from lexbench.statistics.bootstrap import interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STYLE: Any = {
+    "svg.hashsalt": "lexbench",  # else ids are random
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "text.parse_math": False,  # a $ in a system's name is a $
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+}
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#999933")  # Okabe and Ito's
+_TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+_SIZE = (7.2, 4.6)  # inches
+_DPI = 150
+_NAME, _TITLE = 46, 70  # characters of a name that have room beside a bar, and above a figure
+_DECADES = 3000  # an axis that spans more has marks at powers of ten alone
+
+
+def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
+    """Write each figure that *results* have the figures for into *folder*, as SVG, PDF and PNG, yielding every path."""
+    require("export figures", ["matplotlib"], "figures")
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        own = [result for result in results if result.dataset == dataset]
+        measure, name, title = headline(own), dataset.replace("/", "-"), written(dataset, _TITLE)
+        for (fingerprint, label), points in speed_points(own, measure).items():
+            on = f"{title}, machine {fingerprint}"
+            yield from _saved(_against(points, on, label, measure), folder / f"speed.{name}.{fingerprint}")
+        if points := index_points(own, measure):
+            label = "index bytes a document on disk"
+            yield from _saved(_against(points, title, label, measure, smaller=True), folder / f"index.{name}")
+    yield from _saved(_bars(results), folder / "datasets")
+
+
+def missing(results: Iterable[Result]) -> list[str]:
+    """Return one line for each kind of figure that *results* have nothing for."""
+    results = list(results)
+    untimed = [f"{result.system} on {result.dataset}" for result in results if not speed_points([result], headline([result]))]
+    lines = []
+    if len(untimed) == len(results):
+        lines.append("no figure of speed: no result has timings; measure them: lexbench run suite NAME --time")
+    elif untimed:
+        lines.append(f"without timings, so not in the figures of speed: {', '.join(untimed)}")
+    if not any("index" in result.sizes for result in results):
+        lines.append("no figure of index bytes: no result has an index")
+    return lines
+
+
+def _against(points: Sequence[Point], title: str, across: str, measure: str, *, smaller: bool = False) -> "Figure":
+    """Draw *measure* against *across*, on a logarithmic scale; more of it is better, or with *smaller* less."""
+    with _styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(_SIZE, dpi=_DPI, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(xscale="log", xlabel=across, ylabel=measure, title=title)
+        axes.margins(x=0.22, y=0.16)
+        steps = _steps(best(points, smaller=smaller), smaller=smaller)
+        axes.plot(*zip(*steps, strict=True), "--", color="#888888", linewidth=1, label="frontier: no system is better in both")
+        colours = {family: _COLOURS[number % len(_COLOURS)] for number, family in enumerate(families(points))}
+        for family, members in families(points).items():
+            line = "-" if len(members) > 1 else ""
+            xs, ys = [one.x for one in members], [one.y for one in members]
+            axes.plot(xs, ys, line, marker="o", markersize=5, linewidth=1.2, color=colours[family])
+        _plain_ticks(axes)
+        figure.legend(loc="outside lower right", frameon=False, fontsize=8)
+        lines = [steps, *([(one.x, one.y) for one in members] for members in families(points).values())]
+        place(figure, axes, [(one.x, one.y, one.label, colours[one.family]) for one in named(points)], lines)
+    return figure
+
+
+def _steps(ahead: Sequence[Point], *, smaller: bool) -> list[tuple[float, float]]:
+    """Return the corners of the frontier: between two systems there is none, so it goes level and then up or down."""
+    corners = [(ahead[0].x, ahead[0].y)]
+    for one, following in pairwise(ahead):
+        corners += [(following.x, one.y) if smaller else (one.x, following.y), (following.x, following.y)]
+    return corners
+
+
+def _plain_ticks(axes: "Axes") -> None:
+    """Write numbers on the logarithmic axis as 200 and 5,000 rather than as powers, between decades too where there is room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < _DECADES else (1,), numticks=12))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _bars(results: Sequence[Result]) -> "Figure":
+    """Draw every system's mean on every dataset with its 95 % bootstrap interval over the queries; of each one's headline."""
+    datasets = list(dict.fromkeys(result.dataset for result in results))
+    colours = {
+        system: _COLOURS[number % len(_COLOURS)] for number, system in enumerate(dict.fromkeys(r.system for r in results))
+    }
+    with _styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure((_SIZE[0], 0.9 + 0.24 * (len(results) + 1.5 * len(datasets))), dpi=_DPI, layout="constrained")
+        axes = figure.add_subplot()
+        ticks, row, most = [], 0.0, 0.0
+        for dataset in datasets:
+            own = [result for result in results if result.dataset == dataset]
+            measure = headline(own)
+            axes.text(0, row, f" {written(dataset, _TITLE)}, {measure}", weight="bold", va="center")
+            for result in own:
+                if measure in result.means:
+                    row += 1
+                    most = max(most, _bar(axes, row, result, measure, colours[result.system]))
+                    ticks.append((row, result.system))
+            row += 1.5
+        axes.set_yticks([at for at, _ in ticks], [written(system, _NAME) for _, system in ticks])
+        axes.set(
+            xlabel="mean over the queries, and its 95 % bootstrap interval", xlim=(0, 1.12 * most or 1), ylim=(row - 0.8, -0.7)
+        )
+        axes.grid(visible=False, axis="y")
+    return figure
+
+
+def _bar(axes: "Axes", row: float, result: Result, measure: str, colour: str) -> float:
+    """Draw one bar; return how far it reaches with its interval."""
+    mean, values = result.means[measure], result.per_query.get(measure)
+    axes.barh(row, mean, 0.72, color=colour, alpha=0.75)
+    end = mean
+    if values:
+        low, end = interval(np.asarray(values))
+        axes.plot([low, end], [row, row], color="#222222", linewidth=1.4)
+    axes.annotate(f"{mean:.3f}", (end, row), (4, 0), textcoords="offset points", va="center", fontsize=8)
+    return end
+
+
+def _saved(figure: "Figure", path: Path) -> Iterator[Path]:
+    """Write *figure* in every format; neither the time nor the program's version gets into the files."""
+    with _styled():
+        for form, metadata in _TIMELESS.items():
+            target = path.with_name(f"{path.name}.{form}")
+            with atomic.atomic_path(target) as draft:
+                figure.savefig(draft, format=form, metadata=metadata)
+            yield target
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Set our style, whatever a user's matplotlibrc says; names in scripts that the font has not are boxes and no warnings."""
+    import warnings
+
+    import matplotlib as mpl
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Glyph .* missing from font.*")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield

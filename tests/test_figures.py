@@ -1,0 +1,163 @@
+"""Figures: which points they have, where names stand, and that the same results give the same bytes."""
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import combinations
+
+import msgspec
+import pytest
+
+from lexbench.cli import code
+from lexbench.report import figures
+from lexbench.report._points import best, families, headline, index_points, named, speed_points
+from lexbench.report.leaderboard import write_results
+from lexbench.results import BOUND, Counts, Latency, Result, Timing
+
+SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
+MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(32)@impact": 0.375}
+
+
+def result(system, dataset="x/test", **more):
+    """Make a result of four queries over a thousand documents."""
+    mean = MEANS.get(system, 0.5)
+    return Result(
+        system=system, dataset=dataset, contract="x@1", depth=10, means={"nDCG@10": mean, "R@10": 1.0},
+        query_ids=["a", "b", "c", "d"], per_query={"nDCG@10": [0.0, mean, mean, 2 * mean]},
+        counts=Counts(queries=4, documents=1000), sizes={"index": SIZES.get(system, 50_000)}, **more,
+    )  # fmt: skip
+
+
+def timing(qps, **more):
+    """Make a timing."""
+    facts = {
+        "scenario": "single-stream-1t", "k": 10, "threads": 1, "exact": True, "queries": 4, "passes": 5, "warm_up": 1,
+        "stages": {"e2e": Latency(p50=1 / qps, mean=1 / qps)}, "qps": {"e2e": qps, "search": 9 * qps}, "cpu_per_wall": 1.0,
+        "checked": True, "fingerprint": "f1",
+    }  # fmt: skip
+    return Timing(**{**facts, **more})
+
+
+RESULTS = [result(system) for system in MEANS]
+
+
+def test_points_of_the_index_figure():
+    """Bytes a document go right, the mean goes up; systems that differ in top-K alone are a family, smallest K first."""
+    points = index_points(RESULTS, "nDCG@10")
+
+    assert {(one.label, one.x, one.y) for one in points} == {
+        ("bm25", 60.0, 0.25), ("m@impact", 130.0, 0.375), ("m@impact, top 8", 40.0, 0.125), ("m@impact, top 32", 90.0, 0.375),
+    }  # fmt: skip
+    assert {family: [one.x for one in members] for family, members in families(points).items()} == {
+        "bm25": [60.0], "m@impact": [40.0, 90.0, 130.0],
+    }  # fmt: skip
+    assert [one.label for one in named(points)] == ["bm25", "top 8", "top 32", "m@impact"]
+
+
+def test_the_frontier_has_what_nothing_beats():
+    """Of two that are as good the smaller one is on the frontier, or the faster one; bounds are in no figure."""
+    points = index_points([*RESULTS, result("o", notes=[f"{BOUND}chosen on these queries"])], "nDCG@10")
+
+    assert [one.x for one in best(points, smaller=True)] == [40.0, 60.0, 90.0]
+    assert [one.x for one in best(points, smaller=False)] == [130.0]
+
+
+def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
+    """Each machine and each k has a figure of its own; noisy and offline timings have none; x is e2e, with query encoding."""
+    timings = [
+        timing(200.0), timing(100.0, k=1000), timing(300.0, fingerprint="f2"), timing(9.0, flags=["noisy"]),
+        timing(8.0, scenario="offline-2t", threads=2), timing(50.0, exact=False),
+    ]  # fmt: skip
+    found = speed_points([msgspec.structs.replace(RESULTS[0], timings=timings)], "nDCG@10")
+    ten, thousand = (f"e2e QPS, single-stream-1t, k={k} (query encoding counts)" for k in (10, 1000))
+
+    assert {key: [(one.x, one.label) for one in points] for key, points in found.items()} == {
+        ("f1", ten): [(200.0, "bm25"), (50.0, "bm25 (approximate)")],
+        ("f1", thousand): [(100.0, "bm25")],
+        ("f2", ten): [(300.0, "bm25")],
+    }
+
+
+def test_what_is_missing_is_said():
+    """Results without timings or without an index cost one line each, which says what to type."""
+    bare = msgspec.structs.replace(RESULTS[0], sizes={})
+    timed = msgspec.structs.replace(RESULTS[1], timings=[timing(5.0)])
+
+    assert figures.missing([bare]) == [
+        "no figure of speed: no result has timings; measure them: lexbench run suite NAME --time",
+        "no figure of index bytes: no result has an index",
+    ]
+    assert figures.missing([timed, RESULTS[0]]) == ["without timings, so not in the figures of speed: bm25 on x/test"]
+    assert figures.missing([timed]) == []
+
+
+def test_a_headline_is_the_measure_that_most_results_have():
+    """Of several that all have, it is the first one."""
+    other = msgspec.structs.replace(RESULTS[0], means={"R@10": 1.0})
+
+    assert headline(RESULTS) == "nDCG@10"
+    assert headline([other, *RESULTS]) == "R@10"
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Draw all figures twice, with names that would be markup elsewhere; return both folders."""
+    hostile = [result("$\\frac{$ <script>&"), result("模型\x07" + "n" * 90)]
+    timed = [msgspec.structs.replace(one, timings=[timing(100.0 + number)]) for number, one in enumerate([*RESULTS, *hostile])]
+    folders = [tmp_path_factory.mktemp("figures") for _ in range(2)]
+    for folder in folders:
+        assert {path.name for path in figures.write(timed, folder)} == {path.name for path in folder.iterdir()}
+    return folders
+
+
+def test_figures_are_repeatable(drawn):
+    """The same results give the same bytes in every format: no time, no random ids."""
+    first, second = drawn
+    names = {f"{name}.{form}" for name in ("datasets", "index.x-test", "speed.x-test.f1") for form in ("svg", "pdf", "png")}
+
+    assert {path.name for path in first.iterdir()} == names
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_names_stay_text(drawn):
+    """A name with $, < or a control character is drawn as it is: the SVG is sound XML without scripts."""
+    for path in drawn[0].glob("*.svg"):
+        root = ET.fromstring(path.read_bytes())  # raises for what is no XML
+        assert not [one for one in root.iter() if one.tag.endswith("script")]
+        assert not re.search(rb'(href|src)="(?!#)', path.read_bytes())
+
+
+def test_names_hide_neither_points_nor_names():
+    """Ten systems in a small space: no name covers another one's, and none is outside of the axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation, Text
+
+    from lexbench.report._labels import place
+
+    figure = Figure((7, 4.5), dpi=100)
+    axes = figure.add_subplot()
+    points = [(10.0 + number % 3, 0.5 + 0.01 * number, f"system {number}", "k") for number in range(10)]
+    axes.plot([x for x, *_ in points], [y for _, y, *_ in points], "o")
+    axes.margins(x=0.3, y=0.2)
+    place(figure, axes, points)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    notes = [child for child in axes.get_children() if isinstance(child, Annotation)]
+    boxes = [Text.get_window_extent(note, renderer) for note in notes]
+    inside = axes.get_window_extent(renderer)
+
+    assert sorted(note.get_text() for note in notes) == sorted(name for _, _, name, _ in points)
+    assert not [1 for one, other in combinations(boxes, 2) if one.overlaps(other)]
+    assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes)
+
+
+def test_the_command_draws_saved_results(tmp_path, capsys):
+    """`lexbench export figures` takes a folder of saved results, prints the paths, and says what is missing."""
+    write_results(RESULTS[:1], "beir", tmp_path / "board")
+    assert code(["export", "figures", str(tmp_path / "out"), "--from", str(tmp_path / "board")]) == 0
+    shown = capsys.readouterr()
+
+    assert len(shown.out.splitlines()) == 6
+    assert shown.err.splitlines()[0].startswith("no figure of speed: no result has timings")
+    assert "what is lost" in shown.err.splitlines()[-1]

@@ -1,0 +1,417 @@
+"""Runs, judgements and results in other tools' formats: what is written reads back, and what is lost is said."""
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lexbench import suites
+from lexbench.cli import code
+from lexbench.errors import CannotStart, InvalidFile
+from lexbench.interop import export as exporting
+from lexbench.interop import hub, importing, ir_metadata, mteb, published, ranx, trec
+from lexbench.interop.aliases import from_mteb, to_mteb
+from lexbench.interop.export import export
+from lexbench.interop.export_vectors import VECTORS
+from lexbench.interop.importing import bring_in
+from lexbench.interop.losses import EXPORTED, IMPORTED
+from lexbench.interop.published import Row
+from lexbench.ranking import Qrels, Run, strictly_decreasing
+from lexbench.report.leaderboard import write_results
+from lexbench.results import Counts, Measured, Result
+from lexbench.store import Store
+from lexbench.types import Judgement
+from lexbench.verification import figures as verification_figures
+
+MEANS = {"nDCG@10": 0.25, "RR@10": 0.5, "R@100": 0.75, "AP@1000": 0.125, "Success@5": 1.0, "P@10": 0.1, "RCap@100": 0.8}
+RUN = Run.from_entries(["q1", "q1", "q1", "q2"], ["a", "b", "ü", "a"], [1.0, 1.0, 2.5, -3.0])  # a and b are equal
+QRELS = Qrels.from_judgements([Judgement("q1", "a", 2), Judgement("q1", "b", -1), Judgement("q2", "c", 0)])
+
+
+def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
+    """Make a result of two queries."""
+    per_query = {measure: [mean, mean] for measure, mean in means.items()}
+    measured = Measured(
+        seconds={"build": 1.5, "search": 0.5}, started="2026-11-21T05:05:02+00:00", versions={"numpy": "2.4.6"},
+        machine={"processor": "P", "cores": "2", "memory_gib": "24", "system": "Linux x86_64"},
+    )  # fmt: skip
+    return Result(
+        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means=means, query_ids=["q1", "q2"],
+        per_query=per_query, counts=Counts(queries=2, documents=4), digests={"corpus": "c0"}, measured=measured,
+        recipe={"plugin": "lexbench.retrievers.bm25:BM25"},
+    )  # fmt: skip
+
+
+def order(run):
+    """Return the document ids of each query, best first."""
+    parts = zip(run.query_ids, run.offsets[:-1], run.offsets[1:], strict=True)
+    return {query: [one.decode() for one in run.table[run.docs[start:stop]]] for query, start, stop in parts}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Make a leaderboard folder of two systems on SciFact and one on a collection that only lexbench has."""
+    write_results([result("bm25"), result("a|b$c"), result("mine", "pydoc/test", {"RR(rel=2)@10": 0.5})], "beir", tmp_path)
+    return tmp_path
+
+
+# ranx
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 30)), st.floats(width=32, min_value=-1e6, max_value=1e6), min_size=1
+    )
+)
+def test_a_run_for_ranx_reads_back(tmp_path, scored):
+    """Order and exported scores survive ranx's JSON to the last bit."""
+    run = Run.from_entries([q for q, _ in scored], [f"d{d}" for _, d in scored], list(scored.values()))
+    ranx.write_run(run, tmp_path / "run.json")
+    again = ranx.read_run(tmp_path / "run.json")
+
+    assert order(again) == order(run)
+    assert np.array_equal(again.scores, strictly_decreasing(run))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
+def test_ranx_and_we_read_each_other(tmp_path):
+    """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
+    import ranx as library  # takes seconds to compile
+
+    ranx.write_run(RUN, tmp_path / "run.json")
+    theirs = library.Run.from_file(str(tmp_path / "run.json"))
+    assert order(RUN) == {"q1": ["ü", "b", "a"], "q2": ["a"]}
+    assert {query: list(scores) for query, scores in theirs.to_dict().items()} == order(RUN)
+
+    for name in ("saved.json", "saved.parquet"):
+        theirs.save(str(tmp_path / name))
+        assert order(ranx.read_run(tmp_path / name)) == order(RUN)
+
+
+def test_judgements_for_ranx_read_back(tmp_path):
+    """Grades are kept, negative ones too, in the shape that ranx's documentation gives."""
+    ranx.write_qrels(QRELS, tmp_path / "qrels.json")
+
+    assert list(ranx.read_qrels(tmp_path / "qrels.json").judgements()) == list(QRELS.judgements())
+    assert json.loads((tmp_path / "qrels.json").read_text()) == {"q1": {"a": 2, "b": -1}, "q2": {"c": 0}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("r.json", '{"q": {"d": "high"}}', r"r\.json: Expected `float`, got `str`"),
+        ("r.json", '{"q": ', r"r\.json: Input data was truncated"),
+        ("r.json", '{"q": {"d": 1e300}}', r"r\.json: document 'd' of query 'q' has a score that is not a finite"),
+        ("r.lz4", "x", r"r\.lz4: only ranx reads its \.lz4; in Python: Run\.from_file"),
+        ("r.parquet", "x", r"r\.parquet: "),
+        ("none.json", None, r"none\.json: .*No such file"),
+    ],
+)
+def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
+    """One line says which file and what is wrong with it."""
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidFile, match=message):
+        ranx.read_run(tmp_path / name)
+
+
+# ir_metadata
+
+
+def test_a_run_and_its_metadata_read_back(tmp_path):
+    """The pair that TIRA expects: run.txt has no comment, and every field of ir-metadata.yml is as it was."""
+    paths = list(ir_metadata.write(RUN, result(), tmp_path / "it"))
+    run, found = ir_metadata.read(tmp_path / "it")
+
+    assert [path.name for path in paths] == ["run.txt", "ir-metadata.yml"]
+    assert b"#" not in paths[0].read_bytes()
+    assert order(run) == order(RUN)
+    assert found == ir_metadata.metadata(result())
+    cpu = {"model": "P", "architecture": "x86_64", "number of cores": "2"}
+    assert found["platform"]["hardware"] == {"cpu": cpu, "ram": "24 GiB"}
+    assert found["method"]["retrieval"] == [{"name": "bm25", "method": "BM25"}]
+    assert found["implementation"]["executable"]["cmd"] == "lexbench run dataset beir/scifact/test -r bm25"
+
+
+def test_what_is_not_known_is_no_field():
+    """A result without machine and versions has no platform: an empty field would say that there is none."""
+    assert "platform" not in ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measured()))
+
+
+def test_metadata_in_the_head_of_a_run_are_read(tmp_path):
+    """The specification's own place is the head of the run file; a run without it is refused as such."""
+    (tmp_path / "run").write_text(
+        "# ir_metadata.start\n# tag: x\n# method:\n#   automatic: true\n# ir_metadata.end\nq Q0 d 1 2.5 x\n"
+    )
+    run, found = ir_metadata.read(tmp_path / "run")
+
+    assert found == {"tag": "x", "method": {"automatic": True}}
+    assert order(run) == {"q": ["d"]}
+    (tmp_path / "bare").write_text("q Q0 d 1 2.5 x\n")
+    with pytest.raises(InvalidFile, match=r"bare: it does not begin with `# ir_metadata\.start`"):
+        ir_metadata.read(tmp_path / "bare")
+
+
+# MTEB
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("nDCG@10", "ndcg_at_10"), ("R@100", "recall_at_100"), ("Success@5", "hit_rate_at_5"), ("AP@1000", "map_at_1000")],
+)
+def test_measures_have_one_name_each_way(ours, theirs):
+    """Names that mean the same are translated both ways."""
+    assert to_mteb(ours) == theirs
+    assert from_mteb(theirs) == ours
+
+
+def test_measures_that_differ_are_not_translated():
+    """A threshold of relevance, a capped recall and MTEB's other figures have no name on the other side."""
+    assert [to_mteb(name) for name in ("RR(rel=2)@10", "RCap@100", "AP", "Judged@10")] == [None] * 4
+    assert [from_mteb(name) for name in ("nauc_ndcg_at_10_max", "main_score", "cv_recall_at_10", "naucs_at_10")] == [None] * 4
+
+
+def test_a_file_for_mteb_has_the_documented_fields(tmp_path):
+    """What mteb's TaskResult requires is there, of the right type, and scores have six digits (mteb 2.20, task_result.py)."""
+    (path,) = mteb.write([result(means=MEANS | {"nDCG@10": 0.12345678})], tmp_path / "org__model")
+    found = json.loads(path.read_text())
+    (scores,) = found["scores"]["test"]
+
+    assert path.relative_to(tmp_path).as_posix() == "org__model/no_revision_available/SciFact.json"
+    assert found.keys() >= {"dataset_revision", "task_name", "mteb_version", "scores", "evaluation_time", "kg_co2_emissions"}
+    assert (found["task_name"], found["mteb_version"], found["evaluation_time"]) == ("SciFact", None, 2.0)
+    assert scores["main_score"] == scores["ndcg_at_10"] == 0.123457
+    assert (scores["hf_subset"], scores["languages"]) == ("default", ["eng-Latn"])
+
+
+def test_scores_of_mteb_read_back(tmp_path):
+    """What MTEB has a name for comes back as published rows, with model, dataset and where they stand."""
+    list(mteb.write([result()], tmp_path / "org__model"))
+    rows = list(mteb.read(tmp_path / "org__model"))
+
+    assert {row.measure: row.value for row in rows} == {name: mean for name, mean in MEANS.items() if name != "RCap@100"}
+    assert {row[:4] for row in rows} == {("org/model", "MTEB", "beir/scifact/test", "SciFact.json, mteb of no version")}
+
+
+def test_a_file_as_mteb_writes_it_is_read(tmp_path):
+    """Other splits, subsets, tasks and figures are passed over, and data of another revision are told."""
+    scores = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": 0.6, "ndcg_at_10": 0.6, "nauc_a": float("nan")}
+    whole = {
+        "dataset_revision": "0228b52", "task_name": "SciFact", "mteb_version": "1.38.3", "evaluation_time": 3.1,
+        "scores": {"test": [scores, scores | {"hf_subset": "x"}], "train": [scores]}, "kg_co2_emissions": None,
+    }  # fmt: skip
+    place = tmp_path / "m" / "r"
+    place.mkdir(parents=True)
+    (place / "SciFact.json").write_text(json.dumps(whole))
+    (place / "STS12.json").write_text(json.dumps(whole | {"task_name": "STS12"}))
+    (place / "model_meta.json").write_text("{}")
+    where = "SciFact.json, mteb 1.38.3, data of revision 0228b52, which may differ from beir/scifact/test"
+
+    assert list(mteb.read(tmp_path / "m")) == [Row("m", "MTEB", "beir/scifact/test", where, "nDCG@10", 0.6)]
+    (place / "SciFact.json").write_text(json.dumps(whole | {"scores": {"test": [scores | {"ndcg_at_10": 60.0}]}}))
+    with pytest.raises(InvalidFile, match=r"ndcg_at_10 is 60\.0, not a score from 0 to 1; if it is a percentage"):
+        list(mteb.read(place / "SciFact.json"))
+
+
+def test_tasks_of_mteb_are_datasets_of_ours():
+    """Every dataset that a task of MTEB is said to equal has a contract."""
+    assert mteb.TASKS.keys() <= suites.contracts().keys()
+
+
+# Hugging Face
+
+
+def test_a_model_index_reads_back(tmp_path):
+    """Every measure comes back, those on collections that are not on the hub too, and the hub's own library reads the card."""
+    from huggingface_hub import ModelCard
+
+    both = [result(), result(dataset="pydoc/test", means={"RR(rel=2)@10": 0.5})]
+    (path,) = hub.write_model_index(both, tmp_path)
+    rows = list(hub.read_model_index(tmp_path))
+    theirs = ModelCard.load(path).data.eval_results
+
+    assert {(row.dataset, row.measure): row.value for row in rows} == {
+        (one.dataset, measure): mean for one in both for measure, mean in one.means.items()
+    }
+    assert {row.system for row in rows} == {"bm25"}
+    assert {(one.dataset_type, one.metric_type, one.metric_value) for one in theirs} >= {
+        ("mteb/scifact", "ndcg_at_10", 0.25),
+        ("pydoc/test", "RR(rel=2)@10", 0.5),
+    }
+
+
+def test_other_tools_measures_are_not_taken_for_ours(tmp_path):
+    """The names that sentence-transformers writes into a card are of other measures: its nDCG knows no grades."""
+    (card,) = hub.write_model_index([result(means={"nDCG@10": 0.25, "Judged@10": 0.5})], tmp_path)
+    text = card.read_text().replace("type: ndcg_at_10", "type: cosine_ndcg@10").replace("name: nDCG@10", "name: Cosine Ndcg@10")
+    card.write_text(text)
+
+    assert [row.measure for row in hub.read_model_index(card)] == ["Judged@10"]
+
+
+def test_eval_results_read_back(tmp_path):
+    """Files of `.eval_results` have every measure, and each says in its notes which it is, and of which system."""
+    (path,) = hub.write_eval_results([result("a of b, contract c")], tmp_path)
+    rows = list(hub.read_eval_results(tmp_path))
+    entry = msgspec.yaml.decode(path.read_bytes())[0]
+
+    assert path.relative_to(tmp_path).as_posix() == ".eval_results/beir-scifact-test.yaml"
+    revision = mteb.TASKS["beir/scifact/test"].revision
+    assert entry["dataset"] == {"id": "mteb/scifact", "task_id": "ndcg_at_10", "revision": revision}
+    assert (entry["value"], entry["date"]) == (0.25, "2026-11-21T05:05:02+00:00")
+    assert {row.measure: row.value for row in rows} == MEANS
+    assert {(row.system, row.dataset) for row in rows} == {("a of b, contract c", "beir/scifact/test")}
+
+
+def test_what_is_no_card_is_refused(tmp_path):
+    """A card without front matter, without model-index, or with a percentage costs one line."""
+    card = tmp_path / "README.md"
+    for text, message in (
+        ("# A model\n", "it has no front matter"),
+        ("---\nlicense: mit\n---\n", "model-index does not read"),
+        ("---\n- a\n---\n", "model-index does not read"),
+        ("---\na: [\n---\n", r"README\.md: "),
+    ):
+        card.write_text(text)
+        with pytest.raises(InvalidFile, match=message):
+            list(hub.read_model_index(card))
+    (hub_path,) = hub.write_model_index([result(means={"nDCG@10": 0.25})], tmp_path)
+    hub_path.write_text(hub_path.read_text().replace("0.25", "'25 ± 1'"))
+    with pytest.raises(InvalidFile, match="ndcg_at_10 of mteb/scifact is '25 ± 1', not a score"):
+        list(hub.read_model_index(card))
+
+
+def test_eval_results_of_others_are_read(tmp_path):
+    """Entries that do not name a measure of ours are passed over; a file of another form costs one line."""
+    entry = {"dataset": {"id": "mteb/nfcorpus", "task_id": "ndcg_at_10"}, "value": 0.3, "notes": "no prompt"}
+    other = {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9}
+    place = tmp_path / "their-model" / ".eval_results" / "x.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(msgspec.yaml.encode([entry, other]))
+
+    (row,) = hub.read_eval_results(tmp_path / "their-model")
+    assert row == Row("their-model", "model card", "beir/nfcorpus/test", ".eval_results/x.yaml", "nDCG@10", 0.3)
+    for text in (
+        "a: 1\n",
+        "",
+        "[1, 2]\n",
+        "- dataset: {id: x}\n",
+        "- {dataset: {id: x, task_id: y}, value: 1, source: {name: z}}\n",
+    ):
+        place.write_text(text)
+        with pytest.raises(InvalidFile, match=r"x\.yaml: no list of results"):
+            list(hub.read_eval_results(place))
+
+
+# Published rows
+
+
+def test_published_rows_read_back_and_verify_reads_them(tmp_path):
+    """The file has the form of suites/expected, whatever characters are in it, and is the same for the same rows."""
+    rows = [Row('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()]
+    published.write(reversed(rows), tmp_path / "x.toml")
+    expected = suites.read_toml(tmp_path / "x.toml", verification_figures._Expected)
+
+    assert published.read(tmp_path / "x.toml") == sorted(rows)
+    assert expected.systems[0].figures[0].values == MEANS
+    before = (tmp_path / "x.toml").read_bytes()
+    published.write(rows * 2, tmp_path / "x.toml")
+    assert (tmp_path / "x.toml").read_bytes() == before
+
+
+# The commands
+
+
+def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
+    """Formats of result files hold what they have a place for, a folder a system; what is left out is said."""
+    told = []
+    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", saved=saved, tell=told.append))
+
+    assert len(paths) == 2
+    assert len({path.parent.parent for path in paths}) == 2
+    assert told == ["left out, on collections that mteb has not: 1 of 3 results"]
+    with pytest.raises(CannotStart, match="no result with nDCG@10 on a collection that eval-results has"):
+        list(export("eval-results", Store(tmp_path / "s"), tmp_path / "out", saved=saved, systems=["mine"]))
+
+
+def test_parquet_has_a_row_a_query_and_measure(saved, tmp_path):
+    """Every value of every query is there, with system, dataset and contract, and reads back equal."""
+    from pyarrow.parquet import read_table
+
+    (path,) = export("parquet", Store(tmp_path / "s"), tmp_path / "out", saved=saved, systems=["bm25"])
+    table = read_table(path).to_pylist()
+
+    assert len(table) == 2 * len(MEANS)
+    assert {(row["measure"], row["query"]): row["value"] for row in table} == {
+        (measure, query): mean for measure, mean in MEANS.items() for query in ("q1", "q2")
+    }
+    assert {(row["system"], row["dataset"], row["contract"]) for row in table} == {
+        ("bm25", "beir/scifact/test", "beir/scifact/test@1")
+    }
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Write RUN, or QRELS, in every format that is imported into TREC files."""
+    trec.write_run(RUN, tmp_path / "trec")
+    trec.write_msmarco_run(RUN, tmp_path / "msmarco")
+    lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
+    (tmp_path / "scored").write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
+    ranx.write_run(RUN, tmp_path / "ranx")
+    list(ir_metadata.write(RUN, result(), tmp_path / "ir-metadata"))
+    trec.write_beir_qrels(QRELS, tmp_path / "qrels")
+    ranx.write_qrels(QRELS, tmp_path / "ranx-qrels")
+    return tmp_path
+
+
+@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "ir-metadata", "qrels", "ranx-qrels"])
+def test_an_imported_file_is_ours(runs, layout):
+    """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
+    following = bring_in(layout, runs / layout, runs / "new folder" / "out")
+    if layout.endswith("qrels"):
+        assert list(trec.read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
+        assert following == f"lexbench score RUN --qrels '{runs}/new folder/out'"
+    else:
+        assert order(trec.read_run(runs / "new folder" / "out")) == order(RUN)
+        assert f"""-r 'run_file(path="{runs}/new folder/out")'""" in following
+    assert (runs / "new folder" / "out.ir-metadata.yml").exists() == (layout == "ir-metadata")
+
+
+def test_the_command_says_what_is_lost(tmp_path, capsys):
+    """`lexbench import` is a command; it prints the file, and on stderr what is lost and what to type next."""
+    list(mteb.write([result()], tmp_path / "m"))
+    assert code(["import", "mteb", str(tmp_path / "m"), str(tmp_path / "m.toml")]) == 0
+    out, err = capsys.readouterr()
+
+    assert out == f"{tmp_path / 'm.toml'}\n"
+    assert err.splitlines()[0] == f"what is lost: {IMPORTED['mteb']}"
+    assert err.splitlines()[1].startswith("next: 6 published scores; ")
+    assert len(published.read(tmp_path / "m.toml")) == 6
+    shutil.rmtree(tmp_path / "m")
+    (tmp_path / "m").mkdir()
+    assert code(["import", "mteb", str(tmp_path / "m"), str(tmp_path / "m.toml")]) == 3
+    assert "no score of a dataset and measure that lexbench knows" in capsys.readouterr().err
+
+
+def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsys):
+    """`lexbench export` of a saved folder needs no store; runs, which such a folder has not, are refused in one line."""
+    out = str(tmp_path / "out")
+    assert code(["export", "csv", out, "--from", str(saved), "-r", "bm25"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == f"what is lost: {EXPORTED['csv']}\n"
+    assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
+    assert code(["export", "ranx", out, "--from", str(saved)]) == 1
+    assert "has no run here" in capsys.readouterr().err
+
+
+def test_every_format_says_what_is_lost():
+    """Each format that the commands take is handled, and has its line."""
+    assert {*exporting._WRITERS, *exporting._BY_SYSTEM, *VECTORS, "ir-metadata", "figures"} == EXPORTED.keys()
+    assert {*importing._RUNS, *importing._QRELS, *importing._ROWS, "ir-metadata"} == IMPORTED.keys()
+    assert all({**EXPORTED, **IMPORTED}.values())
