@@ -4,11 +4,14 @@ import msgspec
 import pytest
 
 from lexbench import suites
+from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile
-from lexbench.report import leaderboard
+from lexbench.report import leaderboard, published
+from lexbench.report.board import ranks
 from lexbench.report.markdown import escape
 from lexbench.report.table import tables
-from lexbench.results import Counts, Result, Tie, load, save, to_bytes
+from lexbench.report.trade_off import frontier
+from lexbench.results import Counts, Latency, Result, Tie, Timing, load, save, to_bytes
 from lexbench.suites import Aggregate, Suite
 
 
@@ -30,23 +33,40 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_page_is_a_function_of_the_files(folder):
+def markdown(folder):
+    """Return the Markdown page of a folder."""
+    return leaderboard.pages(folder)[folder / "README.md"]
+
+
+def test_the_pages_are_a_function_of_the_files(folder):
     """The same files give the same bytes, and the check knows a stale page from a fresh one."""
-    assert leaderboard.stale(folder)
-    path = leaderboard.write(folder)
-    text = path.read_bytes()
-    assert not leaderboard.stale(folder)
+    made = leaderboard.pages(folder)
+    assert leaderboard.stale(made) == [folder / "README.md", folder / "index.html"]
+    leaderboard.write(made)
+    assert leaderboard.stale(leaderboard.pages(folder)) == []
 
-    leaderboard.write(folder)
-    assert path.read_bytes() == text
+    (folder / "index.html").write_text("changed")
+    assert leaderboard.stale(made) == [folder / "index.html"]
 
+    leaderboard.write(made)
     leaderboard.write_results([result("c", ndcg=0.1)], "pydoc", folder)
-    assert leaderboard.stale(folder)
+    assert len(leaderboard.stale(leaderboard.pages(folder))) == 2
+
+
+def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
+    """`lexbench leaderboard FOLDER` writes what is stale; with --check it writes nothing and exits with 1."""
+    assert code(["leaderboard", str(folder), "--check"]) == 1
+    assert f"stale: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard" in capsys.readouterr().err
+    assert not (folder / "index.html").exists()
+    assert code(["leaderboard", str(folder)]) == 0
+    assert code(["leaderboard", str(folder), "--check"]) == 0
+    (folder / "index.html").unlink()
+    assert code(["leaderboard", str(folder), "--check"]) == 1
 
 
 def test_best_is_bold_and_second_underlined(folder):
     """The best figure of a column is bold, the second underlined, and rows come best first."""
-    rows = [line for line in leaderboard.page(folder).splitlines() if line.startswith("| ")]
+    rows = [line for line in markdown(folder).splitlines() if line.startswith("| ")]
 
     assert rows[2].startswith("| b | **0.7500** |")
     assert rows[3].startswith("| bm25 | <ins>0.5000</ins> |")
@@ -55,18 +75,14 @@ def test_best_is_bold_and_second_underlined(folder):
 
 def test_equal_figures_are_marked_alike():
     """Two systems that print the same figure share their mark."""
-    assert leaderboard.marked({"a": 0.50001, "b": 0.50002, "c": 0.4, "d": None}) == {
-        "a": "**0.5000**",
-        "b": "**0.5000**",
-        "c": "<ins>0.4000</ins>",
-        "d": "—",
-    }
+    assert ranks({"a": 0.50001, "b": 0.50002, "c": 0.4, "d": None, "e": 0.3}) == {"a": 1, "b": 1, "c": 2}
+    assert ranks({"a": 0.5}) == {}
 
 
 def test_hostile_names_stay_inert(tmp_path):
     """A system's name cannot break the table or smuggle HTML into the page."""
     leaderboard.write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>")], "pydoc", tmp_path)
-    before, start, rest = leaderboard.page(tmp_path).partition("\n```sh\n")
+    before, start, rest = markdown(tmp_path).partition("\n```sh\n")
     command, end, after = rest.partition("\n```\n")  # in a code block, of one line, nothing is markup
 
     assert start
@@ -87,7 +103,7 @@ def test_two_systems_never_share_a_file():
 def test_an_empty_folder_says_what_to_type(tmp_path):
     """Without result files there is no page, and one line says how to make some."""
     with pytest.raises(CannotStart, match="lexbench run suite pydoc --save"):
-        leaderboard.page(tmp_path)
+        markdown(tmp_path)
 
 
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
@@ -95,9 +111,83 @@ def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
     leaderboard.write_results(first, "beir", tmp_path)
     leaderboard.write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
-    page = leaderboard.page(tmp_path)
+    assert "| 0.2000 | 0.3000 | 2/12 |" in markdown(tmp_path)
 
-    assert "| 0.2000 | 0.3000 | 2/12 |" in page
+
+def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
+    """Two systems share a letter exactly where no significant difference was found between them."""
+    levels = {"high": 0.8, "high too": 0.8, "low": 0.2}
+    many = [f"q{number}" for number in range(30)]
+    wobble = {"high": [0.1, -0.1], "high too": [-0.1, 0.1], "low": [0.0, 0.0]}
+    made = [
+        msgspec.structs.replace(
+            result(name, ndcg=level), query_ids=many, per_query={"nDCG@10": [level + wobble[name][n % 2] for n in range(30)]}
+        )
+        for name, level in levels.items()
+    ]
+    leaderboard.write_results(made, "pydoc", tmp_path)
+    rows = [line for line in markdown(tmp_path).splitlines() if line.startswith(("| high", "| low"))]
+
+    assert rows[0].startswith("| high | **0.8000** <sup>a</sup> |")
+    assert rows[1].startswith("| high too | **0.8000** <sup>a</sup> |")
+    assert rows[2].startswith("| low | <ins>0.2000</ins> <sup>b</sup> |")
+
+
+def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
+    """A result of other queries than the rest has its score, and a note says that it was not compared."""
+    other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
+    leaderboard.write_results([result("bm25"), other], "pydoc", tmp_path)
+
+    assert "- z was scored on other queries, judgements or rules than the first: not tested" in markdown(tmp_path)
+
+
+def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
+    """Timed systems are in one table a machine, scenario and depth, fastest first, with the machine above it."""
+
+    def timed(system, qps, fingerprint, flags=()):
+        timing = Timing(
+            scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
+            stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
+            flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"},
+        )  # fmt: skip
+        return result(system, timings=[timing])
+
+    leaderboard.write_results(
+        [timed("a", 50, "f1"), timed("b", 200, "f1", ["noisy"]), timed("c", 100, "f2")], "pydoc", tmp_path
+    )
+    _, first, second = markdown(tmp_path).split("### ")
+
+    assert first.startswith("e2e QPS, single-stream-1t, k=1000 on pydoc/test: Fast (fingerprint f1)\n")
+    assert "| b | 200 | 5 | — | — | exact | noisy |\n| a | 50 | 20 | — | — | exact |  |\n" in first
+    assert "| c | 100 |" in second
+    assert "| a |" not in second
+
+
+def test_published_scores_are_marked_and_have_one_row_a_system():
+    """BM25's figures of three sources are one row, of that with most; figures of another protocol are not there."""
+    rows = published.rows(published.read(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
+    anserini = [row for row in rows if row.system.label == "bm25_anserini"]
+
+    assert [row.system.source for row in anserini] == ["pyserini 2CR"]
+    assert anserini[0].cells["beir/scifact/test"].means == {"nDCG@10": 0.6789}
+    papers = [row for row in rows if row.system.source == "LexMAE paper"]
+    assert papers
+    assert all(set(row.cells) == {"beir/scifact/test"} for row in papers)  # its ArguAna is of other rules
+
+
+@pytest.mark.parametrize(
+    ("points", "lower", "expected"),
+    [
+        ([(1, 1), (2, 2), (3, 1.5)], True, {0, 1}),
+        ([(1, 1), (2, 2), (3, 1.5)], False, {1, 2}),
+        ([(1, 1), (1, 1)], True, {0, 1}),
+        ([(1, 1), (1, 2)], True, {1}),
+        ([], True, set()),
+    ],
+)
+def test_the_frontier(points, lower, expected):
+    """What is on the frontier no other point equals on one axis and beats on the other; equal points are on it together."""
+    assert frontier(points, lower_is_better=lower) == expected
 
 
 SUITE = Suite(

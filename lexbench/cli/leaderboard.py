@@ -1,4 +1,4 @@
-"""Make the leaderboard page from its result files."""
+"""Make the leaderboard, README.md and index.html, from its result files."""
 
 from pathlib import Path
 
@@ -9,25 +9,25 @@ from lexbench.cli._output import json_option, print_json
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="leaderboard")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the page is stale.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is stale.")
 @json_option
 def command(folder: Path, *, check: bool, as_json: bool) -> None:
-    """Write FOLDER/README.md (default: leaderboard/README.md) from the files in FOLDER/results.
+    """Write FOLDER/README.md and FOLDER/index.html (default: leaderboard/) from the files in FOLDER/results.
 
-    `lexbench run suite NAME --save FOLDER` puts files there.
+    `lexbench run suite NAME --save FOLDER` puts files there. index.html is one file that needs no network: open it.
     """
     from lexbench.report import leaderboard
 
-    page = folder / leaderboard.PAGE
-    stale = leaderboard.stale(folder)
+    pages = leaderboard.pages(folder)
+    stale = leaderboard.stale(pages)
     if stale and not check:
-        leaderboard.write(folder)
+        leaderboard.write(pages)
     if as_json:
-        print_json({"page": str(page), "stale": stale and check})
+        print_json({"pages": [str(page) for page in pages], "stale": [str(page) for page in stale] if check else []})
     elif not check:
-        click.echo(str(page))
+        click.echo("\n".join(map(str, pages)))
     elif stale:
-        click.echo(f"{page} is stale; type: lexbench leaderboard {folder}", err=True)
+        click.echo(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard {folder}", err=True)
     else:
-        click.echo(f"{page} is up to date")
+        click.echo(f"{folder} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lexbench import aggregates
 from lexbench.report.cells import Table, figure, heading
+from lexbench.report.timings import timing_tables
 from lexbench.report.vectors import vector_tables
 from lexbench.results import Result
 from lexbench.suites import Suite
@@ -16,7 +17,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
     if not results:
         return []
-    return [*_scores(results, suite), *vector_tables(results)]
+    return [*_scores(results, suite), *vector_tables(results), *timing_tables(results)]
 
 
 def _scores(results: Sequence[Result], suite: Suite | None) -> list[Table]:

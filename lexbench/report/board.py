@@ -1,0 +1,184 @@
+"""What a leaderboard shows, worked out once: the Markdown and the page are written from it, and show the same figures.
+
+A section is a suite; its systems are ours in order, best first, then those whose scores others published. A cell is one system
+on one dataset. All of it is a function of the result files, the suites and the catalogue.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from lexbench.results import Result
+
+SCALE = 10_000  # scores of queries are whole numbers of this part: four digits
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How fast a system answers on one dataset, from its query's text to its documents."""
+
+    name: str  # "e2e QPS, single-stream-1t, k=1000, exact": scenario, stage, depth and exactness
+    group: str  # the same without exactness: what may be ranked together within one fingerprint
+    qps: float
+    p50: float | None = None  # seconds
+    p95: float | None = None
+    p99: float | None = None
+    fingerprint: str
+    machine: str
+    noisy: bool = False
+    flags: tuple[str, ...] = ()
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One system on one dataset."""
+
+    means: dict[str, float]
+    marks: dict[str, int] = {}  # measure -> 1 where it is the best, 2 where the second
+    interval: tuple[float, float] | None = None  # of the headline's mean, 95 %
+    letters: str = ""  # of its tie groups
+    better: int = 0  # systems that it is significantly better than
+    others: int = 0  # that it was compared with
+    scores: tuple[int, ...] = ()  # of the headline, in the order of the dataset's queries
+    index: int | None = None  # bytes
+    bytes_per_document: float | None = None  # of the index
+    speed: Speed | None = None
+    where: str = ""  # of a published one: the table that it is from
+
+
+class Mean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An aggregate of one system: 0.4812, or 2/12."""
+
+    text: str
+    value: float | None = None
+    mark: int = 0
+    interval: tuple[float, float] | None = None
+
+
+class System(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One row."""
+
+    label: str
+    family: str
+    means: tuple[Mean, ...] = ()  # in the order of the section's aggregates
+    bound: bool = False  # an oracle: shown, never ranked
+    source: str = ""  # who published its scores; "" for ours
+    index: int | None = None  # bytes, of all datasets of the section; None unless it has them all
+    bytes_per_document: float | None = None  # over all of them
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One system in a plot."""
+
+    system: int  # its place in the section
+    x: float
+    y: float
+    frontier: bool = False
+    aside: str = ""  # why it takes no part in the frontier
+    k: int = 0  # terms kept of a document; 0 for all
+
+
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """Effectiveness over a cost, or over speed."""
+
+    title: str
+    x: str
+    lower_is_better: bool
+    points: tuple[Point, ...]
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Effectiveness over the size of vectors, of which fewer and fewer terms are kept."""
+
+    name: str
+    points: tuple[Point, ...]
+    baseline: float | None = None  # what bm25 has
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One dataset of a section."""
+
+    id: str
+    stamp: str
+    headline: str
+    measures: tuple[str, ...]
+    cells: tuple[Cell | None, ...]  # in the order of the section's systems
+    queries: tuple[str, ...]
+    texts: tuple[str, ...] | None = None  # of the queries, where they may be passed on
+    compared: tuple[int, ...]  # systems that were tested against each other
+    p: tuple[tuple[float, ...], ...]  # of each with those after it, corrected by Holm over all pairs
+    ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences, earlier less later
+    detectable: float | None = None  # the least difference that would be found four times in five
+    plots: tuple[Plot, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    timed: bool = False
+    digests: dict[str, tuple[str, ...]] = {}
+    notes: tuple[str, ...] = ()
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """One suite."""
+
+    id: str
+    name: str
+    description: str
+    headline: str
+    aggregates: tuple[str, ...]
+    systems: tuple[System, ...]
+    datasets: tuple[Panel, ...]
+    command: str
+    made: tuple[str, ...]
+    published: tuple[str, ...]  # the sources of published scores, with what is known of each
+
+
+class Board(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole leaderboard."""
+
+    suites: tuple[Section, ...]
+    scale: int = SCALE
+
+
+def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dict[str, int]:
+    """Return 1 for the best of *scores* and 2 for the second; what prints alike ranks alike, and one alone is not ranked.
+
+    Systems among *bounds* are no results and take no part.
+    """
+    outside = set(bounds)
+    written = {name: f"{score:.4f}" for name, score in scores.items() if score is not None and name not in outside}
+    if len(scores) < 2:  # noqa: PLR2004 - nothing to be better than
+        return {}
+    places = {text: place for place, text in enumerate(sorted(set(written.values()), key=float, reverse=True)[:2], start=1)}
+    return {name: places[text] for name, text in written.items() if text in places}
+
+
+_FAMILIES = {
+    "bm25": "bm25",
+    "bm25_lucene": "bm25",
+    "sparse_mlm": "sparse",
+    "term_weights": "term weights",
+    "dense": "dense",
+    "late_interaction": "late interaction",
+    "ensemble": "hybrid",
+    "pipeline": "hybrid",
+    "rerank": "reranker",
+}  # by plug-in, in the catalogue's words
+
+
+def family(result: Result) -> str:
+    """Return what kind of system a result is of, as the catalogue calls it; "other" for plug-ins that are not ours."""
+    settings = result.recipe.get("settings", {})
+    parts = [settings["encoder"]] if isinstance(settings.get("encoder"), dict) else [result.recipe]
+    plugin = str(parts[0].get("plugin", "")).partition(":")[0]
+    package, _, name = plugin.rpartition(".")
+    return _FAMILIES.get(name, "other") if package.startswith("lexbench.") else "other"
+
+
+def machine_line(facts: Mapping[str, object]) -> str:
+    """Return processor, system, cores and Python of a machine, as far as they are known."""
+    named = [str(facts[name]) for name in ("processor", "cpu", "system") if facts.get(name)]
+    counted = [f"{facts['cores']} cores"] if facts.get("cores") else []
+    return ", ".join([*named, *counted, *([f"Python {facts['python']}"] if facts.get("python") else [])]) or "unknown machine"
+
+
+def only(values: Sequence[float | None]) -> list[float] | None:
+    """Return *values* if none is missing."""
+    found = [value for value in values if value is not None]
+    return found if len(found) == len(values) else None

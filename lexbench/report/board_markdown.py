@@ -1,0 +1,114 @@
+"""A board as GitHub Markdown."""
+
+from collections.abc import Iterator
+
+from lexbench.report.board import Board, Cell, Mean, Panel, Section, Speed, System
+from lexbench.report.cells import DIGITS, Table, figure
+from lexbench.report.markdown import escape, render
+
+_MARKS = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
+_INTRODUCTION = """\
+Generated from the files in `results/` by `lexbench leaderboard`; do not edit. [index.html](index.html) has the same figures to
+sort and filter, with plots and single queries.
+
+Scores are means over the contract's judged queries; a missing query counts 0. Best in bold, second underlined. A mean over
+datasets is given only when all its members are there; otherwise how many are. Systems with a letter in common cannot be told
+apart: no significant difference in the headline measure (paired randomisation test, 10,000 resamples, Holm-corrected over all
+pairs of the dataset, p < .05). † marks scores that others published: not ours, not ranked, not tested.
+"""
+
+
+def markdown(board: Board) -> str:
+    """Return the page: the same board, the same text."""
+    return "\n".join(["# Leaderboard\n", _INTRODUCTION, *map(_section, board.suites)])
+
+
+def _section(section: Section) -> str:
+    several = len(section.datasets) > 1 or section.aggregates
+    notes = [note for panel in section.datasets for note in panel.notes]
+    header, rows = _across(section) if several else _measures(section, section.datasets[0])
+    lines = [f"## {escape(section.name)}\n", f"{escape(section.description)}\n"]
+    lines.append(render(Table(section.id, header, tuple(rows)), escaped=True))
+    for panel in section.datasets:
+        lines += [f"### {title}\n\n{render(table, escaped=True)}" for title, table in _speeds(section, panel)]
+    found = [f"{panel.detectable:.3f} on {escape(panel.id)}" for panel in section.datasets if panel.detectable is not None]
+    if found:
+        lines.append(f"A difference of {', '.join(found)} would be found four times in five (median over pairs, one test).\n")
+    if section.published:
+        lines += ["† Published by\n", *(f"- {escape(source)}" for source in section.published), ""]
+    if notes:
+        folded = [
+            f"<details><summary>Notes: {len(notes)}</summary>\n",
+            *(f"- {escape(note)}" for note in notes),
+            "\n</details>\n",
+        ]
+        lines += folded
+    lines.append(f"Again:\n\n```sh\n{section.command}\n```\n")
+    stamps = ", ".join(f"`{panel.stamp}`" for panel in section.datasets)
+    lines.append(f"Contracts: {stamps}. Made with {'; or '.join(map(escape, section.made))}.\n")
+    return "\n".join(lines)
+
+
+def _name(system: System) -> str:
+    return f"† *{escape(system.label)}* ({escape(system.source)})" if system.source else escape(system.label)
+
+
+def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+    """Return one column a dataset with the headline, then the aggregates, then what the indexes of all of them take."""
+    names = [panel.id for panel in section.datasets]
+    header = (section.headline, *names, *section.aggregates, "index MB", "bytes/doc")
+    rows = (
+        (
+            _name(system),
+            *(_score(panel.cells[number], section.headline, section.headline) for panel in section.datasets),
+            *map(_mean, system.means),
+            *_sizes(system),
+        )
+        for number, system in enumerate(section.systems)
+    )
+    return header, rows
+
+
+def _measures(section: Section, panel: Panel) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+    """Return one column a measure of one dataset."""
+    header = ("system", *panel.measures, "index MB", "bytes/doc")
+    rows = (
+        (_name(system), *(_score(cell, measure, panel.headline) for measure in panel.measures), *_sizes(cell))
+        for system, cell in zip(section.systems, panel.cells, strict=True)
+        if cell is not None
+    )
+    return header, rows
+
+
+def _score(cell: Cell | None, measure: str, headline: str) -> str:
+    value = cell.means.get(measure) if cell else None
+    if cell is None or value is None:
+        return figure(None)
+    letters = f" <sup>{escape(cell.letters)}</sup>" if cell.letters and measure == headline else ""
+    return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + letters
+
+
+def _mean(mean: Mean) -> str:
+    return _MARKS[mean.mark].format(mean.text)
+
+
+def _sizes(of: Cell | System) -> tuple[str, str]:
+    megabytes = None if of.index is None else of.index / 1e6
+    return figure(megabytes, ".1f"), figure(of.bytes_per_document, ",.0f")
+
+
+def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
+    """Yield a table for each machine, scenario and depth that systems were timed with, fastest first."""
+    timed = [(system, cell.speed) for system, cell in zip(section.systems, panel.cells, strict=True) if cell and cell.speed]
+    groups = dict.fromkeys((speed.group, speed.fingerprint, speed.machine) for _, speed in timed)
+    for group, fingerprint, machine in sorted(groups):
+        own = [one for one in timed if (one[1].group, one[1].fingerprint) == (group, fingerprint)]
+        own.sort(key=lambda one: (-one[1].qps, one[0].label))
+        header = ("system", "QPS", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
+        title = f"{escape(group)} on {escape(panel.id)}: {escape(machine)} (fingerprint {escape(fingerprint)})"
+        yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in own))
+
+
+def _speed_row(system: System, speed: Speed) -> tuple[str, ...]:
+    latencies = [figure(None if value is None else value * 1000, ".3g") for value in (speed.p50, speed.p95, speed.p99)]
+    return _name(system), f"{speed.qps:,.0f}", *latencies, speed.name.rpartition(", ")[2], escape(", ".join(speed.flags))

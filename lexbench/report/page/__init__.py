@@ -1,0 +1,63 @@
+"""The leaderboard as one HTML file that needs nothing else: no network, no library, no server.
+
+The data are JSON in it, whatever is in them written so that no browser reads it as markup; the script puts text into the page
+as text. The policy in the page's head allows this one script and this one style, by their digests, and nothing from anywhere.
+"""
+
+import base64
+import hashlib
+import re
+from html import escape
+from importlib.resources import files
+
+import msgspec
+
+from lexbench.report.board import Board, Panel, Section, System
+from lexbench.report.cells import figure
+
+_SCRIPTS = ("dom", "table", "plots", "heat_map", "queries", "provenance")
+_INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def html(board: Board) -> str:
+    """Return the page: the same board, the same text."""
+    style = _read("page.css")
+    script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": msgspec.json.encode(board).decode().translate(_INERT),
+        "tables": "\n".join(_table(section, panel) for section in board.suites for panel in section.datasets),
+    }
+    # One pass, so that nothing that is put in is looked at again.
+    return re.sub(r"@(policy|style|script|data|tables)@", lambda found: parts[found[1]], _read("page.html"))
+
+
+def _read(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _table(section: Section, panel: Panel) -> str:
+    """Return the table of one dataset, for browsers without JavaScript."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *panel.measures))
+    body = "\n".join(
+        f'<tr><th scope="row">{_system(system)}</th>'
+        f"{''.join(f'<td>{figure(cell.means.get(measure))}</td>' for measure in panel.measures)}</tr>"
+        for system, cell in zip(section.systems, panel.cells, strict=True)
+        if cell is not None
+    )
+    caption = escape(f"{section.name}: {panel.id}")
+    return f'<table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
+
+
+def _system(system: System) -> str:
+    source = f" (published: {system.source})" if system.source else ""
+    return f"<code>{escape(system.label)}</code>{escape(source)}"

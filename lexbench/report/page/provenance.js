@@ -1,0 +1,22 @@
+// Where everything is from: commands, digests, versions, machines, notes.
+function startProvenance() {
+  byId("sources").replaceChildren(...data.suites.map((suite) => html("details", { class: "source" },
+    html("summary", {}, suite.name),
+    html("h4", {}, "Make it again"), html("pre", { tabindex: 0 }, suite.command),
+    ...suite.datasets.flatMap((dataset) => [
+      html("h4", {}, dataset.stamp),
+      html("dl", { class: "digests" }, ...Object.entries(dataset.digests).flatMap(([name, digests]) => [html("dt", {}, name), html("dd", {}, digests.join("; "))])),
+      ...(dataset.notes.length ? [html("ul", {}, ...dataset.notes.map((note) => html("li", {}, note)))] : []),
+    ]),
+    html("h4", {}, "Made with"), html("ul", {}, ...suite.made.map((line) => html("li", {}, line))),
+    ...(suite.published.length ? [html("h4", {}, "Published scores are from"), html("ul", {}, ...suite.published.map((line) => html("li", {}, line)))] : []))));
+}
+
+byId("main").hidden = false;
+startTables();
+startPlots();
+startHeatMap();
+startQueries();
+startProvenance();
+document.documentElement.dataset.ready = "yes";
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => (one.open = true)));

@@ -1,0 +1,342 @@
+"""The leaderboard page, as a browser shows it."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lexbench.report import board_markdown, leaderboard
+from lexbench.report.page import html
+from lexbench.report.sections import board
+from lexbench.results import BOUND, Counts, Latency, Result, Timing, Vectors
+
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
+MINUS = "\N{MINUS SIGN}"
+QUERIES = [f"q{number}" for number in range(40)]
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+
+
+def timing(qps, fingerprint="aaaa", **more):
+    """Make a timing of a stream of single queries."""
+    return Timing(
+        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=40, passes=5, warm_up=1,
+        stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
+        fingerprint=fingerprint, machine={"processor": "CPU", "system": "Linux"}, **more,
+    )  # fmt: skip
+
+
+def result(system, level, dataset="beir/scifact/test", index=4000, **more):
+    """Make a result whose queries score about *level*, each a little differently."""
+    scores = [min(1.0, max(0.0, level + ((number * 7) % 11 - 5) / 50)) for number in range(len(QUERIES))]
+    mean = sum(scores) / len(scores)
+    return Result(
+        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means={"nDCG@10": mean, "RR(rel=2)@10": mean / 2},
+        query_ids=QUERIES, per_query={"nDCG@10": scores}, counts=Counts(queries=40, documents=10),
+        sizes={"index": index}, digests={"qrels": "abc"}, **more,
+    )  # fmt: skip
+
+
+def top_k(k):
+    """Make the recipe of an encoded system that keeps *k* terms."""
+    transforms = [{"plugin": "lexbench.transforms.top_k:TopK", "version": 1, "settings": {"k": k}}] if k else []
+    encoder = {"plugin": "lexbench.encoders.sparse_mlm:SparseMLM", "settings": {}}
+    return {"plugin": "lexbench.retrievers.encoded:Encoded", "settings": {"encoder": encoder, "transforms": transforms}}
+
+
+BM25 = {"plugin": "lexbench.retrievers.bm25:BM25", "settings": {}}
+# On the frontier of speed: a (best), c (fastest); b is slower and worse than a, "noisy" would be fastest and does not count.
+SPEEDS = [
+    result("a", 0.8, timings=[timing(100)], index=8000),
+    result("b", 0.5, timings=[timing(50)], index=9000),
+    result("c", 0.4, timings=[timing(900)], index=1000, recipe=BM25),
+    result("noisy", 0.45, timings=[timing(5000, flags=["noisy"])], index=9500),
+    result("oracle", 0.9, timings=[timing(9000)], index=500, notes=[f"{BOUND}chosen on the test queries"]),
+    result("elsewhere", 0.3, timings=[timing(70, fingerprint="bbbb")], index=9900),
+    result("elsewhere too", 0.35, timings=[timing(60, fingerprint="bbbb")], index=9900),
+]
+
+
+def board_of(results, suite="beir"):
+    """Make the board of *results* on one suite."""
+    found = {}
+    for one in results:
+        found.setdefault(one.system, {})[one.dataset] = one
+    return board({suite: found})
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no {CHROMIUM}: apt install chromium-headless-shell")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Return a function that opens a board as a file, without network, and fails on any complaint or other request."""
+    complaints, requests, contexts = [], [], []
+
+    def opened(made, **settings):
+        path = tmp_path / "index.html"
+        path.write_text(html(made), encoding="utf-8")
+        context = browser.new_context(offline=True, **settings)
+        context.set_default_timeout(5000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        if settings.get("java_script_enabled", True):
+            page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {request.rpartition("/")[2] for request in requests} == {"index.html"}
+
+
+def systems(page, table="table.scores"):
+    """Return the names of the rows of a table, from top to bottom."""
+    return page.locator(f"{table} tbody th code").all_inner_texts()
+
+
+@pytest.fixture(scope="module")
+def speeds():
+    """Make the board of the systems that were timed."""
+    return board_of(SPEEDS)
+
+
+def test_the_policy_names_exactly_the_script_and_the_style(speeds):
+    """The page allows nothing but its one script and its one style, by their SHA-256, and holds no address to load from."""
+    text = html(speeds)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digests = {
+        kind: base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for kind, part in {"script": script, "style": style}.items()
+    }
+
+    assert policy.startswith("default-src 'none'; ")
+    assert f"script-src 'sha256-{digests['script']}'" in policy
+    assert f"style-src 'sha256-{digests['style']}'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"""(src|href)=["'](?!#)""", text)
+
+
+def test_the_same_results_give_the_same_bytes(speeds):
+    """Nothing but the results is in either page: neither dates nor chance."""
+    again = board_of(SPEEDS)
+
+    assert html(again) == html(speeds)
+    assert board_markdown.markdown(again) == board_markdown.markdown(speeds)
+
+
+def test_the_table_sorts_by_its_headings(show, speeds):
+    """A click on a heading sorts by it, a second one the other way, and aria-sort says which; what is missing comes last."""
+    page = show(speeds)
+    page.uncheck("#published")
+    page.select_option("#suite-beir select", "0")
+    assert systems(page) == ["a", "b", "noisy", "c", "elsewhere too", "elsewhere", "oracle"]
+
+    page.get_by_role("button", name="nDCG@10").click()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert systems(page)[:2] == ["oracle", "a"]
+    page.keyboard.press("Enter")  # the heading still has the focus
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    assert systems(page)[0] == "elsewhere"
+
+    page.get_by_role("button", name="system").click()
+    assert page.locator("th[aria-sort]").inner_text().startswith("system")
+    assert systems(page) == sorted(systems(page))
+    page.check("#published")
+    page.select_option("#suite-beir select", "0")
+    page.get_by_role("button", name="QPS").click()
+    assert systems(page)[:2] == ["oracle", "noisy"]
+    assert "bm25_anserini" in systems(page)[7:]
+
+
+def test_the_table_filters(show, speeds):
+    """Text, family and the published scores that are not ours narrow the rows, and how many are left is said."""
+    page = show(speeds)
+    assert "splade_v3" in systems(page)
+    assert page.locator("tr.published .tag").first.inner_text().startswith("published: ")
+
+    page.uncheck("#published")
+    assert systems(page) == ["a", "b", "noisy", "c", "elsewhere too", "elsewhere", "oracle"]
+    page.fill("#find", "ELSE")
+    assert systems(page) == ["elsewhere too", "elsewhere"]
+    assert page.locator("#shown").inner_text().startswith("2 of ")
+    page.fill("#find", "")
+    page.select_option("#family", "bm25")
+    assert systems(page) == ["c"]
+    page.fill("#find", "nothing is called so")
+    assert page.locator("table.scores tbody").inner_text() == "no system fits the filter"
+
+
+def test_best_and_second_leave_oracles_and_published_scores_out(show, speeds):
+    """The best of ours is bold and the second underlined, though an oracle and published systems score more."""
+    page = show(speeds)
+    page.select_option("#suite-beir select", "0")
+
+    assert page.locator("table.scores tbody tr", has=page.locator("strong")).locator("th code").all_inner_texts() == ["a"]
+    assert page.locator("table.scores tbody tr", has=page.locator("td u")).locator("th code").all_inner_texts() == ["b"]
+    assert page.locator("tr.bound .tag").inner_text() == "oracle, not ranked"
+
+
+def test_hostile_names_stay_text(show):
+    """Markup in names, notes and query ids is shown as it is: no element of it is made, no script of it runs."""
+    bad = msgspec.structs.replace(result(HOSTILE, 0.7, notes=[HOSTILE]), query_ids=[HOSTILE, *QUERIES[1:]])
+    page = show(board_of([bad, msgspec.structs.replace(result("b", 0.5), query_ids=bad.query_ids)]))
+
+    assert systems(page)[0] == HOSTILE
+    assert page.title() == "lexbench leaderboard"
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    page.locator("summary").click()
+    assert HOSTILE in page.locator("#sources li").all_inner_texts()[0]
+
+
+def test_the_frontier_is_what_no_other_system_beats(show, speeds):
+    """Of a set made by hand the points on the frontier are blue, dominated ones grey, noisy and oracle ones hollow."""
+    page = show(speeds)
+    plots = page.locator("#trade-off figure")
+    assert plots.locator("figcaption").all_inner_texts() == [
+        "Index size", "Speed on CPU, Linux (aaaa)", "Speed on CPU, Linux (bbbb)",
+    ]  # fmt: skip
+
+    def named(plot, kind):
+        labels = plots.nth(plot).locator(f"circle.{kind}").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+        return {label.partition(":")[0] for label in labels}
+
+    assert named(0, "frontier") == {"a", "c"}
+    assert named(0, "aside") == {"oracle"}
+    assert named(1, "frontier") == {"a", "c"}
+    assert named(1, "dominated") == {"b"}
+    assert named(1, "aside") == {"noisy", "oracle"}
+    assert named(2, "frontier") == {"elsewhere", "elsewhere too"}
+    path = plots.nth(1).locator("path.frontier-line").get_attribute("d")
+    assert re.fullmatch(r"M[\d.]+ [\d.]+V[\d.]+H[\d.]+", path)
+
+
+def test_top_k_variants_make_a_curve(show):
+    """Systems that differ in nothing but how many terms they keep are one curve, from the fewest to all."""
+    sizes = {"x|top_k(8)@impact": (8, 24.0), "x@impact": (0, 300.0), "x|top_k(64)@impact": (64, 180.0)}
+    made = [
+        result(name, 0.3 + size / 1000, recipe=top_k(k), vectors=Vectors(bytes_per_document=size))
+        for name, (k, size) in sizes.items()
+    ]
+    page = show(board_of([*made, result("bm25", 0.4, recipe=BM25)]))
+
+    assert page.locator("#top-k figcaption").all_inner_texts() == ["x@impact on beir/scifact/test"]
+    assert page.locator("#top-k .point-label").all_text_contents() == ["K=8", "K=64", "all"]
+    assert page.locator("#top-k .level").count() == 1
+
+
+def test_the_heat_map_shows_differences_to_the_chosen_baseline(show):
+    """Each cell is the system's mean less the baseline's; significant ones have a dot, and another baseline can be chosen."""
+    page = show(board_of([result("a", 0.8), result("b", 0.5), result("b", 0.4, "beir/nfcorpus/test")]))
+    page.select_option("#baseline", "b")
+    cells = dict(zip(systems(page, "table.heat"), page.locator("table.heat tbody tr").all_inner_texts(), strict=True))
+
+    assert cells["a"].split("\t")[1:] == ["—", "+0.3000 •"]
+    assert page.locator("table.heat td.better").count() == 1
+    page.select_option("#baseline", "a")
+    assert f"{MINUS}0.3000" in page.locator("table.heat tbody").inner_text()
+
+
+def test_two_systems_are_compared_query_by_query(show):
+    """The choice of two systems gives their difference, its interval and p, wins, ties and losses, and the queries."""
+    other = msgspec.structs.replace(
+        result("b", 0.5), per_query={"nDCG@10": [0.9, 0.1, *result("a", 0.5).per_query["nDCG@10"][2:]]}
+    )
+    page = show(board_of([result("a", 0.5), other]))
+    page.select_option("#pair-a", label="1  a")
+    page.select_option("#pair-b", label="2  b")
+    shown = page.locator("#pair-shown")
+
+    assert "1 · 38 · 1" in shown.inner_text()
+    # a has .40 on the first query, where b has .90; on the second a has .54 and b .10
+    assert shown.locator("tbody tr").all_inner_texts() == [
+        "q1\t0.5400\t0.1000\t+0.4400",
+        "q0\t0.4000\t0.9000\t" + MINUS + "0.5000",
+    ]
+    assert shown.locator("rect.bar").count() == 2
+
+
+def test_query_texts_are_there_only_where_they_are_ours():
+    """The page has the texts of pydoc's queries, and of other datasets the ids alone."""
+    folder = Path(__file__).parent.parent / "leaderboard"
+    made = json.loads(msgspec.json.encode(leaderboard.read_board(folder)))
+    texts = {dataset["id"]: "texts" in dataset for suite in made["suites"] for dataset in suite["datasets"]}
+
+    assert texts["pydoc/test"]
+    assert not any(there for dataset, there in texts.items() if dataset != "pydoc/test")
+
+
+def test_the_keyboard_reaches_every_cell_and_its_interval(show, speeds):
+    """A table is one stop of the Tab key, the arrow keys go from cell to cell, and the focused cell tells its interval."""
+    page = show(speeds)
+    page.locator("table.scores td[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+
+    assert "nDCG@10 of b on beir/scifact/test\n95 % interval 0.4" in page.locator("#tip").inner_text()
+    assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_without_javascript_there_are_tables(show, speeds):
+    """A browser that runs no script shows the scores of each dataset."""
+    page = show(speeds, java_script_enabled=False)
+    text = page.locator("body").inner_text()
+
+    assert "Without JavaScript" in text
+    assert "0.8010" in text
+    assert page.locator("main").is_hidden()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"color_scheme": "dark"}, {"viewport": {"width": 600, "height": 900}}], ids=["dark", "narrow"]
+)
+def test_dark_and_narrow(show, speeds, settings):
+    """Dark is dark; a window of 600 points scrolls in its tables, never as a whole."""
+    page = show(speeds, **settings)
+    if "color_scheme" in settings:
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 27)"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_print_shows_the_whole_on_white(show, speeds):
+    """On paper there are no controls, the ground is white even in dark mode, and provenance is unfolded."""
+    page = show(speeds, color_scheme="dark")
+    page.pdf()
+    page.emulate_media(media="print", color_scheme="dark")
+
+    assert page.locator("#controls").is_hidden()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("details:not([open])").count() == 0
+
+
+def test_the_committed_results_make_a_small_page(show, tmp_path):
+    """The page of our own results opens without a complaint and is well below a megabyte."""
+    shutil.copytree(Path(__file__).parent.parent / "leaderboard" / "results", tmp_path / "results")
+    made = leaderboard.read_board(tmp_path)
+
+    assert len(html(made).encode()) < 1_000_000
+    page = show(made)
+    assert page.locator("table.scores").count() == len(made.suites)
