@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lexbench.efficiency.protocol import Settings
 from lexbench.errors import require
 from lexbench.pipeline import Outcome
 from lexbench.pipeline import run as run_plan
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """How every job of a run ended. Iterating gives the results; `failures` gives a line for each job without one."""
+    """How every job of a run ended. Iterating gives the results; `failures` a line for each job without one, or not timed."""
 
     suite: Suite
     outcomes: tuple[Outcome, ...]
@@ -40,8 +41,9 @@ class Results:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each job that has no result."""
-        return [f"{outcome.job.name}: {outcome.error}" for outcome in self.outcomes if outcome.error]
+        """One line for each job that has no result, or no timing where that was asked for."""
+        lines = [(outcome.job.name, outcome.error or outcome.untimed) for outcome in self.outcomes]
+        return [f"{name}: {line}" for name, line in lines if line]
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return one row a result: system, dataset, and a column a measure. Needs pandas (`lexbench[pandas]`)."""
@@ -70,7 +72,7 @@ class Results:
         return text.get()
 
 
-def run(
+def run(  # noqa: PLR0913 - what can be said of a run, by name
     suite_name: str,
     systems: Sequence[Any] | Mapping[str, Any] = (),
     *,
@@ -79,13 +81,17 @@ def run(
     depth: int | None = None,
     store: str | Path | None = None,
     progress: Progress | None = None,
+    time: bool | Settings = False,
 ) -> Results:
     """Run *systems* on a suite and return the results.
 
     A system is a text in the notation of parts ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with
     build(corpus, path) and open(path); a mapping gives labels to them. What is finished in the *store* is not done again.
+    With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.efficiency.protocol).
     Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
     """
     found = suite(suite_name)
     kept = Store(Path(store)) if store else Store()
-    return Results(found, tuple(run_plan(plan_suite(found, systems, datasets, measures, depth, suite_name), kept, progress)))
+    planned = plan_suite(found, systems, datasets, measures, depth, suite_name)
+    timing = Settings() if time is True else time or None
+    return Results(found, tuple(run_plan(planned, kept, progress, timing)))

@@ -14,6 +14,9 @@ import msgspec
 from lexbench import approximation, atomic, measures, results, tuning
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.efficiency.kept import of_run
+from lexbench.efficiency.measure import Timed, check, timings
+from lexbench.efficiency.protocol import Settings
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
 from lexbench.plan import Job, Plan
 from lexbench.progress import Progress, Silent
@@ -41,10 +44,14 @@ class Outcome:
     result: Result | None = None
     error: str | None = None
     again: str | None = None  # the command that repeats just this job; None where that would fail in the same way
+    untimed: str | None = None  # why there are scores and no timing, where that was asked for
 
 
-def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[Outcome]:
-    """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest."""
+def run(plan: Plan, kept: Store, progress: Progress | None = None, timing: Settings | None = None) -> Iterator[Outcome]:
+    """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest.
+
+    With *timing* each system is timed on each dataset after it has been scored.
+    """
     kept.prepare()
     kept.check_disk(plan.bytes_needed - kept.bytes_used())
     bench: Workbench | None = None
@@ -59,20 +66,37 @@ def run(plan: Plan, kept: Store, progress: Progress | None = None) -> Iterator[O
         if bench is None:
             yield Outcome(job, error=failure.line, again=failure.again)
         else:
-            yield _attempt(job, bench)
+            yield _attempt(job, bench, timing)
 
 
-def _attempt(job: Job, bench: Workbench) -> Outcome:
+def _attempt(job: Job, bench: Workbench, timing: Settings | None = None) -> Outcome:
     """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results."""
     bench.made.clear()
     try:
-        return Outcome(job, result=result_of(job, bench))
+        made = result_of(job, bench)
+        return _timed(job, bench, made, timing) if timing else Outcome(job, result=made)
     except Exception as error:  # noqa: BLE001 - see _failure
         failure = _failure(error, job, bench.kept)
         return Outcome(job, error=failure.line, again=failure.again)
     finally:
         if not job.system.reusable:
             bench.forget()
+
+
+def _timed(job: Job, bench: Workbench, made: Result, timing: Settings) -> Outcome:
+    """Time what has been scored; what goes wrong in it must not cost the scores."""
+    try:
+        check(job.system)
+        return Outcome(job, result=msgspec.structs.replace(made, timings=list(timings(_subject(job, bench), bench, timing))))
+    except Exception as error:  # noqa: BLE001 - see _failure
+        return Outcome(job, result=made, untimed=_failure(error, job, bench.kept).line)
+
+
+def _subject(job: Job, bench: Workbench) -> Timed:
+    """Return what is timed of a job that has a result: its stages are there and are only found."""
+    system, _ = tuning.resolved(job.system, bench, job.headline, job.depth)
+    index = bench.index(system.retriever, system.label)
+    return Timed(job.system, system, index, sorted(_parts_of(index)), bench.run(system, job.depth), job.depth)
 
 
 class Failure(NamedTuple):
@@ -111,7 +135,7 @@ def result_of(job: Job, bench: Workbench) -> Result:
     folder = bench.run(job.system, job.depth)
     index = bench.index(job.system.retriever, job.system.label)
     # The same run with weights that were typed is another result: it has nothing to say of a choice.
-    inputs: Recipe = {"run": folder.name.rpartition("-")[2]} | ({"chosen": chosen} if chosen else {})
+    inputs: Recipe = {"run": _key(folder)} | ({"chosen": chosen} if chosen else {})
     made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
     return _completed(made, folder, index, bench.corpus.path)
 
@@ -233,9 +257,13 @@ def kept_results(kept: Store) -> Iterator[Kept]:
         corpus = run and kept.root / "corpora" / json.loads((run / "run.json").read_bytes())["corpus"]
         if run and index and corpus and corpus.exists():
             with suppress(MissingData):  # of an ensemble a part may be gone
-                made = _completed(made, run, index, corpus)
+                made = msgspec.structs.replace(_completed(made, run, index, corpus), timings=of_run(kept.root, _key(run)))
         found.append(Kept(made, run))
     yield from sorted(found, key=lambda one: (one.result.dataset, one.result.system))
+
+
+def _key(folder: Path) -> str:
+    return folder.name.rpartition("-")[2]
 
 
 def _one(root: Path, stage: str, key: str | None) -> Path | None:

@@ -86,22 +86,22 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     queries: int
     passes: int  # timed ones
     warm_up: int  # passes before them
-    stages: dict[str, Latency]  # encode_query, search, e2e; of offline: of the whole batch, divided by its queries
-    qps: dict[str, float]  # queries a second by the same names
-    overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None where it cannot be told
+    stages: dict[str, Latency]  # encode_query, search, e2e; empty for offline, where no query has a latency of its own
+    qps: dict[str, float]  # queries a second by the same names: of the median pass
+    overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None for offline
     cpu_per_wall: float  # processor time over wall time of the timed passes: at most 1.05 proves one thread
-    flags: list[str] = []  # "noisy", "threads≈1.3", "differs", "overhead"
+    flags: list[str] = []  # "noisy" (in no ranking), "threads≈1.3", "differs", "overhead"; `notes` say why
     checked: bool  # the timed passes returned the documents of the untimed run
-    memory: dict[str, int] = {}  # bytes
-    disk: dict[str, int] = {}  # bytes of the index by component
+    memory: dict[str, int] = {}  # bytes: pss_anonymous, pss_file (both less the baseline), baseline, peak_…, model
+    disk: dict[str, int] = {}  # bytes of the index by file
     fingerprint: str  # of the machine; speeds are ranked within one only
     machine: dict[str, Any] = {}
     calibration: dict[str, float] = {}
     energy: dict[str, Any] | None = None
     taken: str = ""  # UTC, ISO 8601
-    seconds: dict[str, float] = {}  # open, and the first query after it
+    seconds: dict[str, float] = {}  # open, and first_query after it; that files were not in memory before is not verified
     notes: list[str] = []
-    folder: str = ""  # of the store, with every duration
+    folder: str = ""  # of the store, with every duration, as timings/<name>
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

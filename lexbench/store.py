@@ -195,6 +195,11 @@ def size(folder: Path, part: str = "") -> int:
 
     Of those in its folder *part* alone, where it has one.
     """
+    return sum(sizes(folder, part).values())
+
+
+def sizes(folder: Path, part: str = "") -> dict[str, int]:
+    """Return the bytes of each of these files, by its name below *folder*."""
     files = json.loads((folder / MANIFEST).read_bytes())["files"]
     inside = f"{part}/" if part and (folder / part).is_dir() else ""
-    return sum(int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside))
+    return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}

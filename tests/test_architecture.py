@@ -14,14 +14,18 @@ LAYERS = [  # a module imports only from its own layer and those below it
     {"lexbench.cli", "lexbench.__main__"},
     {
         "lexbench.api",
+        "lexbench.comparisons",
         "lexbench.lexmae",
         "lexbench.report",
+        "lexbench.verification",
+        "lexbench.explanation",
         "lexbench.interop.beir",
         "lexbench.interop.export",
         "lexbench.interop.export_vectors",
+        "lexbench.interop.importing",
     },
     {"lexbench.pipeline", "lexbench.scoring"},
-    {"lexbench.stages", "lexbench.plan", "lexbench.tuning", "lexbench.choice", "lexbench.approximation"},
+    {"lexbench.stages", "lexbench.plan", "lexbench.tuning", "lexbench.choice", "lexbench.approximation", "lexbench.efficiency"},
     {"lexbench.systems", "lexbench.aggregates"},
     {"lexbench.retrievers", "lexbench.run_folder"},
     {
@@ -32,6 +36,7 @@ LAYERS = [  # a module imports only from its own layer and those below it
         "lexbench.rerankers",
         "lexbench.transforms",
         "lexbench.measures",
+        "lexbench.statistics",
         "lexbench.suites",
     },
     {"lexbench.analysis", "lexbench.encodings", "lexbench.interop", "lexbench.progress"},
@@ -112,12 +117,18 @@ HEAVY = {
     "ir_datasets",
     "ir_measures",
     "jnius",
+    "matplotlib",
+    "pyarrow",
     "pyserini",
     "rich",
+    "yaml",
 }
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "suite", "--help"], ["list", "--help"], ["--version"]])
+HELP = [["--help"], ["run", "suite", "--help"], ["list", "--help"], ["export", "--help"], ["--version"]]
+
+
+@pytest.mark.parametrize("arguments", HELP)
 def test_help_imports_nothing_heavy(arguments):
     """Asking for help loads neither numpy nor anything heavier, so it answers at once."""
     program = f"import sys; from lexbench.cli import code; code({arguments!r}); print(*sys.modules, file=sys.stderr)"

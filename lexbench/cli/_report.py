@@ -43,6 +43,9 @@ def document(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "failures": [
             {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "again": o.again} for o in failed
         ],
+        "untimed": [
+            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.untimed} for o in outcomes if o.untimed
+        ],
         "aggregates": [
             {"id": each.id, "system": system, "present": mean.present, "of": len(each.members), "mean": mean.value}
             for each in (plan.suite.aggregates if plan.suite else ())
@@ -58,13 +61,16 @@ def renderables(plan: Plan, outcomes: Sequence[Outcome]) -> list[Any]:
 
 
 def complain(outcomes: Sequence[Outcome]) -> bool:
-    """Print the failures on stderr, each once with the command that repeats it; return whether there were any."""
+    """Print on stderr what failed, each once with the command that repeats it, or was not timed; return whether anything."""
     failed = [outcome for outcome in outcomes if outcome.error]
+    untimed = [outcome for outcome in outcomes if outcome.untimed]
+    for outcome in untimed:
+        click.echo(f"not timed: {outcome.job.name}: {outcome.untimed}", err=True)
     for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
         click.echo(line, err=True)  # a missing dataset fails all its systems alike, and is said once
     if failed:
         click.echo(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
-    return bool(failed)
+    return bool(failed or untimed)
 
 
 def save(plan: Plan, outcomes: Sequence[Outcome], folder: Path) -> None:

@@ -37,7 +37,10 @@ def _shown(what: str, name: str) -> Any:
         found = catalog.model(name)
         return {**msgspec.structs.asdict(found), **catalog.included(found), "run": catalog.command(found)}
     if what == "machine":
-        return {**machine.facts(), "versions": machine.versions()}
+        from lexbench.efficiency import fingerprint
+
+        told = {**machine.facts(), "versions": machine.versions()}
+        return {**told, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
     every = (kept.result for kept in pipeline.kept_results(store.Store()))
     known = {f"{result.system}:{result.dataset}": result for result in every}
     if name not in known:

@@ -1,0 +1,156 @@
+"""What `--time` can tell apart: the same system as two systems (A/A), and one that is made slower on purpose.
+
+    python benchmarks/timing.py                       # bm25 on pydoc, four rounds
+    python benchmarks/timing.py --suite beir --dataset beir/scifact/test --system 'bm25(k1=0.9)' --by 0.1 --json FILE
+
+A round times the system, the system again, and a wrapper that spins for a share of each call's time after it; each time in a
+fresh process. The noise floor of a single measurement is the largest ratio between two of the same system, of all rounds; that
+of all rounds together, each query's median being of all their passes, is the ratio of the system and the system again. A
+difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.efficiency.compare`).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import pipeline
+from lexbench.efficiency.compare import Ratio, ratio_of_medians
+from lexbench.efficiency.kept import durations
+from lexbench.efficiency.protocol import Settings
+from lexbench.plan import plan_suite
+from lexbench.results import Timing
+from lexbench.store import Store
+from lexbench.suites import suite
+
+SLOWER = '''
+"""A retriever that takes longer than the one it is given, by spinning."""
+
+import time
+from dataclasses import dataclass
+
+from lexbench.retrievers._combination import refer, referred
+
+
+def spun(work, by):
+    begin = time.perf_counter()
+    done = work()
+    end = time.perf_counter()
+    end += (end - begin) * by
+    while time.perf_counter() < end:
+        pass
+    return done
+
+
+@dataclass(frozen=True)
+class Slower:
+    parts: tuple = ()
+    by: float = 0.1
+
+    def check_depth(self, depth):
+        pass
+
+    def folders(self, workshop):
+        return [workshop.index(self.parts[0])]
+
+    def assemble(self, corpus, path, workshop):
+        refer(self.folders(workshop), path)
+
+    def open(self, path):
+        return Searcher(self.parts[0].open(referred(path)[0]), self.by)
+
+
+@dataclass(frozen=True)
+class Searcher:
+    searcher: object
+    by: float
+
+    def encode(self, queries):
+        return spun(lambda: self.searcher.encode(queries), self.by)
+
+    def search(self, encoded, k):
+        return spun(lambda: self.searcher.search(encoded, k), self.by)
+'''
+
+
+def install(site: Path) -> None:
+    """Make `slower` a plug-in, for this process and those that it starts."""
+    (site / "lexbench_slower.py").write_text(SLOWER)
+    facts = site / "lexbench_slower-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: lexbench-slower\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text("[lexbench.retrievers]\nslower = lexbench_slower:Slower\n")
+    sys.path.insert(0, str(site))
+
+
+def timed(system: str, given: argparse.Namespace, store: Store) -> tuple[Timing, NDArray[np.int64]]:
+    """Return a fresh timing of *system*, and its durations (passes, queries), end to end."""
+    planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
+    (outcome,) = pipeline.run(planned, store, timing=Settings(again=True, threads=1))
+    if outcome.result is None or outcome.untimed:
+        sys.exit(outcome.error or outcome.untimed)
+    timing = outcome.result.timings[0]
+    return timing, durations(store.root / timing.folder)["e2e"]
+
+
+def told(what: str, ratio: Ratio, floor: float) -> None:
+    """Print one comparison."""
+    verdict = "a difference" if ratio.beyond(floor) else "no difference"
+    print(f"  {what:<14} {ratio.ratio:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]  {verdict}")
+
+
+def floor_of(found: Sequence[NDArray[np.int64]]) -> float:
+    """Return the largest ratio between two measurements of the same system, less 1."""
+    ratios = [ratio_of_medians(one, other, resamples=1).ratio for one, other in combinations(found, 2)]
+    return max(max(ratio, 1 / ratio) - 1 for ratio in ratios)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", default="pydoc")
+    parser.add_argument("--dataset")
+    parser.add_argument("--system", default="bm25")
+    parser.add_argument("--by", type=float, default=0.1)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder) / "site"
+        site.mkdir()
+        install(site)
+        store = Store(Path(folder) / "store")
+        slower = f"slower({given.system}, by={given.by})"
+        rounds = [[timed(system, given, store) for system in (given.system, given.system, slower)] for _ in range(given.rounds)]
+    floor = floor_of([matrix for (_, first), (_, again), _ in rounds for matrix in (first, again)])
+    facts: dict[str, Any] = {"floor": floor, "rounds": []}
+    print(f"noise floor: {floor:.1%}, of {2 * given.rounds} measurements of {given.system}")
+    for (timing, first), (_, again), (slow, other) in rounds:
+        flags = sorted({*timing.flags, *slow.flags})
+        overhead = f"overhead {timing.overhead:.2%}" if timing.overhead is not None else ""
+        print(f"p50 {timing.stages['e2e'].p50 * 1e3:.3f} ms, {overhead}, CPU/wall {timing.cpu_per_wall:.2f} {' '.join(flags)}")
+        same, slowed = ratio_of_medians(again, first), ratio_of_medians(other, first)
+        told("the same again", same, floor)
+        told(f"slower by {given.by:.0%}", slowed, floor)
+        compared = {"same": same._asdict(), "slower": slowed._asdict()}
+        facts["rounds"].append({**compared, "flags": flags, "overhead": timing.overhead})
+    first, again, other = (np.concatenate([one[place][1] for one in rounds]) for place in range(3))
+    same, slowed = ratio_of_medians(again, first), ratio_of_medians(other, np.concatenate([first, again]))
+    pooled = abs(same.ratio - 1)
+    print(f"all rounds together: noise floor {pooled:.1%}")
+    told("the same again", same, pooled)
+    told(f"slower by {given.by:.0%}", slowed, pooled)
+    facts["together"] = {"floor": pooled, "same": same._asdict(), "slower": slowed._asdict()}
+    if given.json:
+        given.json.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""Timing: a fresh process per system, every duration kept, statistics by hand, and nothing said that was not proved."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from fruit import write
+from safetensors.numpy import load_file, save
+
+import lexbench
+from lexbench import pipeline
+from lexbench.cli import code
+from lexbench.efficiency import agreement, figures, fingerprint, kept
+from lexbench.efficiency._opening import chosen_weights, with_threads, with_weights
+from lexbench.efficiency.compare import ratio_of_medians
+from lexbench.efficiency.protocol import SINGLE, STAGES, Scenario, Settings, sample
+from lexbench.plan import plan_dataset
+from lexbench.ranking import Run
+from lexbench.report.timings import qps_name, timing_tables
+from lexbench.store import Store
+from lexbench.systems import system
+from lexbench.types import Hits
+
+
+@pytest.fixture(scope="module")
+def fruit(tmp_path_factory):
+    """Return a folder of tiny data and a store for it."""
+    place = tmp_path_factory.mktemp("efficiency")
+    return write(place / "fruit"), Store(place / "store")
+
+
+def timed(fruit, *given, **settings):
+    """Run *given* with timing; return the outcomes."""
+    folder, store = fruit
+    planned = plan_dataset(str(folder), given or ["bm25"], ["nDCG@10"], 10)
+    return list(pipeline.run(planned, store, timing=Settings(threads=2, **settings)))
+
+
+@pytest.fixture(scope="module")
+def bm25(fruit):
+    """Time bm25."""
+    (outcome,) = timed(fruit)
+    assert outcome.untimed is None
+    return outcome.result
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Leave out the scenario with all queries at once, which takes as long again."""
+    monkeypatch.setattr("lexbench.efficiency.measure.scenarios", lambda _: [Scenario(SINGLE, 1)])
+
+
+def matrix(rows):
+    """Return milliseconds as durations."""
+    return (np.array(rows) * 1e6).astype(np.int64)
+
+
+def test_every_duration_is_kept(fruit, bm25):
+    """The store has a number for each pass and query, of each stage, and end to end is measured from start to end."""
+    single, offline = bm25.timings
+    found = kept.durations(fruit[1].root / single.folder)
+    queries = len(bm25.query_ids)
+
+    assert {found[stage].shape for stage in STAGES} == {(single.passes, queries)}
+    assert {found[f"warm_up.{stage}"].shape for stage in STAGES} == {(single.warm_up, queries)}
+    assert single.passes >= 5
+    assert 2 <= single.warm_up <= 5
+    assert (found["e2e"] == found["encode_query"] + found["search"]).all()
+    assert (found["encode_query"] > 0).all()
+    assert kept.durations(fruit[1].root / offline.folder)["e2e"].shape == (offline.passes, 1)
+
+
+def test_a_timing_says_what_it_is_of(bm25):
+    """Scenario, depth, exactness and threads are part of it; the timed passes returned what the untimed run did."""
+    single, offline = bm25.timings
+
+    assert (single.scenario, single.threads, single.k, single.exact) == (SINGLE, 1, 10, True)
+    assert (offline.scenario, offline.threads, offline.stages) == ("offline-2t", 2, {})
+    assert single.checked
+    assert offline.checked
+    assert qps_name(single) == "e2e QPS, single-stream-1t, k=10, exact"
+    assert set(single.qps) == set(offline.qps) == set(STAGES)
+    assert single.fingerprint == fingerprint.fingerprint()
+    assert 0 < single.overhead < 0.5
+    assert set(single.seconds) == {"open", "first_query"}
+    assert sum(single.disk.values()) == bm25.sizes["index"]
+
+
+def test_one_thread_is_proved(bm25):
+    """The processor's time over the clock's is that of one thread, and no flag says otherwise."""
+    assert 0 < bm25.timings[0].cpu_per_wall <= 1.05
+    assert not [flag for flag in bm25.timings[0].flags if flag.startswith(("threads", "differs"))]
+
+
+def test_memory_is_less_what_importing_takes(bm25):
+    """The libraries that a process has imported are not the system's; its peak is of all."""
+    memory = bm25.timings[0].memory
+
+    assert memory["baseline"] > 20e6  # numba and numpy alone
+    assert memory["pss_anonymous"] + memory["pss_file"] < memory["peak_search"]
+
+
+def test_what_was_timed_is_not_timed_again(fruit, bm25, alone):
+    """The same command finds the timing; --time-again makes a new one; another depth is another timing."""
+    (again,) = timed(fruit)
+    (deeper,) = timed(fruit, k=2)
+    (anew,) = timed(fruit, k=2, again=True)
+
+    assert again.result.timings == bm25.timings[:1]
+    assert {timing.k for timing in deeper.result.timings} == {2}
+    assert anew.result.timings[0].folder == deeper.result.timings[0].folder
+    assert anew.result.timings[0].stages != deeper.result.timings[0].stages
+    (stored,) = pipeline.kept_results(fruit[1])
+    assert sorted(timing.k for timing in stored.result.timings) == [2, 10, 10]
+
+
+def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch, alone):
+    """A timing of one fingerprint is never that of another; and what returns other documents than the run has a flag."""
+    monkeypatch.setattr("lexbench.efficiency.measure.read_run", reversed_run)
+    monkeypatch.setattr("lexbench.efficiency.measure.fingerprint", lambda: "elsewhere")
+    (outcome,) = timed(fruit)
+
+    assert outcome.result.timings[0].fingerprint == "elsewhere"
+    assert outcome.result.timings[0].folder != bm25.timings[0].folder
+    assert "differs" in outcome.result.timings[0].flags
+    assert not outcome.result.timings[0].checked
+
+
+def test_statistics_come_from_the_durations(fruit, bm25, tmp_path):
+    """Median over passes, then over queries; the rate is of the median pass; what differs is said."""
+    folder = shutil.copytree(fruit[1].root / bm25.timings[0].folder, tmp_path / "timings" / "x")
+    rows = matrix([[1, 2, 3, 4, 5], [2, 3, 4, 5, 6], [90, 2, 3, 4, 4]])
+    arrays = {**load_file(folder / "durations.safetensors"), "e2e": rows, "null": rows // 10}
+    (folder / "durations.safetensors").write_bytes(save(arrays))
+    conditions = json.loads((folder / "conditions.json").read_bytes())
+    (folder / "conditions.json").write_text(json.dumps(conditions | {"differing": 1}))
+    facts = json.loads((folder / "facts.json").read_bytes())
+    (folder / "facts.json").write_text(json.dumps(facts | {"cpu_per_wall": 1.31, "noise": ["the load was 9"]}))
+    found = kept.read(folder)
+
+    assert found.stages["e2e"].p50 == pytest.approx(0.003)  # of 2, 2, 3, 4, 5
+    assert found.stages["e2e"].mean == pytest.approx(0.0032)
+    assert (found.stages["e2e"].p95, found.stages["e2e"].p99) == (None, None)
+    assert found.qps["e2e"] == pytest.approx(5 / 0.020)  # passes of 15, 20 and 103 ms
+    assert found.overhead == pytest.approx(0.1)
+    assert found.flags == ["noisy", "threads≈1.3", "differs", "overhead"]
+    assert not found.checked
+    assert "1 of 5 queries got other documents than in the untimed run" in found.notes
+
+
+def test_percentiles_need_queries():
+    """Ten queries must lie beyond a percentile: p95 takes 200 and p99 a thousand."""
+    told = {n: figures.latency(matrix([np.arange(n)])) for n in (199, 200, 999, 1000)}
+
+    assert told[199].p95 is None
+    assert told[200].p95 == pytest.approx(0.18905)  # between the 190th and 191st of 0 to 199 ms: 199 x .95
+    assert told[999].p99 is None
+    assert told[1000].p99 == pytest.approx(0.98901)
+
+
+def test_passes_that_differ_are_noise():
+    """Medians of 10, 10 and 13 ms vary by 13 %; of 10, 10 and 10.5 by 2 %."""
+    assert figures.variation(matrix([[10], [10], [13]])) == pytest.approx(np.sqrt(2) / 11)
+    assert figures.unsteady(matrix([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
+    assert figures.unsteady(matrix([[10], [10], [10.5]])) is None
+
+
+def test_a_slower_system_is_found():
+    """Ten percent more on each query is a ratio of 1.1 with an interval around it; beyond a floor of 2 %, not of 15 %."""
+    generator = np.random.default_rng(1)
+    base = generator.lognormal(0, 0.5, 300) * 1e6
+    first, again = (np.stack([base * generator.normal(1, 0.02, 300) for _ in range(5)]).astype(np.int64) for _ in range(2))
+    slower, same = ratio_of_medians(first * 11 // 10, again), ratio_of_medians(first, again)
+
+    assert slower.ratio == pytest.approx(1.1, abs=0.02)
+    assert slower.low < slower.ratio < slower.high
+    assert (slower.beyond(0.02), slower.beyond(0.15), same.beyond(0.02)) == (True, False, False)
+    with pytest.raises(ValueError, match="no pairs"):
+        ratio_of_medians(first, again[:, 1:])
+
+
+def run_of(docs, scores):
+    """Make a run of one query over ten documents."""
+    table = np.array([f"d{9 - number}" for number in range(10)], "S2")
+    return Run.from_hits(["q"], Hits(np.array([docs], np.int32), np.array([scores], np.float32)), table)
+
+
+@pytest.mark.parametrize(
+    ("docs", "scores", "k", "wrong"),
+    [
+        ([1, 2, 3], [9, 8, 7], 3, 0),
+        ([1, 2], [9, 8], 2, 0),  # fewer were asked for
+        ([1, 2], [9, 8], 3, 1),  # one is missing
+        ([2, 1, 3], [9, 8, 7], 3, 1),
+        ([1, 2, 4], [9, 8, 7.004], 3, 0),  # 4 is as good as 3 but for rounding
+        ([1, 2, 5], [9, 8, 7], 3, 1),
+        ([1, 2, 6], [9, 8, 7.5], 3, 1),  # who is not in the run cannot be better than what is
+        ([], [], 3, 1),
+    ],
+)
+def test_timed_and_untimed_must_agree(docs, scores, k, wrong):
+    """The same documents with the same scores, but for what rounding changes among equals."""
+    untimed = run_of([1, 2, 3, 4, 5], [9, 8, 7, 6.999, 3])
+
+    assert agreement.differing(run_of(docs, scores), untimed, k) == wrong
+
+
+def reversed_run(folder):
+    """Read a run with other documents."""
+    from lexbench.run_folder import read_run
+
+    found = read_run(folder)
+    run = found.run
+    return found._replace(run=Run(run.query_ids, run.offsets, run.docs[::-1].copy(), run.scores[::-1].copy(), run.table))
+
+
+def test_a_system_that_cannot_be_timed_keeps_its_scores(fruit, tmp_path):
+    """An object of this process and a finished run have scores, and one line on why they have no timing."""
+
+    class Length:
+        def encode_document(self, texts):
+            return np.array([[len(text)] for text in texts], np.float32)
+
+        encode_query = encode_document
+
+    (tmp_path / "r.trec").write_text("qa Q0 a4 1 2.0 x\n")
+    mine, finished = timed(fruit, Length(), f'run_file(path="{tmp_path / "r.trec"}")')
+
+    assert mine.result.means["nDCG@10"] >= 0
+    assert "is an object of this process" in mine.untimed
+    assert "is a finished run" in finished.untimed
+    assert not mine.result.timings
+
+
+def test_a_process_that_fails_costs_no_scores(fruit, monkeypatch):
+    """What the measuring process died of is one line, and the scores are there."""
+    monkeypatch.setattr("lexbench.efficiency.measure.chosen_weights", lambda *_: 3)  # a task that does not read
+    (outcome,) = timed(fruit, "bm25(k1=0.7)")
+
+    assert outcome.result.means
+    assert outcome.untimed.startswith("the process that timed it ended with 1: msgspec.ValidationError: Expected `array`")
+
+
+def test_parts_are_opened_as_they_were_resolved():
+    """Weights that were chosen reach the measuring process, inner combinations first, and threads every part of a system."""
+    text = 'ensemble(ensemble(bm25, bm25(k1=2.0), weights="oracle"), bm25(k1=3.0), weights="oracle")'
+    asked = system(text).retriever
+    resolved = with_weights(asked, iter([[1.0, 0.5], [0.25, 1.0]]))
+
+    assert resolved.weights == (0.25, 1.0)
+    assert resolved.parts[0].weights == (1.0, 0.5)
+    assert chosen_weights(asked, resolved) == [[1.0, 0.5], [0.25, 1.0]]
+    assert with_threads(resolved, 3).parts[0].parts[1].threads == 3
+    assert with_threads(resolved, 1) == resolved
+
+
+def test_a_combination_with_chosen_weights_is_timed(fruit, alone):
+    """An ensemble whose weights a run chose returns, timed, the documents of that run."""
+    (outcome,) = timed(fruit, 'ensemble(bm25, bm25(k1=2.0), weights="oracle")')
+
+    assert outcome.untimed is None
+    assert outcome.result.timings[0].checked
+
+
+def test_queries_are_sampled_evenly():
+    """At most so many queries are timed, from first to last; all where there are no more."""
+    assert sample(range(10), 4) == [0, 2, 5, 7]
+    assert sample("abc", 3) == ["a", "b", "c"]
+
+
+def test_tables_name_the_conditions(bm25):
+    """A rate is told with scenario, depth and exactness, and the machine is below it; a percentile without queries is not."""
+    latencies, memory, rates = timing_tables([bm25])
+
+    assert latencies.title == "fruit: latency in ms; e2e QPS, single-stream-1t, k=10, exact"
+    assert rates.title == "fruit: QPS, offline-2t, k=10, exact"
+    assert latencies.header[1:4] == ("encode\np50", "search\np50", "e2e\np50")
+    assert bm25.timings[0].fingerprint in latencies.notes[0]
+    assert memory.rows[0][-1] == f"{bm25.sizes['index'] / 6:,.0f}"
+    assert any("p95 takes 200 queries" in note for note in latencies.notes)
+
+
+def test_the_fingerprint_is_of_what_decides_speed(monkeypatch):
+    """The same machine has the same fingerprint; another number of cores is another machine."""
+    own = fingerprint.fingerprint()
+    fingerprint.performance.cache_clear()
+    assert fingerprint.fingerprint() == own
+    fingerprint.performance.cache_clear()
+    monkeypatch.setattr("lexbench.efficiency.fingerprint.cores", lambda: [0] * 1000)
+    assert fingerprint.fingerprint() != own
+    fingerprint.performance.cache_clear()
+
+
+def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
+    """With --time everything is in the one document of --json, and the tables have it; how without --time is an error."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
+    given = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-threads", "2"]
+    told = [code([*given, "--time", *more]) for more in ([], ["--json"])], capsys.readouterr().out
+    shown, document = told[1].split("{", 1)
+    timings = json.loads("{" + document)["results"][0]["timings"]
+
+    assert told[0] == [0, 0]
+    assert "single-stream-1t, k=10, exact" in shown
+    assert [timing["scenario"] for timing in timings] == [SINGLE, "offline-2t"]
+    assert timings[0]["folder"] == bm25.timings[0].folder
+    assert code(given) == 2
+    assert "type --time, too" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_api_times_too(tmp_path):
+    """`lexbench.run(..., time=...)` gives results with timings; a mapping's label stays."""
+    (result,) = lexbench.run("pydoc", {"mine": "bm25"}, store=tmp_path, time=Settings(queries=20, threads=1))
+
+    assert [timing.queries for timing in result.timings] == [20, 20]
+    assert result.timings[0].checked
