@@ -13,12 +13,13 @@ import pytrec_eval
 from scipy import sparse
 
 from lexbench import aggregates, machine, suites
+from lexbench.efficiency import _energy, figures
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
 from lexbench.interop.trec import read_qrels, read_run, write_run
 from lexbench.measures import score, tie_report, with_threshold
 from lexbench.ranking import Qrels, Run, strictly_decreasing, without_self_matches
-from lexbench.results import Measured, Result
+from lexbench.results import Measured
 from lexbench.store import digest
 from lexbench.systems import describe
 from lexbench.types import Judgement
@@ -138,9 +139,12 @@ def test_trap_09_graded_judgements_collapsed_to_sets():
 
 
 def test_trap_10_times_divided_by_the_wrong_number():
-    """Not ours yet: a result holds wall time by stage, undivided, so no number of queries can be the wrong one."""
+    """Queries a second are those that were timed, over what they took in the median pass; wall times of stages are undivided."""
+    durations = np.array([[1, 2, 3, 4], [2, 4, 6, 8], [10, 10, 10, 10]], np.int64) * 1_000_000  # three passes, four queries
+
+    assert figures.rate(durations, 4) == pytest.approx(4 / 0.020)  # and not by 12, nor by the judged ones, nor of the best pass
+    assert figures.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
     assert set(Measured.__struct_fields__) == {"seconds", "resumed", "machine", "versions", "started"}
-    pytest.skip("no time a query is published; whoever adds one tests what it is divided by")
 
 
 def test_trap_11_any_grade_counts_as_relevant():
@@ -198,10 +202,14 @@ def test_trap_15_reports_without_the_machine():
     assert int(facts["cores"]) >= 1
 
 
-def test_trap_16_energy_that_is_a_guess():
-    """Not ours: no result has an energy figure, so none can be an estimate that looks like a measurement."""
-    assert not [name for kind in (Result, Measured) for name in kind.__struct_fields__ if "energy" in name or "co2" in name]
-    pytest.skip("energy is not measured; a figure will come with the way in which it was read, or as null with the reason")
+def test_trap_16_energy_that_is_a_guess(tmp_path):
+    """Joules are a counter's or there are none, with the reason; no result has an estimate."""
+    assert _energy.counters(tmp_path) == {}
+    assert _energy.spent({}, {}, 10)["joules"] is None
+    assert "RAPL" in _energy.spent({}, {}, 10)["reason"]
+    wrapped = _energy.spent({"0 package-0": (900, 1000)}, {"0 package-0": (100, 1000)}, 10)  # the counter began anew
+    assert wrapped["joules"] == {"0 package-0": pytest.approx(200e-6)}
+    assert wrapped["per_query"] == pytest.approx(20e-6)
 
 
 def test_trap_17_self_matches_dropped_everywhere(shared):
