@@ -139,7 +139,7 @@ def test_trap_09_graded_judgements_collapsed_to_sets():
 
 
 def test_trap_10_times_divided_by_the_wrong_number():
-    """Queries a second are those that were timed, over what they took in the median pass; wall times of stages are undivided."""
+    """Queries a second are those that were timed, over what they took in the median pass; stages have undivided wall times."""
     durations = np.array([[1, 2, 3, 4], [2, 4, 6, 8], [10, 10, 10, 10]], np.int64) * 1_000_000  # three passes, four queries
 
     assert figures.rate(durations, 4) == pytest.approx(4 / 0.020)  # and not by 12, nor by the judged ones, nor of the best pass
