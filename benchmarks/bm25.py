@@ -86,7 +86,7 @@ class Ours:
     """One of lexbench's retrievers."""
 
     def __init__(self, name: str) -> None:
-        from lexbench.systems import system
+        from lexbench.runner.systems import system
 
         self.retriever = system(name).retriever
 
@@ -142,7 +142,7 @@ class Anserini:
     """What pyserini calls: Anserini's own indexer, and its searcher, which returns objects with ids."""
 
     def __init__(self) -> None:
-        from lexbench.engines._jvm import java_class
+        from lexbench.engines.java.jvm import java_class
 
         self.java_class = java_class
 

@@ -50,7 +50,7 @@ def contender(name: str, folder: str, device: str) -> Callable[[list[str]], Any]
 
     system, dtype, *batch = name.split()
     if system == "lexbench":
-        from lexbench.systems import system as named
+        from lexbench.runner.systems import system as named
 
         threads = 1 if device == "cpu" else 0
         text = f'dense(model="{folder}", dtype="{dtype}", device="{device}", threads={threads})'

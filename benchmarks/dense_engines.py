@@ -9,7 +9,7 @@ as vector, of length 1 again. All indexes are built one after another, then all 
 that is not timed: other work on the machine slows all alike. `qps` is the median of the passes; `qps cpu` is by processor
 time, which other work changes little; `one` is milliseconds of processor for a query that is asked alone, k = 10. `numpy` is
 `queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is `IndexFlatIP`. `bytes` are on disk, a
-document. Recall is `lexbench.engines._overlap`: of equals any will do.
+document. Recall is `lexbench.engines.kernels.overlap`: of equals any will do.
 """
 
 import argparse
@@ -28,10 +28,11 @@ import numpy as np
 from _passes import seconds
 from numpy.typing import NDArray
 
-from lexbench import machine, registry
+from lexbench import registry
 from lexbench.encodings.shards import SHARD, Encodings
-from lexbench.engines._overlap import overlap
+from lexbench.engines.kernels.overlap import overlap
 from lexbench.notation import parse
+from lexbench.storage import environment
 from lexbench.types import Hits
 
 ENGINES = (
@@ -172,7 +173,9 @@ def main() -> None:
     if given.json:
         versions = {package: version(package) for package in ("numpy", "numba", "faiss-cpu")}
         facts = {"documents": documents, "dimensions": dimensions, "queries": given.queries, "versions": versions}
-        given.json.write_text(json.dumps({"machine": machine.facts() | {"load": load}, **facts, "rows": rows}, indent=1) + "\n")
+        given.json.write_text(
+            json.dumps({"machine": environment.facts() | {"load": load}, **facts, "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

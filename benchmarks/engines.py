@@ -38,8 +38,9 @@ from _exact import Truth
 from _passes import passes_of, peak_mb, seconds, warm_up
 from scipy import sparse
 
-from lexbench import machine, registry
+from lexbench import registry
 from lexbench.notation import parse
+from lexbench.storage import environment
 
 # Settings of each engine to be searched with; those of one engine share its index, built with the first.
 SETTINGS = {
@@ -240,7 +241,7 @@ def main() -> None:
     versions = {package: version(package) for package in PACKAGES}
     load = os.getloadavg()
     report = {
-        "machine": machine.facts() | {"load": load},
+        "machine": environment.facts() | {"load": load},
         "versions": versions,
         **facts,
         "repeats": given.repeats,

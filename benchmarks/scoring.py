@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lexbench.ids import encode
-from lexbench.interop.trec import read_qrels, read_run, write_qrels, write_run
 from lexbench.measures import score
-from lexbench.ranking import Qrels, Run
+from lexbench.trec.files import read_qrels, read_run, write_qrels, write_run
+from lexbench.trec.ids import encode
+from lexbench.trec.runs import Qrels, Run
 from lexbench.types import Hits, Judgement
 
 PASSAGES = 8_841_823

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lexbench.statistics import bootstrap, groups, randomisation
+from lexbench.analysis.significance import bootstrap, groups, randomisation
 
 BATCH = 250
 

@@ -6,7 +6,7 @@
 A round times the system, the system again, and a wrapper that spins for a share of each call's time after it; each time in a
 fresh process. The noise floor of a single measurement is the largest ratio between two of the same system, of all rounds; that
 of all rounds together, each query's median being of all their passes, is the ratio of the system and the system again. A
-difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.efficiency.compare`).
+difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.timing.compare`).
 """
 
 import argparse
@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import pipeline
-from lexbench.efficiency.compare import Ratio, ratio_of_medians
-from lexbench.efficiency.kept import durations
-from lexbench.efficiency.protocol import Settings
-from lexbench.plan import plan_suite
 from lexbench.results import Timing
-from lexbench.store import Store
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_suite
+from lexbench.storage.store import Store
 from lexbench.suites import suite
+from lexbench.timing.compare import Ratio, ratio_of_medians
+from lexbench.timing.kept import durations
+from lexbench.timing.protocol import Settings
 
 SLOWER = '''
 """A retriever that takes longer than the one it is given, by spinning."""
@@ -36,7 +36,7 @@ SLOWER = '''
 import time
 from dataclasses import dataclass
 
-from lexbench.retrievers._combination import refer, referred
+from lexbench.fusion.combination import refer, referred
 
 
 def spun(work, by):
@@ -93,7 +93,7 @@ def install(site: Path) -> None:
 def timed(system: str, given: argparse.Namespace, store: Store) -> tuple[Timing, NDArray[np.int64]]:
     """Return a fresh timing of *system*, and its durations (passes, queries), end to end."""
     planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
-    (outcome,) = pipeline.run(planned, store, timing=Settings(again=True, threads=1))
+    (outcome,) = jobs.run(planned, store, timing=Settings(again=True, threads=1))
     if outcome.result is None or outcome.untimed:
         sys.exit(outcome.error or outcome.untimed)
     timing = outcome.result.timings[0]

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lexbench.efficiency.protocol import Settings
 from lexbench.errors import require
-from lexbench.pipeline import Outcome
-from lexbench.pipeline import run as run_plan
-from lexbench.plan import plan_suite
 from lexbench.progress import Progress
 from lexbench.report.markdown import escape
 from lexbench.report.markdown import render as markdown
 from lexbench.report.table import tables
 from lexbench.report.terminal import render
 from lexbench.results import Result
-from lexbench.store import Store
+from lexbench.runner.jobs import Outcome
+from lexbench.runner.jobs import run as run_plan
+from lexbench.runner.plan import plan_suite
+from lexbench.storage.store import Store
 from lexbench.suites import Suite, suite
+from lexbench.timing.protocol import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
 
     A system is a text in the notation of parts ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with
     build(corpus, path) and open(path); a mapping gives labels to them. What is finished in the *store* is not done again.
-    With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.efficiency.protocol).
+    With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.timing.protocol).
     Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
     """
     found = suite(suite_name)

@@ -62,6 +62,24 @@ def origin(group: str, name: str) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "lexbench"
 
 
+def identity(plugin: type[Any]) -> str:
+    """Return what recipes and results call a class: `group/name` of a plug-in of ours, wherever its class lives.
+
+    Of another package's plug-in that is `package:group/name`, and of a class that is no plug-in `module:name`.
+    """
+    places = {plugin.__module__, f"{plugin.__module__}:{plugin.__qualname__}"}
+    for group in PACKAGES:
+        for name, entry in _found(group).items():
+            if entry.value in places and (":" in entry.value or _names(plugin.__name__, name)):
+                return f"{entry.dist.name}:{group}/{name}" if entry.dist else f"{group}/{name}"
+    return f"{plugin.__module__}:{plugin.__qualname__}"
+
+
+def _names(cls: str, name: str) -> bool:
+    """Whether a class of that name is the plug-in *name*: they are compared without case and underscores."""
+    return cls.lower() == name.replace("_", "").lower()
+
+
 def load(group: str, name: str, typed: str = "") -> type[Any]:
     """Return the class of a plug-in; UnknownName, or MissingExtra where its extra is not installed.
 
@@ -83,8 +101,7 @@ def _loaded(entry: EntryPoint, name: str) -> type[Any]:
     except Exception as error:  # another package's mistake is no reason for a traceback of ours
         place = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
         raise CannotStart(f"plug-in {name!r} ({place}) does not load: {type(error).__name__}: {error}") from error
-    wanted = name.replace("_", "").lower()
-    return next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
+    return next(item for key, item in vars(module).items() if _names(key, name) and isinstance(item, type))
 
 
 def create(group: str, call: Call, typed: str = "") -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile
+from lexbench.storage import atomic, legacy
 
 BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
 
@@ -147,6 +147,7 @@ def save(result: Any, path: Path) -> None:
 def load(path: Path) -> Result:
     """Read a result file of any version of lexbench."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Result)
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidFile(f"{path}: {error}") from None
+    return msgspec.structs.replace(result, recipe=legacy.modern(result.recipe))

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from lexbench.analysis import STOP_WORDS, analyze
-from lexbench.analysis.porter import stem
-from lexbench.analysis.word_break import words
+from lexbench.tokenization import STOP_WORDS, analyze
+from lexbench.tokenization.porter import stem
+from lexbench.tokenization.word_break import words
 
 HARD = [  # text, and the terms that Anserini 1.7.1 (Lucene 9.9.1) gives for it
     ("The dog's bone and the dogs\u2019 bowls", "dog bone dog bowl"),
@@ -65,7 +65,7 @@ def lucene():
     """Return Lucene's analysis of a text, as Anserini sets it up."""
     if not find_spec("pyserini"):
         pytest.skip("pyserini is not installed; pip install 'lexbench[lucene]'")
-    from lexbench.engines._jvm import java_class
+    from lexbench.engines.java.jvm import java_class
 
     analyser = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
     utils = java_class("io.anserini.analysis.AnalyzerUtils")
@@ -75,7 +75,7 @@ def lucene():
 def classes():
     """Return some code points of each word-break class: the first, the last and the one after of each range."""
     found = {"-": [0x20, 0x2D, 0x3000, 0x10FFFF]}
-    for line in files("lexbench.analysis").joinpath("word_break.txt").read_text().splitlines():
+    for line in files("lexbench.tokenization").joinpath("word_break.txt").read_text().splitlines():
         letter, *spans = line.split()
         if letter != "#":
             bounds = [[int(bound, 16) for bound in span.split("-")] for span in spans]

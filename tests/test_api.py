@@ -8,7 +8,7 @@ import pytest
 import lexbench
 from lexbench import suites
 from lexbench.errors import UnknownName
-from lexbench.plan import plan_suite
+from lexbench.runner.plan import plan_suite
 
 
 @pytest.fixture

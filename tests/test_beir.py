@@ -13,13 +13,13 @@ import pytest
 from scipy import sparse
 
 import lexbench
-from lexbench import pipeline, plan
 from lexbench.errors import CommandError
-from lexbench.interop._beir_encoder import BeirEncoder
 from lexbench.interop.beir import encoder, searcher
 from lexbench.retrievers.encoded import Encoded
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner import jobs, plan
+from lexbench.runner.beir_model import BeirEncoder
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
 from lexbench.types import Document
 
 CORPUS = {
@@ -219,7 +219,7 @@ def test_both_ways_give_the_same_figures(beir, tmp_path, similarity, ours):
     expected, found = evaluate(beir, theirs, corpus, queries, qrels, similarity)
     folder = write(tmp_path / "data", corpus, queries, qrels)
     planned = plan.plan_dataset(str(folder), {"mine": encoder(model, ours)}, ["nDCG@10"], 10)
-    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
     within, mine = evaluate(beir, searcher(encoder(model, ours), tmp_path / "other"), corpus, queries, qrels)
 
     assert outcome.error is None, outcome.error
@@ -245,7 +245,7 @@ def test_a_sentence_transformer_of_beir(beir, tmp_path):
     expected, _ = evaluate(beir, theirs, corpus, queries, qrels)
     folder = write(tmp_path / "data", corpus, queries, qrels)
     planned = plan.plan_dataset(str(folder), {"mine": model}, ["nDCG@10"], 10)
-    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
 
     assert outcome.error is None, outcome.error
     assert round(outcome.result.means["nDCG@10"], 5) == expected
@@ -263,7 +263,7 @@ def test_scifact_both_ways(beir, shared, tmp_path):
         corpus, queries, qrels = loaded.load(split="test")
     within, _ = evaluate(beir, searcher("bm25", tmp_path / "store"), corpus, queries, qrels)
     planned = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000)
-    (outcome,) = pipeline.run(planned, Store(tmp_path / "store"))
+    (outcome,) = jobs.run(planned, Store(tmp_path / "store"))
 
     assert within == round(outcome.result.means["nDCG@10"], 5) > 0.67
 

@@ -160,7 +160,7 @@ def test_lengths():
 @needs_lucene
 def test_lengths_are_lucenes():
     """Every length class is the one of Lucene's SmallFloat."""
-    from lexbench.engines._jvm import java_class
+    from lexbench.engines.java.jvm import java_class
 
     lucene = java_class("org.apache.lucene.util.SmallFloat")
     lengths = np.r_[0:3000, 2 ** np.arange(12, 31), 2 ** np.arange(12, 32) - 1]
@@ -252,7 +252,7 @@ def test_another_java():
     """Where a Java virtual machine without Lucene runs already, one line says so."""
     program = """
 from jnius import autoclass
-from lexbench.engines._jvm import java_class
+from lexbench.engines.java.jvm import java_class
 from lexbench.errors import CannotStart
 try:
     java_class("org.apache.lucene.util.Version")

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lexbench import catalog, registry, suites, systems
+from lexbench import catalog, registry, suites
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.measures import parse
 from lexbench.notation import Call, Part
 from lexbench.notation import parse as parse_part
+from lexbench.runner import systems
 
 OWN = catalog.names()
 MODELS = {name: catalog.model(name) for name in OWN}
-PACKAGED = Path(catalog.__file__).parent / "encoders" / "catalog"
+PACKAGED = Path(catalog.__file__).parent
 
 MINE = """
 schema = 1

@@ -15,7 +15,7 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.encoders import _checkpoint
+from lexbench.checkpoints import masked_lm
 from lexbench.errors import InvalidFile, MissingData
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
@@ -23,7 +23,7 @@ TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical
 
 def load(folder, **settings):
     """Load *folder* in float32 on the processor, unless told otherwise."""
-    return _checkpoint.load(str(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
+    return masked_lm.load(str(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
 
 
 def tokens(tokenizer):
@@ -243,7 +243,7 @@ def test_weights_are_in_memory(tmp_path):
 def test_digests_are_of_what_determines_the_vectors(tmp_path):
     """A weight, a token or a setting changes its digest; the folder's name, paths and training_args.bin change nothing."""
     folder = checkpoints.tiny_bert(tmp_path / "a", form="fine_tuned", safetensors=True)
-    first = _checkpoint.digest(str(folder))
+    first = masked_lm.digest(str(folder))
     assert first["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     assert set(first) == {"weights", "tokenizer", "config"}
     assert str(tmp_path) not in str(first)
@@ -251,10 +251,10 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
     folder = folder.rename(tmp_path / "b")
     (folder / "training_args.bin").write_bytes(b"anything")
     reconfigure(folder, _name_or_path=str(tmp_path), transformers_version="4.11.3")
-    assert _checkpoint.digest(str(folder)) == first
+    assert masked_lm.digest(str(folder)) == first
 
     def changed(other):
-        digests = _checkpoint.digest(str(other))
+        digests = masked_lm.digest(str(other))
         return {part for part in first if digests[part] != first[part]}
 
     def one_weight(state):
@@ -271,10 +271,10 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
 def test_a_digest_follows_a_file_that_is_written_over(tmp_path):
     """What is remembered of a file is not believed once the file has changed."""
     folder = checkpoints.tiny_bert(tmp_path, seed=1, safetensors=True)
-    first = _checkpoint.digest(str(folder))
+    first = masked_lm.digest(str(folder))
     checkpoints.tiny_bert(tmp_path, seed=2, safetensors=True)
 
-    assert _checkpoint.digest(str(folder))["weights"] != first["weights"]
+    assert masked_lm.digest(str(folder))["weights"] != first["weights"]
 
 
 def test_digests_need_no_torch(tmp_path):
@@ -320,7 +320,7 @@ def test_training_arguments_are_never_opened(tmp_path):
     for name in ("training_args.bin", "pytorch_model.bin"):
         (folder / name).write_bytes(pickle.dumps(Malicious(tmp_path / "written")))
     load(folder)
-    _checkpoint.digest(str(folder))
+    masked_lm.digest(str(folder))
 
     assert not (tmp_path / "written").exists()
 

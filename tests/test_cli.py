@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lexbench import plan, suites
+from lexbench import suites
 from lexbench.cli import Commands, _report, app, code
-from lexbench.pipeline import Outcome
 from lexbench.results import Counts, Result
+from lexbench.runner import plan
+from lexbench.runner.jobs import Outcome
 
 
 @pytest.fixture
@@ -159,9 +160,9 @@ def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypa
 
 def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
     """An exception in one system is one line with where the traceback is; the next system still runs."""
-    from lexbench.pipeline import run as carry_out
-    from lexbench.plan import plan_dataset
-    from lexbench.store import Store
+    from lexbench.runner.jobs import run as carry_out
+    from lexbench.runner.plan import plan_dataset
+    from lexbench.storage.store import Store
 
     class Broken:
         def encode_query(self, texts):
@@ -185,10 +186,10 @@ def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
 
 def test_a_full_disk_costs_one_line(folder):
     """A disk that fills up while work goes on is said as that, with the command that goes on afterwards."""
-    from lexbench.pipeline import run as carry_out
-    from lexbench.plan import plan_dataset
     from lexbench.retrievers.bm25 import BM25
-    from lexbench.store import Store
+    from lexbench.runner.jobs import run as carry_out
+    from lexbench.runner.plan import plan_dataset
+    from lexbench.storage.store import Store
 
     class Full(BM25):
         def build(self, corpus, path):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from lexbench import results, suites
+from lexbench.analysis.comparison.compare import compare
+from lexbench.analysis.comparison.config_diff import differing
 from lexbench.cli import code
-from lexbench.comparisons.compare import compare
-from lexbench.comparisons.differing import differing
 from lexbench.report.leaderboard import write_results
 from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 QUERIES = 40
 RNG = np.random.default_rng(0)
@@ -21,7 +21,7 @@ BASE = RNG.random(QUERIES) * 0.8
 
 def result(system, values, dataset="pydoc/test", **facts):
     """Make a result of one measure."""
-    given = {"recipe": {"plugin": "lexbench.retrievers.bm25:BM25", "version": 1, "settings": {"k1": 0.9}}} | facts
+    given = {"recipe": {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}} | facts
     return Result(
         system=system,
         dataset=dataset,
@@ -104,7 +104,7 @@ def test_p_is_corrected_over_all_that_is_shown(store, tmp_path):
 
 def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
     """Settings, models, depth, machine and versions that differ are listed; what is the same is not."""
-    other = {"plugin": "lexbench.retrievers.bm25:BM25", "version": 2, "settings": {"k1": 1.2}}
+    other = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 1.2}}
     first = result("a", BASE, measured=Measured(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
     second = result("b", BASE, recipe=other, measured=Measured(machine={"processor": "P", "cores": "4"}, versions={}))
     found = {one.field: one.values for one in differing([[first], [msgspec.structs.replace(second, depth=10)]])}
@@ -124,10 +124,8 @@ def test_a_transform_more_is_one_that_the_other_has_not():
     """Transforms are told apart by their classes, so that one more does not shift the others."""
 
     def recipe(*transforms):
-        settings = {
-            "transforms": [{"plugin": f"lexbench.transforms.x:{name}", "version": 1, "settings": s} for name, s in transforms]
-        }
-        return {"plugin": "lexbench.retrievers.encoded:Encoded", "version": 2, "settings": settings}
+        settings = {"transforms": [{"plugin": f"transforms/{name}", "version": 1, "settings": s} for name, s in transforms]}
+        return {"plugin": "retrievers/encoded", "version": 2, "settings": settings}
 
     pair = [
         [result("a", BASE, recipe=recipe(("Quantize", {"bits": 8})))],
@@ -142,7 +140,7 @@ def test_a_transform_more_is_one_that_the_other_has_not():
 
 def test_settings_of_another_kind_of_system_are_implied():
     """That BM25 has no query length is said by its being BM25; one that both kinds have, with other values, is told."""
-    other = {"plugin": "lexbench.retrievers.encoded:Encoded", "version": 2, "settings": {"query_length": 32}}
+    other = {"plugin": "retrievers/encoded", "version": 2, "settings": {"query_length": 32}}
 
     both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
     assert [one.implied for one in differing([[result("a", BASE)], both])] == [False, False]
@@ -267,8 +265,8 @@ def test_json_is_one_document(store, tmp_path, capsys):
 def runs(tmp_path_factory):
     """Run two sets of sparse vectors on pydoc, which differ in the weights of one relevant document; return store and names."""
     from lexbench.datasets.dataset import open_dataset
-    from lexbench.pipeline import run as run_plan
-    from lexbench.plan import plan_suite
+    from lexbench.runner.jobs import run as run_plan
+    from lexbench.runner.plan import plan_suite
 
     folder = tmp_path_factory.mktemp("vectors")
     dataset = open_dataset(suites.contract("pydoc/test"))

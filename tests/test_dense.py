@@ -11,9 +11,9 @@ transformers = pytest.importorskip("transformers")
 
 from checkpoints import ARCHITECTURES, reconfigure, rewrite, tiny  # noqa: E402 - needs torch
 
-from lexbench import systems  # noqa: E402
 from lexbench.encoders.dense import Dense  # noqa: E402
 from lexbench.errors import CommandError, InvalidFile, LexbenchError  # noqa: E402
+from lexbench.runner import systems  # noqa: E402
 from lexbench.types import Document, Encoder, Staged  # noqa: E402
 
 TEXTS = ["sparse neural retrieval", "", "the term weight of a query in the search model is dense", "w1 w2 w3 " * 30, "x"]
@@ -401,12 +401,13 @@ def test_from_text_to_table(tmp_path, folder):
     """Through the harness, on `flat`: the ranking is that of the products, and a table says what the vectors weigh."""
     import fruit
 
-    from lexbench import pipeline, plan, store
     from lexbench.report.table import tables
+    from lexbench.runner import jobs, plan
+    from lexbench.storage import store
 
     collection = fruit.write(tmp_path / "fruit")
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)@flat'
-    (outcome,) = pipeline.run(plan.plan_dataset(str(collection), [name], ["nDCG@10"], 10), store.Store(tmp_path / "store"))
+    (outcome,) = jobs.run(plan.plan_dataset(str(collection), [name], ["nDCG@10"], 10), store.Store(tmp_path / "store"))
 
     assert outcome.error is None
     facts = outcome.result.vectors
@@ -423,13 +424,14 @@ def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
     pytest.importorskip("faiss")
     import fruit
 
-    from lexbench import pipeline, plan, store
+    from lexbench.runner import jobs, plan
+    from lexbench.storage import store
 
     collection = fruit.write(tmp_path / "fruit")
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
     systems_ = [f'{name}@faiss(factory="Flat")', f"{name}@flat", f'ensemble({name}@faiss(factory="Flat"), {name}@flat)']
     planned = plan.plan_dataset(str(collection), systems_, ["nDCG@10"], 10)
-    notes = [outcome.result.notes for outcome in pipeline.run(planned, store.Store(tmp_path / "store"))]
+    notes = [outcome.result.notes for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
     assert notes == [[line], [], [line]]

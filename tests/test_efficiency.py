@@ -9,17 +9,17 @@ from fruit import write
 from safetensors.numpy import load_file, save
 
 import lexbench
-from lexbench import pipeline
 from lexbench.cli import code
-from lexbench.efficiency import agreement, figures, fingerprint, kept
-from lexbench.efficiency._opening import chosen_weights, with_threads, with_weights
-from lexbench.efficiency.compare import ratio_of_medians
-from lexbench.efficiency.protocol import SINGLE, STAGES, Scenario, Settings, sample
-from lexbench.plan import plan_dataset
-from lexbench.ranking import Run
 from lexbench.report.timings import qps_name, timing_tables
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
+from lexbench.timing import agreement, figures, fingerprint, kept
+from lexbench.timing._opening import chosen_weights, with_threads, with_weights
+from lexbench.timing.compare import ratio_of_medians
+from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, sample
+from lexbench.trec.runs import Run
 from lexbench.types import Hits
 
 
@@ -34,7 +34,7 @@ def timed(fruit, *given, **settings):
     """Run *given* with timing; return the outcomes."""
     folder, store = fruit
     planned = plan_dataset(str(folder), given or ["bm25"], ["nDCG@10"], 10)
-    return list(pipeline.run(planned, store, timing=Settings(threads=2, **settings)))
+    return list(jobs.run(planned, store, timing=Settings(threads=2, **settings)))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def bm25(fruit):
 @pytest.fixture
 def alone(monkeypatch):
     """Leave out the scenario with all queries at once, which takes as long again."""
-    monkeypatch.setattr("lexbench.efficiency.measure.scenarios", lambda _: [Scenario(SINGLE, 1)])
+    monkeypatch.setattr("lexbench.timing.measure.scenarios", lambda _: [Scenario(SINGLE, 1)])
 
 
 def matrix(rows):
@@ -111,14 +111,14 @@ def test_what_was_timed_is_not_timed_again(fruit, bm25, alone):
     assert {timing.k for timing in deeper.result.timings} == {2}
     assert anew.result.timings[0].folder == deeper.result.timings[0].folder
     assert anew.result.timings[0].stages != deeper.result.timings[0].stages
-    (stored,) = pipeline.kept_results(fruit[1])
+    (stored,) = jobs.kept_results(fruit[1])
     assert sorted(timing.k for timing in stored.result.timings) == [2, 10, 10]
 
 
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch, alone):
     """A timing of one fingerprint is never that of another; and what returns other documents than the run has a flag."""
-    monkeypatch.setattr("lexbench.efficiency.measure.read_run", reversed_run)
-    monkeypatch.setattr("lexbench.efficiency.measure.fingerprint", lambda: "elsewhere")
+    monkeypatch.setattr("lexbench.timing.measure.read_run", reversed_run)
+    monkeypatch.setattr("lexbench.timing.measure.fingerprint", lambda: "elsewhere")
     (outcome,) = timed(fruit)
 
     assert outcome.result.timings[0].fingerprint == "elsewhere"
@@ -208,7 +208,7 @@ def test_timed_and_untimed_must_agree(docs, scores, k, wrong):
 
 def reversed_run(folder):
     """Read a run with other documents."""
-    from lexbench.run_folder import read_run
+    from lexbench.runner.stored_run import read_run
 
     found = read_run(folder)
     run = found.run
@@ -235,7 +235,7 @@ def test_a_system_that_cannot_be_timed_keeps_its_scores(fruit, tmp_path):
 
 def test_a_process_that_fails_costs_no_scores(fruit, monkeypatch):
     """What the measuring process died of is one line, and the scores are there."""
-    monkeypatch.setattr("lexbench.efficiency.measure.chosen_weights", lambda *_: 3)  # a task that does not read
+    monkeypatch.setattr("lexbench.timing.measure.chosen_weights", lambda *_: 3)  # a task that does not read
     (outcome,) = timed(fruit, "bm25(k1=0.7)")
 
     assert outcome.result.means
@@ -287,7 +287,7 @@ def test_the_fingerprint_is_of_what_decides_speed(monkeypatch):
     fingerprint.performance.cache_clear()
     assert fingerprint.fingerprint() == own
     fingerprint.performance.cache_clear()
-    monkeypatch.setattr("lexbench.efficiency.fingerprint.cores", lambda: [0] * 1000)
+    monkeypatch.setattr("lexbench.timing.fingerprint.cores", lambda: [0] * 1000)
     assert fingerprint.fingerprint() != own
     fingerprint.performance.cache_clear()
 

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
 
-from lexbench import pipeline, plan
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
-from lexbench.plan import systems_of
+from lexbench.fusion.combination import CombinedScorer, referred
+from lexbench.fusion.normalise import Rule
+from lexbench.fusion.query_vectors import QueryVectors
 from lexbench.progress import Silent
-from lexbench.retrievers._combination import CombinedScorer, referred
-from lexbench.retrievers._fusion import Rule
-from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
-from lexbench.store import Store
-from lexbench.systems import describe, each_of, system
+from lexbench.runner import jobs, plan
+from lexbench.runner.plan import systems_of
+from lexbench.runner.systems import describe, each_of, system
+from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
 
 # Two lists over four documents at the positions 0 to 3; document 1 is in both.
@@ -187,7 +187,7 @@ def tiny(tmp_path, monkeypatch):
 
 def outcomes(place, store, *given, depth=1000):
     """Run systems on a folder."""
-    return list(pipeline.run(plan.plan_dataset(str(place), given, ["nDCG@10"], depth), Store(store)))
+    return list(jobs.run(plan.plan_dataset(str(place), given, ["nDCG@10"], depth), Store(store)))
 
 
 def entries(run):
@@ -250,7 +250,7 @@ def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
     both = Ensemble(parts=(bm25, dense), weights=(1, 0.3))
     given = {"bm25": "bm25", "dense": dense, "both": both, "twice": replace(both, parts=(both, dense, bm25), weights=())}
     planned = plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000)
-    found = [outcome.result for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+    found = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
 
     assert Counted.seen == len(TEXTS)
     assert len(list((tmp_path / "store" / "encodings").glob("*-*"))) == 1
@@ -267,7 +267,7 @@ def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
     store = tmp_path / "store"
     typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
     results(tiny, store, "bm25", "bm25(k1=2.0, b=0.9)", typed)
-    kept = {one.result.system: pipeline.read_run(one.run).run for one in pipeline.kept_results(Store(store))}
+    kept = {one.result.system: jobs.read_run(one.run).run for one in jobs.kept_results(Store(store))}
     fused = entries(next(run for name, run in kept.items() if name.startswith("ensemble")))
     plain, tuned = entries(kept["bm25"]), entries(kept["bm25(b=0.9, k1=2.0)"])
 
@@ -279,7 +279,7 @@ def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
     named, counted = (system(one).retriever for one in (Named(), Counted()))
     bm25 = system("bm25").retriever
     given = {"ids": Ensemble(parts=(bm25, named)), "texts": Ensemble(parts=(bm25, counted))}
-    found = list(pipeline.run(plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000), Store(tmp_path / "store")))
+    found = list(jobs.run(plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000), Store(tmp_path / "store")))
 
     assert found[0].error is None, found[0].error
     assert found[0].result.per_query == found[1].result.per_query
@@ -309,7 +309,7 @@ def test_an_encoder_of_several_parts_encodes_queries_once(tiny, tmp_path):
     Listening.asked.clear()
     alone = Ensemble(parts=(one, system("bm25").retriever))
     nested = Pipeline(parts=(Ensemble(parts=(one, same, other)), alone, same), k=5)
-    (ended,) = pipeline.run(plan.plan_dataset(str(tiny), {"nested": nested}, ["nDCG@10"], 1000), Store(tmp_path / "store"))
+    (ended,) = jobs.run(plan.plan_dataset(str(tiny), {"nested": nested}, ["nDCG@10"], 1000), Store(tmp_path / "store"))
 
     assert ended.error is None, ended.error
     assert Listening.asked == [(1.0, 3), (2.0, 3)]
@@ -338,9 +338,9 @@ def test_missing_documents_can_be_rescored(tiny, tmp_path):
     full = Ensemble(parts=(bm25, dense), scores="raw", missing="zero")
     given = {"full": full, "rescored": replace(full, missing="rescored", depth=2)}
     planned = plan.plan_dataset(str(tiny), given, ["nDCG@2"], 2)
-    ended = [outcome.error for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+    ended = [outcome.error for outcome in jobs.run(planned, Store(tmp_path / "store"))]
     assert ended == [None, None]
-    runs = {one.result.system: pipeline.read_run(one.run).run for one in pipeline.kept_results(Store(tmp_path / "store"))}
+    runs = {one.result.system: jobs.read_run(one.run).run for one in jobs.kept_results(Store(tmp_path / "store"))}
     assert entries(runs["rescored"]) == pytest.approx(entries(runs["full"]))
 
 
@@ -355,7 +355,7 @@ def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
     part.rmdir()
     with pytest.raises(MissingData, match="which is gone; the command that made it makes it again"):
         referred(whole)
-    assert [one.result.means for one in pipeline.kept_results(Store(tmp_path / "store"))] == [first.means]
+    assert [one.result.means for one in jobs.kept_results(Store(tmp_path / "store"))] == [first.means]
     (again,) = results(tiny, tmp_path / "store", typed)
 
     assert again.means == first.means
@@ -460,11 +460,11 @@ def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
     dense = system(Counted()).retriever
     both = Ensemble(parts=(system("bm25").retriever, dense), missing="rescored")
     planned = plan.plan_dataset(str(tiny), {"both": both, "nested": Pipeline(parts=(both, both), k=3)}, ["nDCG@10"], 1000)
-    list(pipeline.run(planned, Store(tmp_path / "calm")))
+    list(jobs.run(planned, Store(tmp_path / "calm")))
     interruptions = 0
     for allowed in range(1, 100):
         try:
-            list(pipeline.run(planned, Store(tmp_path / "hurried"), Interrupting(allowed)))
+            list(jobs.run(planned, Store(tmp_path / "hurried"), Interrupting(allowed)))
         except KeyboardInterrupt:
             interruptions += 1
         else:

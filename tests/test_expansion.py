@@ -6,16 +6,17 @@ from importlib.util import find_spec
 import fruit
 import pytest
 
-from lexbench import api, plan
+from lexbench import api
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
-from lexbench.pipeline import kept_results
 from lexbench.retrievers import _bm25_contents
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
-from lexbench.store import MANIFEST
-from lexbench.systems import describe
+from lexbench.runner import plan
+from lexbench.runner.jobs import kept_results
+from lexbench.runner.systems import describe
+from lexbench.storage.store import MANIFEST
 from lexbench.types import Document
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")

@@ -7,10 +7,10 @@ import checkpoints
 import fruit
 import pytest
 
+from lexbench.analysis.explanation import explain
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, UnknownName
-from lexbench.explanation import explain
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 DOCUMENTS = {  # documents of other words too, so that a common term is one of several
     "a1": {"apple": 1.0, "fig": 3.0},

@@ -11,22 +11,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lexbench import suites
+from lexbench.analysis.verification import figures as verification_figures
 from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.interop import export as exporting
-from lexbench.interop import hub, importing, ir_metadata, mteb, published, ranx, trec
+from lexbench.interop import hub, importing, ir_metadata, mteb, published, ranx
 from lexbench.interop.aliases import from_mteb, to_mteb
 from lexbench.interop.export import export
 from lexbench.interop.export_vectors import VECTORS
 from lexbench.interop.importing import bring_in
 from lexbench.interop.losses import EXPORTED, IMPORTED
 from lexbench.interop.published import Row
-from lexbench.ranking import Qrels, Run, strictly_decreasing
 from lexbench.report.leaderboard import write_results
 from lexbench.results import Counts, Measured, Result
-from lexbench.store import Store
+from lexbench.storage.store import Store
+from lexbench.trec import files
+from lexbench.trec.runs import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
-from lexbench.verification import figures as verification_figures
 
 MEANS = {"nDCG@10": 0.25, "RR@10": 0.5, "R@100": 0.75, "AP@1000": 0.125, "Success@5": 1.0, "P@10": 0.1, "RCap@100": 0.8}
 RUN = Run.from_entries(["q1", "q1", "q1", "q2"], ["a", "b", "ü", "a"], [1.0, 1.0, 2.5, -3.0])  # a and b are equal
@@ -43,7 +44,7 @@ def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
     return Result(
         system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means=means, query_ids=["q1", "q2"],
         per_query=per_query, counts=Counts(queries=2, documents=4), digests={"corpus": "c0"}, measured=measured,
-        recipe={"plugin": "lexbench.retrievers.bm25:BM25"},
+        recipe={"plugin": "retrievers/bm25"},
     )  # fmt: skip
 
 
@@ -359,13 +360,13 @@ def test_parquet_has_a_row_a_query_and_measure(saved, tmp_path):
 @pytest.fixture
 def runs(tmp_path):
     """Write RUN, or QRELS, in every format that is imported into TREC files."""
-    trec.write_run(RUN, tmp_path / "trec")
-    trec.write_msmarco_run(RUN, tmp_path / "msmarco")
+    files.write_run(RUN, tmp_path / "trec")
+    files.write_msmarco_run(RUN, tmp_path / "msmarco")
     lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
     (tmp_path / "scored").write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
     ranx.write_run(RUN, tmp_path / "ranx")
     list(ir_metadata.write(RUN, result(), tmp_path / "ir-metadata"))
-    trec.write_beir_qrels(QRELS, tmp_path / "qrels")
+    files.write_beir_qrels(QRELS, tmp_path / "qrels")
     ranx.write_qrels(QRELS, tmp_path / "ranx-qrels")
     return tmp_path
 
@@ -375,10 +376,10 @@ def test_an_imported_file_is_ours(runs, layout):
     """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
     following = bring_in(layout, runs / layout, runs / "new folder" / "out")
     if layout.endswith("qrels"):
-        assert list(trec.read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
+        assert list(files.read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
         assert following == f"lexbench score RUN --qrels '{runs}/new folder/out'"
     else:
-        assert order(trec.read_run(runs / "new folder" / "out")) == order(RUN)
+        assert order(files.read_run(runs / "new folder" / "out")) == order(RUN)
         assert f"""-r 'run_file(path="{runs}/new folder/out")'""" in following
     assert (runs / "new folder" / "out.ir-metadata.yml").exists() == (layout == "ir-metadata")
 

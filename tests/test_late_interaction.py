@@ -11,13 +11,14 @@ import pytest
 import torch
 import transformers
 
-from lexbench import api, plan, registry
+from lexbench import api, registry
 from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.notation import Call
-from lexbench.pipeline import kept_results
-from lexbench.run_folder import read_run
-from lexbench.systems import describe
+from lexbench.runner import plan
+from lexbench.runner.jobs import kept_results
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import describe
 from lexbench.types import Document
 
 MARKERS = ("[unused0]", "[unused1]")

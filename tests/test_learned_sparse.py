@@ -17,11 +17,12 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import WORDS, sparsified, tiny_bert  # noqa: E402 - needs torch
 from test_resume import hammer, tree  # noqa: E402
 
-from lexbench import pipeline, plan, store  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
-from lexbench.pipeline import kept_results  # noqa: E402
-from lexbench.run_folder import read_run  # noqa: E402
-from lexbench.systems import describe, each_of, system  # noqa: E402
+from lexbench.runner import jobs, plan  # noqa: E402
+from lexbench.runner.jobs import kept_results  # noqa: E402
+from lexbench.runner.stored_run import read_run  # noqa: E402
+from lexbench.runner.systems import describe, each_of, system  # noqa: E402
+from lexbench.storage import store  # noqa: E402
 
 DOCUMENTS, QUERIES = 500, 20
 
@@ -244,7 +245,7 @@ def test_a_checkpoint_used_in_another_way_is_remarked_upon(checkpoint, folder, t
     planned = plan.plan_dataset(
         str(folder), [f'{name}(model="{checkpoint}", dense_ok=True)@csr' for name in ("splade", "lexmae")], ["nDCG@10"], 10
     )
-    notes = [outcome.result.notes for outcome in pipeline.run(planned, store.Store(tmp_path / "store"))]
+    notes = [outcome.result.notes for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
 
     assert notes == [["positions='all' was asked for, and the checkpoint says positions='text'"], []]
 

@@ -13,10 +13,10 @@ from checkpoints import sparsified, tiny_bert
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from lexbench import systems
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import card
 from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.runner import systems
 from lexbench.types import Document
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'

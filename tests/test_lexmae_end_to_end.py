@@ -17,8 +17,8 @@ from lexbench.lexmae.batches import arrays
 from lexbench.lexmae.model import LexiconEncoder, Texts
 from lexbench.lexmae.training_sets import open_training_set
 from lexbench.progress import Silent
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
 
 MODELS = ("pretrained", "stage1", "stage2", "stage3")
 PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}

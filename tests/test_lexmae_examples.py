@@ -11,7 +11,7 @@ from lexbench.errors import CannotStart
 from lexbench.lexmae.examples import Examples, Source
 from lexbench.lexmae.training_sets import Lists, open_training_set
 from lexbench.progress import Silent
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
 

@@ -18,7 +18,7 @@ from lexbench.lexmae.model import LexiconEncoder, Texts
 from lexbench.lexmae.recipe import Stage
 from lexbench.lexmae.training_sets import open_training_set
 from lexbench.progress import Silent
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 SETTINGS = {
     "batch_size": 2,

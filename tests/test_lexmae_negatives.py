@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from fruit import JUDGED, ids, write
 
-from lexbench import atomic
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.interop import trec
 from lexbench.lexmae import negatives
 from lexbench.lexmae.places import Places
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training_sets import open_training_set
 from lexbench.notation import parse
 from lexbench.progress import Silent
-from lexbench.ranking import Run
-from lexbench.store import MANIFEST, Store
+from lexbench.storage import atomic
+from lexbench.storage.store import MANIFEST, Store
+from lexbench.trec import files
+from lexbench.trec.runs import Run
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_pieces_make_one_run(tmp_path, monkeypatch):
     _, pieces = mined(asked)
 
     assert pieces == whole
-    assert trec.read_run(path).query_ids == ("qa", "qf")
+    assert files.read_run(path).query_ids == ("qa", "qf")
     assert sorted(one.name for one in path.parent.iterdir()) == sorted([path.name, path.name.replace(".trec.gz", ".json")])
 
 
@@ -157,7 +157,7 @@ def test_negatives_from_elsewhere(tmp_path, kept):
     """A run file is taken as a retriever is: its relevant documents are removed; lists out of order come into theirs."""
     folder = write(tmp_path / "fruit")
     entries = [("qf", "p1", 9.0), ("qx", "a1", 1.0), ("qa", "a1", 1.0), ("qf", "a4", 5.0), ("qa", "zz", 2.0), ("qa", "a3", 3.0)]
-    trec.write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
+    files.write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
     asked = recipe(tmp_path, [folder], negatives=f'run_file(path="{tmp_path}/{{dataset}}.trec")')
     path, found = mined(asked)
     assert found == {"qf": ["p1"], "qa": ["zz", "a1"]}
@@ -166,7 +166,7 @@ def test_negatives_from_elsewhere(tmp_path, kept):
     lists = negatives.read(path, one, kept, Silent())
     assert [ids(one.corpus, lists[query]) for query in range(3)] == [["a1"], ["p1"], []]
 
-    trec.write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
+    files.write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
     assert mined(asked)[1] == {"qa": ["p2"]}
 
 

@@ -10,7 +10,7 @@ from lexbench.lexmae import selection
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training_sets import open_training_set
 from lexbench.progress import Silent
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.lexmae import given_models
 from lexbench.lexmae.tokens import tokenised
 from lexbench.progress import Silent
-from lexbench.store import Store
+from lexbench.storage.store import Store
 from lexbench.types import Document
 
 LENGTH = 12

@@ -10,8 +10,8 @@ from fruit import ids, write
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.lexmae.training_sets import open_corpus_of, open_training_set, search
 from lexbench.progress import Silent
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
 
 
 @pytest.fixture

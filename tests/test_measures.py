@@ -17,7 +17,7 @@ from lexbench import measures, registry
 from lexbench.datasets.contract import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import parse, score, tie_report, with_threshold
-from lexbench.ranking import Qrels, Run, strictly_decreasing
+from lexbench.trec.runs import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
 
 PYTREC_EVAL = {

@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from lexbench import api, plan
+from lexbench import api
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, kind_of, missing, read_rows, read_shard, stacked, write_shard
-from lexbench.engines import _maxsim_scores, maxsim
-from lexbench.engines._maxsim_scores import pieces, scores_of
+from lexbench.engines import maxsim
+from lexbench.engines.kernels import maxsim_scores
+from lexbench.engines.kernels.maxsim_scores import pieces, scores_of
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.retrievers.encoded import Encoded
+from lexbench.runner import plan
+from lexbench.runner.systems import system
 from lexbench.suites import contract
-from lexbench.systems import system
 from lexbench.types import Document, Kind, MultiVectors
 
 WIDTH = 16
@@ -160,7 +162,7 @@ def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
 def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
     """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
     monkeypatch.setattr(maxsim, "_TOKENS", tokens)
-    monkeypatch.setattr(_maxsim_scores, "_PRODUCTS", 300)
+    monkeypatch.setattr(maxsim_scores, "_PRODUCTS", 300)
     documents, queries = random_texts(300, 1), random_texts(11, 2)
     hits = built(tmp_path, documents).search(queries, k)
 
@@ -234,7 +236,7 @@ def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
     """A query is multiplied with its own documents, not with those of the other queries."""
     write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
     seen = []
-    original = _maxsim_scores.scores_of
+    original = maxsim_scores.scores_of
     monkeypatch.setattr(
         "lexbench.retrievers._stored_vectors.scores_of", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
     )

@@ -45,7 +45,7 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert any(name.startswith("lexbench/_recipes/") and name.endswith(".toml") for name in expected)
     licenses = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
-    assert licenses == {"LICENSE", "lexbench/encoders/catalog/lexmae_nano/NOTICE"}
+    assert licenses == {"LICENSE", "lexbench/catalog/lexmae_nano/NOTICE"}
 
 
 def test_the_sdist_can_make_the_wheel(sdist):

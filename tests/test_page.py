@@ -43,12 +43,12 @@ def result(system, level, dataset="beir/scifact/test", index=4000, **more):
 
 def top_k(k):
     """Make the recipe of an encoded system that keeps *k* terms."""
-    transforms = [{"plugin": "lexbench.transforms.top_k:TopK", "version": 1, "settings": {"k": k}}] if k else []
-    encoder = {"plugin": "lexbench.encoders.sparse_mlm:SparseMLM", "settings": {}}
-    return {"plugin": "lexbench.retrievers.encoded:Encoded", "settings": {"encoder": encoder, "transforms": transforms}}
+    transforms = [{"plugin": "transforms/top_k", "version": 1, "settings": {"k": k}}] if k else []
+    encoder = {"plugin": "encoders/sparse_mlm", "settings": {}}
+    return {"plugin": "retrievers/encoded", "settings": {"encoder": encoder, "transforms": transforms}}
 
 
-BM25 = {"plugin": "lexbench.retrievers.bm25:BM25", "settings": {}}
+BM25 = {"plugin": "retrievers/bm25", "settings": {}}
 # On the frontier of speed: a (best), c (fastest); b is slower and worse than a, "noisy" would be fastest and does not count.
 SPEEDS = [
     result("a", 0.8, timings=[timing(100)], index=8000),

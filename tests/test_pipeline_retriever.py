@@ -11,20 +11,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench import pipeline, plan, registry
+from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.fusion.normalise import Rule, comparable, weighted
 from lexbench.notation import parse
 from lexbench.progress import Silent
-from lexbench.retrievers._fusion import Rule, comparable, weighted
 from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
-from lexbench.stages import Workbench
-from lexbench.store import Store
-from lexbench.systems import resolve, system
+from lexbench.runner import jobs, plan
+from lexbench.runner.stages import Workbench
+from lexbench.runner.systems import resolve, system
+from lexbench.storage.store import Store
 from lexbench.types import Kind
 
 DOCUMENTS, QUERIES = 2 * SHARD + 300, 12
@@ -169,7 +170,7 @@ def test_no_second_index_is_built(folder, tmp_path):
     """The later part's vectors are made and its engine is not asked for an index; the sizes are index and vectors."""
     made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=50)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
-    both = [outcome.result for outcome in pipeline.run(planned, Store(tmp_path / "store"))]
+    both = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
     (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
     bytes_of_vectors = sum(path.stat().st_size for path in vectors.glob("shard-*"))
 
@@ -233,7 +234,7 @@ def test_the_recall_of_the_candidates_is_told(folder, store):
     """A pipeline's result has a note with the recall of its first retriever at k, which that retriever alone has, too."""
     made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
-    ranked, first = (outcome.result for outcome in pipeline.run(planned, store))
+    ranked, first = (outcome.result for outcome in jobs.run(planned, store))
 
     assert 0 < first.means["R@70"] < 1
     assert ranked.means["R@70"] == first.means["R@70"]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lexbench.errors import LexbenchError
-from lexbench.ids import encode, factorize, lookup
-from lexbench.ranking import Qrels, Run, strictly_decreasing, without_self_matches
+from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.trec.runs import Qrels, Run, strictly_decreasing, without_self_matches
 from lexbench.types import Hits, Judgement
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100)

@@ -12,16 +12,16 @@ import transformers
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from lexbench import pipeline, plan
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.neural.pairs import kept
 from lexbench.notation import parse
 from lexbench.progress import Silent
-from lexbench.rerankers._pairs import kept
 from lexbench.rerankers.cross_encoder import CrossEncoder
-from lexbench.stages import Workbench
-from lexbench.store import Store
-from lexbench.systems import resolve, system
+from lexbench.runner import jobs, plan
+from lexbench.runner.stages import Workbench
+from lexbench.runner.systems import resolve, system
+from lexbench.storage.store import Store
 from lexbench.types import Document
 
 DOCUMENTS, QUERIES = 300, 32
@@ -199,7 +199,7 @@ def test_batches_change_nothing_but_the_rounding(models):
     for tokens in (1, 40):
         assert CrossEncoder(str(models[0]), batch_tokens=tokens).score(queries, documents) == pytest.approx(whole, abs=1e-4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lexbench.rerankers._pairs._PIECE", 3)
+        patch.setattr("lexbench.neural.pairs._PIECE", 3)
         assert CrossEncoder(str(models[0])).score(queries, documents) == pytest.approx(whole, abs=1e-4)
 
 
@@ -294,7 +294,7 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
 def test_the_recall_of_the_candidates_is_told(folder, models, tmp_path):
     """A result has a note with the recall of the retriever at k; its index has the size of the retriever's."""
     planned = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=30), "bm25"], ["nDCG@10", "R@30"], 1000)
-    ranked, first = (outcome.result for outcome in pipeline.run(planned, Store(tmp_path)))
+    ranked, first = (outcome.result for outcome in jobs.run(planned, Store(tmp_path)))
 
     assert 0 < first.means["R@30"] < 1
     assert ranked.means["R@30"] == first.means["R@30"]

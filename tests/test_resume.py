@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lexbench.store import MANIFEST, MEASURED
+from lexbench.storage.store import MANIFEST, MEASURED
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lexbench.interop.trec import read_qrels, read_run
+from lexbench.analysis.significance import bootstrap, corrections, groups, noninferiority, power, randomisation
 from lexbench.measures import score
-from lexbench.statistics import bootstrap, corrections, groups, noninferiority, power, randomisation
+from lexbench.trec.files import read_qrels, read_run
 
 RESAMPLES = 10_000
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lexbench.stopwatch import Stopwatch, measured
+from lexbench.storage.stopwatch import Stopwatch, measured
 
 
 def test_time_inside_a_block_is_not_counted_twice():

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from lexbench import atomic
 from lexbench.errors import NotEnoughDisk
-from lexbench.store import MANIFEST, Store, digest, recipe_of, size
+from lexbench.storage import atomic
+from lexbench.storage.store import MANIFEST, Store, digest, recipe_of, size
 
 
 def write(text):

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from lexbench import registry
 from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName, require
-from lexbench.plan import systems_of
-from lexbench.systems import describe, system
+from lexbench.runner.plan import systems_of
+from lexbench.runner.systems import describe, system
 
 
 class Dense:

@@ -9,12 +9,13 @@ import pytest
 import torch
 import transformers
 
-from lexbench import api, plan
+from lexbench import api
 from lexbench.encoders.term_weights import TermWeights
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
-from lexbench.pipeline import kept_results
-from lexbench.run_folder import read_run
-from lexbench.systems import describe
+from lexbench.runner import plan
+from lexbench.runner.jobs import kept_results
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import describe
 from lexbench.types import Document
 
 TEXTS = [

@@ -12,16 +12,18 @@ import pytest
 import pytrec_eval
 from scipy import sparse
 
-from lexbench import aggregates, machine, suites
-from lexbench.efficiency import _energy, figures
+from lexbench import suites
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
-from lexbench.interop.trec import read_qrels, read_run, write_run
 from lexbench.measures import score, tie_report, with_threshold
-from lexbench.ranking import Qrels, Run, strictly_decreasing, without_self_matches
+from lexbench.report import aggregates
 from lexbench.results import Measured
-from lexbench.store import digest
-from lexbench.systems import describe
+from lexbench.runner.systems import describe
+from lexbench.storage import environment
+from lexbench.storage.store import digest
+from lexbench.timing import _energy, figures
+from lexbench.trec.files import read_qrels, read_run, write_run
+from lexbench.trec.runs import Qrels, Run, strictly_decreasing, without_self_matches
 from lexbench.types import Judgement
 
 
@@ -195,7 +197,7 @@ def test_trap_14_long_terms_that_corrupt_other_weights(tmp_path):
 
 def test_trap_15_reports_without_the_machine():
     """Every fact of the machine is there, and none is empty."""
-    facts = machine.facts()
+    facts = environment.facts()
 
     assert {"processor", "cores", "memory_gib", "system", "python"} <= set(facts)
     assert all(facts.values())

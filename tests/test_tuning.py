@@ -12,18 +12,19 @@ import numpy as np
 import pytest
 
 import lexbench
-from lexbench import pipeline, plan, suites
+from lexbench import suites
 from lexbench.datasets.contract import Contract, Protocol, Relevance, SourceFacts
 from lexbench.errors import CommandError
+from lexbench.fusion.normalise import Columns, best, weighted
+from lexbench.fusion.weight_grid import contenders, grid
 from lexbench.report.board import ranks
 from lexbench.report.leaderboard import pages, write_results
-from lexbench.retrievers._fusion import Columns, best, weighted
-from lexbench.retrievers._weights import contenders, grid
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
-from lexbench.store import Store, recipe_of
+from lexbench.runner import jobs, plan
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store, recipe_of
 from lexbench.suites import Suite
-from lexbench.systems import system
 from lexbench.types import Kind
 
 DOCUMENTS = 5
@@ -105,7 +106,7 @@ class Place:
     def ended(self, given, store="store", depth=10, measures=("nDCG@10",)):
         """Run a system on the tested queries; return its outcome."""
         planned = plan.plan_dataset("tiny/test", {"mine": given}, measures, depth)
-        (outcome,) = pipeline.run(planned, Store(self.folder / store))
+        (outcome,) = jobs.run(planned, Store(self.folder / store))
         return outcome
 
     def result(self, *given, **options):
@@ -210,7 +211,7 @@ def test_notation(place):
     """Typed, the label keeps what was typed, and the recipe has the weights."""
     given = 'ensemble(bm25, bm25(k1=2.0), weights="tuned")'
     planned = plan.plan_dataset("tiny/test", [given], ["nDCG@10"], 10)
-    (ended,) = pipeline.run(planned, Store(place.folder / "store"))
+    (ended,) = jobs.run(planned, Store(place.folder / "store"))
 
     assert ended.error is None, ended.error
     assert ended.result.system == given
@@ -275,7 +276,7 @@ def test_what_is_chosen_is_not_chosen_again(place):
 
 def test_a_killed_run_goes_on(place, monkeypatch):
     """Blocks of tuning queries that were searched before the kill are not searched again, and the weights are the same."""
-    monkeypatch.setattr("lexbench.stages._QUERIES", 2)
+    monkeypatch.setattr("lexbench.runner.stages._QUERIES", 2)
     judged = {f"t{i}": 0 for i in range(1, 8)}
     place.judge("dev", judged, RATHER, HARDLY)
     whole = place.result(both(), store="other")
@@ -326,7 +327,7 @@ def test_the_tuning_contracts_own_rules_hold(place):
         retrievers=("bm25",),
     )
     planned = plan.plan_suite(made, {"mine": both()}, depth=10)
-    (ended,) = pipeline.run(planned, Store(place.folder / "store"))
+    (ended,) = jobs.run(planned, Store(place.folder / "store"))
 
     assert ended.error is None, ended.error
     # d1 finds d0 first whatever the weights, its own document being dropped; t1 finds d2 third: (1 + 1/3) / 2.

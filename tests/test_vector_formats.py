@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.interop.vectors import FORMATS
-from lexbench.interop.vectors.blocks import ROWS, Block, Vocabulary
+from lexbench.vector_formats import FORMATS
+from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary
 
 TOKENS = ["a", "##b", "ü", "d"]
 NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "bigann": "v.csr", "ciff": "v.ciff", "seismic": "v.jsonl"}
@@ -551,7 +551,7 @@ def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, wei
 
 def test_a_folder_of_files(tmp_path, monkeypatch):
     """A path without a known ending is a folder of files, and reads back in order; there is a file even if it is empty."""
-    monkeypatch.setattr("lexbench.interop.vectors.anserini._DOCUMENTS", 2)
+    monkeypatch.setattr("lexbench.vector_formats.anserini._DOCUMENTS", 2)
     FORMATS["anserini"].write(blocks_of(WEIGHTS), tmp_path / "v", Vocabulary(TOKENS))
     FORMATS["anserini"].write(iter([]), tmp_path / "none", Vocabulary(TOKENS))
 
@@ -576,7 +576,7 @@ def test_folders_that_are_refused(tmp_path):
 def test_anserini_reads_what_is_written(tmp_path):
     """Its own collection and topic reader see each token as often as it weighs."""
     pytest.importorskip("jnius_config")
-    from lexbench.engines._jvm import java_class
+    from lexbench.engines.java.jvm import java_class
 
     FORMATS["anserini"].write(blocks_of([[2, 0, 1, 0], [0] * 4, [0, 3, 0, 0]]), tmp_path / "v", Vocabulary(TOKENS))
     FORMATS["anserini-topics"].write(blocks_of([[2, 0, 1, 0]], ["q"]), tmp_path / "t.tsv", Vocabulary(TOKENS))

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench import api, plan, registry
+from lexbench import api, registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings
 from lexbench.errors import CommandError, LexbenchError, MissingData
-from lexbench.interop.vectors import FORMATS
-from lexbench.interop.vectors.blocks import Block, Vocabulary
 from lexbench.notation import Call
+from lexbench.runner import plan
 from lexbench.types import Document, Query
+from lexbench.vector_formats import FORMATS
+from lexbench.vector_formats.blocks import Block, Vocabulary
 
 DOCUMENTS = {"a": {"red": 3, "fox": 2}, "b": {"fox": 1}, "c": {}}
 QUERIES = {"q2": {"fox": 2, "blue": 9}, "q1": {"red": 1}}

@@ -7,20 +7,21 @@ from pathlib import Path
 import fruit
 import pytest
 
-from lexbench import api, catalog, measures, plan, suites
+from lexbench import api, catalog, measures, suites
+from lexbench.analysis.verification import Figure, Verdict, causes, figures, is_of, named, published, verify
+from lexbench.analysis.verification.diagnosis import explained
 from lexbench.cli import code
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
-from lexbench.interop.trec import read_qrels, read_run
-from lexbench.pipeline import kept_results
-from lexbench.ranking import Qrels, Run, without_self_matches
 from lexbench.report.leaderboard import write_results
 from lexbench.results import Counts, Result
-from lexbench.run_folder import read_run as read_run_folder
-from lexbench.systems import describe, system
+from lexbench.runner import plan
+from lexbench.runner.jobs import kept_results
+from lexbench.runner.stored_run import read_run as read_run_folder
+from lexbench.runner.systems import describe, system
+from lexbench.trec.files import read_qrels, read_run
+from lexbench.trec.runs import Qrels, Run, without_self_matches
 from lexbench.types import Judgement
-from lexbench.verification import Figure, Verdict, causes, figures, is_of, named, published, verify
-from lexbench.verification.diagnosis import explained
 
 ROOT = Path(__file__).parent.parent
 MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as the hub prints it of model.safetensors
@@ -41,11 +42,11 @@ def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
 def dense(weights, engine="flat", **settings):
     """Return the recipe of a dense system with the weights of that digest, as MiniLM is used."""
     defaults = {"titles": "off", "query_length": 256, "document_length": 256, "pooling": "mean", "similarity": "cosine"}
-    encoder = {"plugin": "lexbench.encoders.dense:Dense", "settings": defaults | settings}
+    encoder = {"plugin": "encoders/dense", "settings": defaults | settings}
     encoder["identity"] = {"model": {"weights": weights}, "query_model": None}
-    engines = {"plugin": f"lexbench.engines.{engine}:{engine.title()}"}
+    engines = {"plugin": f"engines/{engine}"}
     parts = {"encoder": encoder, "engine": engines, "transforms": []}
-    return {"plugin": "lexbench.retrievers.encoded:Encoded", "settings": parts}
+    return {"plugin": "retrievers/encoded", "settings": parts}
 
 
 def test_every_figure_reads_and_is_of_a_contract():
@@ -124,7 +125,7 @@ def test_a_setting_that_is_published_is_found_by_it():
 
 def test_bm25_on_lucene_is_bm25():
     """It has the same settings, and is the published engine itself."""
-    lucene = {"plugin": "lexbench.retrievers.bm25_lucene:BM25Lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
+    lucene = {"plugin": "retrievers/bm25_lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
 
     assert is_of(result({}, "bm25@lucene", recipe=lucene), "bm25")
 

@@ -27,8 +27,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench.atomic import write_text
 from lexbench.datasets.docstrings import FEWEST_WORDS, collect
+from lexbench.storage.atomic import write_text
 
 # fmt: off
 PACKAGES = (  # of constraints.txt, as they are imported: those with more than 200 docstrings

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexbench import atomic, catalog, suites
+from lexbench import catalog, suites
 from lexbench.catalog import Model
 from lexbench.errors import LexbenchError
+from lexbench.storage import atomic
 
 FOLDER = Path(__file__).parent.parent / "suites" / "expected"
 _FILES: dict[str, tuple[str, ...]] = {  # how the ids of a suite's datasets begin

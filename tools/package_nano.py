@@ -1,8 +1,8 @@
 """Put a trained model into the package: its weights in half precision, and its scores on its card.
 
-    python tools/package_nano.py build/lexmae_nano/stage3 lexbench/encoders/catalog/lexmae_nano
+    python tools/package_nano.py build/lexmae_nano/stage3 lexbench/catalog/lexmae_nano
     lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --save build/demo
-    python tools/package_nano.py build/lexmae_nano/stage3 lexbench/encoders/catalog/lexmae_nano --scores build/demo
+    python tools/package_nano.py build/lexmae_nano/stage3 lexbench/catalog/lexmae_nano --scores build/demo
 
 The second call writes the scores of the packaged weights, with bootstrap intervals over queries, on their card.
 """
@@ -17,10 +17,10 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from lexbench import atomic
+from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
 from lexbench.report.leaderboard import read_results
-from lexbench.statistics.bootstrap import interval
+from lexbench.storage import atomic
 
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MEASURE = "nDCG@10"

@@ -11,7 +11,7 @@ from lexbench.catalog import Family, Model, Published
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "systems.md"
-_OWN = ROOT / "lexbench" / "encoders" / "catalog"
+_OWN = ROOT / "lexbench" / "catalog"
 _DEV = ("msmarco-passage/dev/small", "msmarco-passage-titled/dev/small")
 _ELSE = (  # printed where there is nothing on MS MARCO dev, the first that there is
     ("msmarco-document/dev", "RR@100"),
@@ -31,7 +31,7 @@ _HEAD = """\
 
 Every system that the LexMAE paper (Shen et al., ICLR 2023) names, and some that came later: what to type for it after \
 `lexbench run … -r`, and what was published. `lexbench show model NAME` tells the rest, its settings, licence and all its \
-published scores. This page is made from the files in `lexbench/encoders/catalog/` by `tools/systems_page.py`.
+published scores. This page is made from the files in `lexbench/catalog/` by `tools/systems_page.py`.
 
 - **weights**: *public* ones are fetched from the Hugging Face hub when they are first used; *included* ones are in the \
 package; *bring* means that you give a folder, or a file, and says where it is; *unneeded*, there are none.

@@ -1,6 +1,6 @@
-"""Print `lexbench/analysis/word_break.txt` from the tables of Lucene's StandardTokenizer (needs the extra `lucene`).
+"""Print `lexbench/tokenization/word_break.txt` from the tables of Lucene's StandardTokenizer (needs the extra `lucene`).
 
-    python tools/word_break_classes.py > lexbench/analysis/word_break.txt
+    python tools/word_break_classes.py > lexbench/tokenization/word_break.txt
 
 The scanner that JFlex made has a table from code points to its own character classes, of which one member says what a class
 is. Lucene's classes have not changed since version 8; a new version that changes them shows in `tests/test_analysis.py`.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines._jvm import java_class
+from lexbench.engines.java.jvm import java_class
 
 HEADER = """\
 # Word-break classes of code points, as Lucene 9's StandardTokenizer sees them (StandardTokenizerImpl.jflex: Unicode 9.0

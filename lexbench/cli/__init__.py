@@ -74,7 +74,7 @@ def code(arguments: Sequence[str] | None = None) -> int:
     except (click.ClickException, LexbenchError) as error:
         return _complain(_told(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        from lexbench.store import default_root
+        from lexbench.storage.store import default_root
 
         again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
         kept = f"every finished stage is kept in {default_root()}"

@@ -7,15 +7,15 @@ from typing import Any
 import click
 import msgspec
 
-from lexbench import aggregates
 from lexbench.cli._output import print_rows
-from lexbench.pipeline import Outcome
-from lexbench.plan import Plan
+from lexbench.report import aggregates
 from lexbench.report.leaderboard import write_results
 from lexbench.report.table import tables
 from lexbench.report.terminal import render
 from lexbench.results import Result
-from lexbench.store import readable_bytes
+from lexbench.runner.jobs import Outcome
+from lexbench.runner.plan import Plan
+from lexbench.storage.store import readable_bytes
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from lexbench.efficiency.protocol import Settings
+    from lexbench.timing.protocol import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +35,6 @@ def settings(options: dict[str, Any]) -> "Settings | None":
         if k or threads:
             raise click.UsageError("--time-k and --time-threads say how to time; type --time, too")
         return None
-    from lexbench.efficiency.protocol import Settings
+    from lexbench.timing.protocol import Settings
 
     return Settings(k=k, queries=queries, threads=threads, again=again)

@@ -213,6 +213,6 @@ def _times(seconds: tuple[float, float] | None) -> str:
 
 
 def _bytes(number: int | None) -> str:
-    from lexbench.store import readable_bytes
+    from lexbench.storage.store import readable_bytes
 
     return "?" if number is None else readable_bytes(number)

@@ -35,10 +35,10 @@ def command(  # noqa: PLR0913 - one a word of the command line
     """
     import msgspec
 
-    from lexbench.comparisons.compare import compare
+    from lexbench.analysis.comparison.compare import compare
     from lexbench.report.comparison import tables
     from lexbench.report.terminal import render
-    from lexbench.store import Store
+    from lexbench.storage.store import Store
 
     found = compare(systems, store=Store(), datasets=datasets, measure=measure, margin=margin, queries=0 if sweep else queries)
     if as_json:

@@ -16,7 +16,7 @@ _OURS = ("dev", "lint", "test")  # extras for working on lexbench
 @json_option
 def command(*, as_json: bool) -> None:
     """Say what is installed, what is missing and what to type. Exits with 1 if the core is incomplete."""
-    from lexbench import store
+    from lexbench.storage import store
 
     extras = _extras()
     root = store.default_root()

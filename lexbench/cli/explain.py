@@ -27,10 +27,10 @@ def command(
     What is added up is the weight in the query times that in the document; for bm25 the idf, as often as the query has the
     term, times the part of its frequency. An index that is not in the store is made.
     """
-    from lexbench.explanation import explain
+    from lexbench.analysis.explanation import explain
     from lexbench.report import explanation as report
     from lexbench.report.terminal import render
-    from lexbench.store import Store
+    from lexbench.storage.store import Store
 
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)

@@ -35,7 +35,7 @@ def command(
     figures: effectiveness against queries a second and against index bytes, and datasets with intervals; SVG, PDF and PNG.
     """
     from lexbench.interop.export import export
-    from lexbench.store import Store
+    from lexbench.storage.store import Store
 
     tell = partial(click.echo, err=True)
     paths = list(export(layout, Store(), folder, systems=systems, datasets=datasets, saved=saved, tell=tell))

@@ -35,7 +35,8 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from lexbench import registry, suites, systems
+    from lexbench import registry, suites
+    from lexbench.runner import systems
 
     if what == "suites":
         found = [suites.suite(name) for name in suites.suite_names()]
@@ -54,11 +55,12 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for m in _models()
         ]
     if what == "results":
-        from lexbench import pipeline, store
+        from lexbench.runner import jobs
+        from lexbench.storage import store
 
         return ("system", "dataset", "measure", "mean"), [
             (kept.result.system, kept.result.dataset, measure, f"{mean:.4f}")
-            for kept in pipeline.kept_results(store.Store())
+            for kept in jobs.kept_results(store.Store())
             for measure, mean in kept.result.means.items()
         ]
     named = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}

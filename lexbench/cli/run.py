@@ -10,8 +10,8 @@ from lexbench.cli._progress import shown
 from lexbench.cli._timing import settings, timing_options
 
 if TYPE_CHECKING:
-    from lexbench.efficiency.protocol import Settings
-    from lexbench.plan import Plan
+    from lexbench.runner.plan import Plan
+    from lexbench.timing.protocol import Settings
 
 _SYSTEM = click.option(
     "-r", "--retriever", "retrievers", multiple=True, metavar="SYSTEM", help="As 'bm25(k1=0.9)'; repeatable."
@@ -39,7 +39,8 @@ def command() -> None:
 @json_option
 def suite(name: str, save: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
-    from lexbench import plan, suites
+    from lexbench import suites
+    from lexbench.runner import plan
 
     given, datasets, measures, depth = (options.pop(option) for option in ("retrievers", "datasets", "measures", "depth"))
     timing = settings(options)
@@ -59,7 +60,7 @@ def suite(name: str, save: Path | None, **options: Any) -> None:
 @json_option
 def dataset(name: str, retrievers: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
     """Run systems (default: bm25) on the dataset ID, or on a FOLDER with corpus.jsonl, queries.jsonl and qrels/."""
-    from lexbench import plan
+    from lexbench.runner import plan
 
     timing = settings(options)
     planned = plan.plan_dataset(name, retrievers or ("bm25",), measures, options.pop("depth") or 1000)
@@ -67,9 +68,9 @@ def dataset(name: str, retrievers: tuple[str, ...], measures: tuple[str, ...], *
 
 
 def _carry_out(planned: "Plan", *, save: Path | None, timing: "Settings | None", dry_run: bool, as_json: bool) -> None:
-    from lexbench import pipeline
     from lexbench.cli import _report
-    from lexbench.store import Store
+    from lexbench.runner import jobs
+    from lexbench.storage.store import Store
 
     if dry_run:
         _report.show_plan(planned, as_json=as_json)
@@ -77,7 +78,7 @@ def _carry_out(planned: "Plan", *, save: Path | None, timing: "Settings | None",
     outcomes = []
     with shown(planned.suite.id if planned.suite else "dataset", len(planned.jobs)) as progress:
         kept = Store(on_wait=progress.note, on_damage=progress.note)
-        for outcome in pipeline.run(planned, kept, progress, timing):
+        for outcome in jobs.run(planned, kept, progress, timing):
             outcomes.append(outcome)
             progress.job_done()
     if as_json:

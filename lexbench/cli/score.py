@@ -24,9 +24,9 @@ def command(
     run: Path, dataset: str | None, qrels: Path | None, measures: tuple[str, ...], *, per_query: bool, as_json: bool
 ) -> None:
     """Score RUN, a TREC run file (.gz too), in trec_eval's order, over all queries that have judgements."""
-    from lexbench import scoring
     from lexbench.report.table import tables
     from lexbench.report.terminal import render
+    from lexbench.runner import scoring
 
     if dataset is None and qrels is None:
         raise click.UsageError("give --dataset ID, --qrels FILE, or both")

@@ -24,8 +24,10 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
 
 
 def _shown(what: str, name: str) -> Any:
-    from lexbench import machine, pipeline, store, suites
+    from lexbench import suites
     from lexbench.errors import UnknownName
+    from lexbench.runner import jobs
+    from lexbench.storage import environment, store
 
     if what == "suite":
         return suites.suite(name)
@@ -37,11 +39,11 @@ def _shown(what: str, name: str) -> Any:
         found = catalog.model(name)
         return {**msgspec.structs.asdict(found), **catalog.included(found), "run": catalog.command(found)}
     if what == "machine":
-        from lexbench.efficiency import fingerprint
+        from lexbench.timing import fingerprint
 
-        told = {**machine.facts(), "versions": machine.versions()}
+        told = {**environment.facts(), "versions": environment.versions()}
         return {**told, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
-    every = (kept.result for kept in pipeline.kept_results(store.Store()))
+    every = (kept.result for kept in jobs.kept_results(store.Store()))
     known = {f"{result.system}:{result.dataset}": result for result in every}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")

@@ -29,10 +29,10 @@ def command(
     exit code is 1 where one is off, or nothing could be compared.
     """
     from lexbench import suites
+    from lexbench.analysis.verification import causes, measured, named, published, verify
     from lexbench.report import verification as report
     from lexbench.report.terminal import render
-    from lexbench.store import Store
-    from lexbench.verification import causes, measured, named, published, verify
+    from lexbench.storage.store import Store
 
     store = Store()
     results, figures = measured(suites.suite(name), store, folder, systems), published()

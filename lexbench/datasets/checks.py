@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import ids
 from lexbench.datasets import digests
 from lexbench.datasets.contract import Contract, Expected
 from lexbench.datasets.source import Source
 from lexbench.errors import ContractMismatch, InvalidFile
+from lexbench.trec import ids
 from lexbench.types import Judgement, Query
 
 _SAID = {

@@ -8,7 +8,7 @@ from lexbench.datasets.contract import Contract, Expected
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
 from lexbench.datasets.source import Source
-from lexbench.ranking import Qrels
+from lexbench.trec.runs import Qrels
 from lexbench.types import Query
 
 

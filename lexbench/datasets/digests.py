@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from lexbench import store
+from lexbench.storage import store
 from lexbench.types import Judgement, Query
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
-from lexbench.ids import encode, factorize, lookup
-from lexbench.interop._text import lines
-from lexbench.store import file_digest
+from lexbench.storage.store import file_digest
+from lexbench.storage.text_files import lines
+from lexbench.trec.ids import encode, factorize, lookup
 
 _AT_ONCE = 1 << 16  # ids that are Python objects at a time
 

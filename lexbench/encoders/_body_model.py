@@ -5,23 +5,24 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lexbench.encoders import _checkpoint_body, _packed
-from lexbench.encoders._checkpoint_files import fetch
-from lexbench.encoders._token_batches import Batch
-from lexbench.encoders._transformer_model import Place, TransformerModel, device
+from lexbench.checkpoints import body
+from lexbench.checkpoints.files import fetch
+from lexbench.neural import packing
+from lexbench.neural.token_batches import Batch
+from lexbench.neural.transformer_model import Place, TransformerModel, device
 
 
 class BodyModel(TransformerModel):
     """The body of a checkpoint, and all other tensors of it by name."""
 
     def __init__(self, place: Place) -> None:
-        files = _checkpoint_body.body_files(fetch(place.name, place.revision))
-        found = _checkpoint_body.load(files, dtype=place.torch_dtype, device=device(place.device))
+        files = body.body_files(fetch(place.name, place.revision))
+        found = body.load(files, dtype=place.torch_dtype, device=device(place.device))
         super().__init__(place, found.body, found.tokenizer, found.config)
         self.width = int(found.config.hidden_size)
         self.others: Mapping[str, Tensor] = found.others
-        if _packed.usable(self.device.type, place.torch_dtype):
-            _packed.pack(self.body)
+        if packing.usable(self.device.type, place.torch_dtype):
+            packing.pack(self.body)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""

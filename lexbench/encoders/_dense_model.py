@@ -5,9 +5,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.encoders._body_model import BodyModel
-from lexbench.encoders._token_batches import Batch
-from lexbench.encoders._transformer_model import Place
 from lexbench.errors import CommandError
+from lexbench.neural.token_batches import Batch
+from lexbench.neural.transformer_model import Place
 
 _LINEAR = ("embeddingHead", "linear")  # the layer behind the pooling: as ANCE and ADORE call it, and sentence-transformers
 _NORM = ("norm",)

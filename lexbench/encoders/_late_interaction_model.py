@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from lexbench.encoders._body_model import BodyModel
-from lexbench.encoders._token_batches import Batch, Input, Tokens, tokenise
-from lexbench.encoders._transformer_model import Place
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.neural.token_batches import Batch, Input, Tokens, tokenise
+from lexbench.neural.transformer_model import Place
 
 
 class LateInteractionModel(BodyModel):

@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 
 from lexbench.encoders._mlm_model import Model
-from lexbench.encoders._token_batches import Batch
+from lexbench.neural.token_batches import Batch
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
     "log1p_relu": torch.log1p,

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.encoders._token_batches import Batch, Tokens, tokenise
 from lexbench.encoders._transformer import Transformer, untold
+from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.types import Document, Kind
 
 

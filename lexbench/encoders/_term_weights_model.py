@@ -6,11 +6,12 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import functional
 
-from lexbench.encoders import _checkpoint_body, _packed
-from lexbench.encoders._checkpoint_files import fetch
-from lexbench.encoders._token_batches import Batch
-from lexbench.encoders._transformer_model import Place, TransformerModel, device
+from lexbench.checkpoints import body
+from lexbench.checkpoints.files import fetch
 from lexbench.errors import InvalidFile
+from lexbench.neural import packing
+from lexbench.neural.token_batches import Batch
+from lexbench.neural.transformer_model import Place, TransformerModel, device
 
 _HEAD = "tok_proj"  # (1, h) and (1,), as COIL's authors call it
 
@@ -19,8 +20,8 @@ class Model(TransformerModel):
     """A body with the projection, and its tokenizer."""
 
     def __init__(self, place: Place) -> None:
-        files = _checkpoint_body.body_files(fetch(place.name, place.revision))
-        found = _checkpoint_body.load(files, dtype=place.torch_dtype, device=device(place.device))
+        files = body.body_files(fetch(place.name, place.revision))
+        found = body.load(files, dtype=place.torch_dtype, device=device(place.device))
         super().__init__(place, found.body, found.tokenizer, found.config)
         heads = {name.rpartition(".")[2]: tensor for name, tensor in found.others.items() if f"{_HEAD}." in name}
         width = int(found.config.hidden_size)
@@ -34,8 +35,8 @@ class Model(TransformerModel):
         self.bias: Tensor = heads["bias"]
         self.first = int(self.tokenizer.cls_token_id)
         self.vocabulary = int(found.body.get_input_embeddings().num_embeddings)  # type: ignore[operator]
-        if _packed.usable(self.device.type, place.torch_dtype):
-            _packed.pack(self.body)
+        if packing.usable(self.device.type, place.torch_dtype):
+            packing.pack(self.body)
 
     @torch.inference_mode()
     def vectors(self, batch: Batch) -> sparse.csr_array:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lexbench.encoders import _checkpoint_files
-from lexbench.encoders._checkpoint_files import Files, fetch
-from lexbench.encoders._checkpoint_modules import trained_on
-from lexbench.encoders._token_batches import Batch, Input, Tokens, batches
+from lexbench.checkpoints import files
+from lexbench.checkpoints.files import Files, fetch
+from lexbench.checkpoints.settings import trained_on
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.neural.token_batches import Batch, Input, Tokens, batches
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document
 
@@ -124,7 +124,7 @@ class Transformer(ABC):
         return {"model": self._digest(self.model, self.revision)}
 
     def _digest(self, model: str, revision: str | None) -> dict[str, str]:
-        return _checkpoint_files.digest(self.files(fetch(model, revision)))
+        return files.digest(self.files(fetch(model, revision)))
 
     def workers(self) -> list[Self]:
         """Return one copy for each device that is named; those on the processor share its cores."""

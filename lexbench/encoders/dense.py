@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._checkpoint_body import body_files
-from lexbench.encoders._checkpoint_files import Files
-from lexbench.encoders._checkpoint_pooling import POOLINGS, defaults
-from lexbench.encoders._token_batches import Batch, Input, Tokens, filled, tokenise
+from lexbench.checkpoints.body import body_files
+from lexbench.checkpoints.files import Files
+from lexbench.checkpoints.pooling import POOLINGS, defaults
 from lexbench.encoders._transformer import Transformer, untold
 from lexbench.errors import CommandError
+from lexbench.neural.token_batches import Batch, Input, Tokens, filled, tokenise
 from lexbench.registry import at_search
 from lexbench.types import Document, Kind
 
@@ -114,7 +114,7 @@ class Dense(Transformer):
 
     def _model(self, name: str, revision: str | None) -> "DenseModel":
         from lexbench.encoders._dense_model import DenseModel
-        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.neural.transformer_model import Place, loaded
 
         model = loaded(DenseModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
         model.check_head(self.head)

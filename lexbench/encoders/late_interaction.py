@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._checkpoint_body import body_files
-from lexbench.encoders._checkpoint_files import Files
-from lexbench.encoders._checkpoint_late_interaction import defaults
-from lexbench.encoders._token_batches import Batch, Tokens, filled
+from lexbench.checkpoints.body import body_files
+from lexbench.checkpoints.files import Files
+from lexbench.checkpoints.late_interaction import defaults
 from lexbench.encoders._transformer import Transformer, untold
 from lexbench.encodings.shards import offsets_of, rows_of
 from lexbench.errors import CommandError
+from lexbench.neural.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search
 from lexbench.types import Document, Kind, MultiVectors
 
@@ -99,7 +99,7 @@ class LateInteraction(Transformer):
 
     def _model(self, name: str, revision: str | None) -> "LateInteractionModel":
         from lexbench.encoders._late_interaction_model import LateInteractionModel
-        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.neural.transformer_model import Place, loaded
 
         return loaded(LateInteractionModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from scipy import sparse
 
-from lexbench.encoders import _checkpoint_files
-from lexbench.encoders._checkpoint_files import Files
+from lexbench.checkpoints import files
+from lexbench.checkpoints.files import Files
 from lexbench.encoders._sparse_transformer import SparseTransformer
-from lexbench.encoders._token_batches import Batch, Tokens, tokenise
 from lexbench.errors import LexbenchError
+from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document
 
@@ -50,7 +50,7 @@ class SparseMLM(SparseTransformer):
     @classmethod
     def files(cls, folder: Path) -> Files:
         """Return the files of a masked-language model; a LexMAE's folder, or a SparseEncoder's, carries settings."""
-        return _checkpoint_files.files(folder)
+        return files.files(folder)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
@@ -64,7 +64,7 @@ class SparseMLM(SparseTransformer):
 
     def _model(self, name: str, revision: str | None) -> "Model":
         from lexbench.encoders._mlm_model import Model
-        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.neural.transformer_model import Place, loaded
 
         return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
 

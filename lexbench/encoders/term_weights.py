@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from lexbench.checkpoints.body import body_files
+from lexbench.checkpoints.files import Files
 from lexbench.datasets.expansion import digest, expansions
-from lexbench.encoders._checkpoint_body import body_files
-from lexbench.encoders._checkpoint_files import Files
 from lexbench.encoders._sparse_transformer import SparseTransformer
-from lexbench.encoders._token_batches import Batch, Tokens, tokenise
 from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document
 
@@ -106,7 +106,7 @@ class TermWeights(SparseTransformer):
 
     def _model(self, name: str, revision: str | None) -> "Model":
         from lexbench.encoders._term_weights_model import Model
-        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.neural.transformer_model import Place, loaded
 
         return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
 

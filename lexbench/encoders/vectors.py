@@ -8,20 +8,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from scipy import sparse
 
-from lexbench.encoders._lookup import Lookup
 from lexbench.errors import CommandError, MissingData
-from lexbench.interop.vectors import FORMATS
-from lexbench.interop.vectors.blocks import Block, Vocabulary
 from lexbench.registry import runtime
-from lexbench.store import file_digest
+from lexbench.storage.store import file_digest
 from lexbench.types import Document, Kind, Query
+from lexbench.vector_formats import FORMATS
+from lexbench.vector_formats.blocks import Block, Vocabulary
+from lexbench.vector_formats.table import Lookup
 
 _QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes with one of documents, where it is another
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Documents and queries of one vocabulary, in files that `lexbench.interop.vectors` reads.
+    """Documents and queries of one vocabulary, in files that `lexbench.vector_formats` reads.
 
     *format* is that of *documents*; *query_format*, where it is not given, the one that goes with it. *vocabulary* is a file of
     one token a line, for formats whose terms are strings; without it they are numbered as they turn up, for which the documents

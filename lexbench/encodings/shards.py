@@ -24,8 +24,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save
 from scipy import sparse
 
-from lexbench import atomic
 from lexbench.errors import LexbenchError
+from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
 
 SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines._impacts import impacts
+from lexbench.engines.kernels.impacts import impacts
 
 _DIGITS = 10
 _NAMES = {"documents": "doclex", "terms": "termlex"}

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._top_k import best_of_row, no_hits, same_width
+from lexbench.engines.kernels.top_k import best_of_row, no_hits, same_width
 from lexbench.types import Hits, Kind
 
 _QUERIES = 64  # multiplied at a time: the product of a block is kept whole, at most this many rows of all documents

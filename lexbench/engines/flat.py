@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines._top_k import all_finite, no_hits, one_width, same_width
+from lexbench.engines.kernels.top_k import all_finite, no_hits, one_width, same_width
 from lexbench.errors import CommandError
 from lexbench.types import Hits, Kind
 
@@ -29,7 +29,7 @@ class FlatIndex:
         Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. LexbenchError for queries of
         another width, or that are no numbers.
         """
-        from lexbench.engines._flat_products import best
+        from lexbench.engines.kernels.flat_products import best
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.encodings.statistics import query_work
-from lexbench.engines._impact_layout import GROUP, WINDOW
-from lexbench.engines._impacts import impacts
-from lexbench.engines._top_k import same_width
+from lexbench.engines.kernels.impact_layout import GROUP, WINDOW
+from lexbench.engines.kernels.impacts import impacts
+from lexbench.engines.kernels.top_k import same_width
 from lexbench.errors import LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
@@ -41,8 +41,8 @@ class Impact:
 
         *window* and *group* (documents; see _impact_layout) are for tests. LexbenchError where a weight is anything else.
         """
-        from lexbench.engines._impact_build import Sorted
-        from lexbench.engines._impact_gather import gather
+        from lexbench.engines.kernels.impact_build import Sorted
+        from lexbench.engines.kernels.impact_gather import gather
 
         with TemporaryDirectory(dir=path) as folder:
             postings = Sorted(Path(folder), window, group)
@@ -60,11 +60,11 @@ class ImpactIndex:
     """An opened index."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        from lexbench.engines import _impact_kernel, _impact_vector
+        from lexbench.engines.kernels import impact_kernel, impact_vector
 
-        self._kernel: Any = _impact_kernel
+        self._kernel: Any = impact_kernel
         self._threads = threads
-        self._expands = _impact_vector.machine_expands()
+        self._expands = impact_vector.machine_expands()
         facts = json.loads((path / "facts.json").read_bytes())
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._impacts import impacts
-from lexbench.engines._jvm import EXTRA, REQUIRES, java_class
-from lexbench.engines._lucene import LUCENE, Reader, Writer
-from lexbench.engines._top_k import no_hits
+from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
+from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
+from lexbench.engines.kernels.impacts import impacts
+from lexbench.engines.kernels.top_k import no_hits
 from lexbench.errors import LexbenchError
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import offsets_of
-from lexbench.engines._maxsim_scores import pieces, scores_of
-from lexbench.engines._top_k import all_finite, one_width, same_width
+from lexbench.engines.kernels.maxsim_scores import pieces, scores_of
+from lexbench.engines.kernels.top_k import all_finite, one_width, same_width
 from lexbench.errors import CommandError
 from lexbench.types import Hits, Kind, MultiVectors
 
@@ -62,7 +62,7 @@ class MaxSim:
 
     def open(self, path: Path) -> "MaxSimIndex":
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        from lexbench.engines import _flat_best, _maxsim_kernel  # noqa: F401 - imported is compiled
+        from lexbench.engines.kernels import flat_best, maxsim_kernel  # noqa: F401 - imported is compiled
 
         facts, offsets = json.loads((path / "facts.json").read_bytes()), np.load(path / "offsets.npy")
         kind = np.dtype(facts["storage"])
@@ -84,8 +84,8 @@ class MaxSimIndex:
         Memory is 16 MB for documents, 16 for products, and 16 bytes x queries x k. LexbenchError for queries of another width,
         or that are no numbers.
         """
-        from lexbench.engines._flat_best import Best
-        from lexbench.engines._flat_products import single
+        from lexbench.engines.kernels.flat_best import Best
+        from lexbench.engines.kernels.flat_products import single
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.engines import _pisa_collection as collection
-from lexbench.engines._impacts import impacts
 from lexbench.engines._quiet import quiet
-from lexbench.engines._top_k import no_hits
+from lexbench.engines.kernels.impacts import impacts
+from lexbench.engines.kernels.top_k import no_hits
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import offsets_of
-from lexbench.engines._top_k import all_finite, no_hits, one_width, same_width
+from lexbench.engines.kernels.top_k import all_finite, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind, MultiVectors

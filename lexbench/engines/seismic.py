@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.engines._quiet import quiet
-from lexbench.engines._top_k import no_hits
+from lexbench.engines.kernels.top_k import no_hits
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind

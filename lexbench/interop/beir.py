@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lexbench import systems, tuning
 from lexbench.datasets.checks import Topics
 from lexbench.datasets.contract import Contract, Protocol, SourceFacts
 from lexbench.datasets.dataset import Dataset
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.datasets.text import document
 from lexbench.errors import CommandError
-from lexbench.interop._beir_encoder import BeirEncoder
 from lexbench.progress import Progress, Silent
-from lexbench.ranking import Run, strictly_decreasing
-from lexbench.run_folder import read_run
-from lexbench.stages import Workbench
-from lexbench.store import Store
-from lexbench.systems import System
+from lexbench.runner import systems, tuning
+from lexbench.runner.beir_model import BeirEncoder
+from lexbench.runner.stages import Workbench
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System
+from lexbench.storage.store import Store
+from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Document, Judgement, Query
 
 __all__ = ["Search", "encoder", "searcher"]

@@ -5,18 +5,20 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lexbench import atomic, results, suites
+from lexbench import results, suites
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError, require
-from lexbench.interop import hub, ir_metadata, mteb, ranx, trec
+from lexbench.interop import hub, ir_metadata, mteb, ranx
 from lexbench.interop.export_vectors import VECTORS, write_vectors
-from lexbench.pipeline import Kept, kept_results
-from lexbench.ranking import Run
 from lexbench.report import figures
 from lexbench.report.leaderboard import file_name, read_results
 from lexbench.results import Result
-from lexbench.run_folder import read_run
-from lexbench.store import Store
+from lexbench.runner.jobs import Kept, kept_results
+from lexbench.runner.stored_run import read_run
+from lexbench.storage import atomic
+from lexbench.storage.store import Store
+from lexbench.trec import files
+from lexbench.trec.runs import Run
 
 
 def export(
@@ -104,15 +106,15 @@ def _run(kept: Kept) -> Run:
 
 
 def _write_trec(kept: Kept, path: Path) -> None:
-    trec.write_run(_run(kept), path, tag="lexbench")
+    files.write_run(_run(kept), path, tag="lexbench")
 
 
 def _write_msmarco(kept: Kept, path: Path) -> None:
-    trec.write_msmarco_run(_run(kept), path)
+    files.write_msmarco_run(_run(kept), path)
 
 
 def _write_qrels(kept: Kept, path: Path) -> None:
-    trec.write_qrels(open_dataset(suites.contract(kept.result.dataset)).qrels, path)
+    files.write_qrels(open_dataset(suites.contract(kept.result.dataset)).qrels, path)
 
 
 def _write_csv(kept: Kept, path: Path) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 from lexbench import suites
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.interop.vectors import FORMATS
-from lexbench.interop.vectors.blocks import Block, Vocabulary
-from lexbench.pipeline import Kept
 from lexbench.progress import Progress, Silent
 from lexbench.retrievers.encoded import Encoded
-from lexbench.stages import Workbench
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner.jobs import Kept
+from lexbench.runner.stages import Workbench
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
 from lexbench.types import Kind
+from lexbench.vector_formats import FORMATS
+from lexbench.vector_formats.blocks import Block, Vocabulary
 
 _ENDS = {"anserini": ".jsonl", "anserini-topics": ".tsv", "bigann": ".csr", "ciff": ".ciff", "seismic": ".jsonl"}
 VECTORS = ("anserini", "bigann", "ciff", "seismic")

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile, require
 from lexbench.interop.aliases import from_mteb, to_mteb
 from lexbench.interop.mteb import TASKS
 from lexbench.interop.published import Row, fraction
 from lexbench.results import Result
+from lexbench.storage import atomic
 
 FOLDER = ".eval_results"
 _TASK = "text-retrieval"  # the hub's name

@@ -7,17 +7,18 @@ from pathlib import Path
 from shlex import quote
 
 from lexbench.errors import CannotStart
-from lexbench.interop import hub, ir_metadata, mteb, published, ranx, trec
+from lexbench.interop import hub, ir_metadata, mteb, published, ranx
 from lexbench.interop.published import Row
-from lexbench.ranking import Qrels, Run
+from lexbench.trec import files
+from lexbench.trec.runs import Qrels, Run
 
 _RUNS: Mapping[str, Callable[[Path], Run]] = {
-    "trec": partial(trec.read_run, layout="trec"),
-    "msmarco": partial(trec.read_run, layout="msmarco"),
-    "scored": partial(trec.read_run, layout="scored"),
+    "trec": partial(files.read_run, layout="trec"),
+    "msmarco": partial(files.read_run, layout="msmarco"),
+    "scored": partial(files.read_run, layout="scored"),
     "ranx": ranx.read_run,
 }
-_QRELS: Mapping[str, Callable[[Path], Qrels]] = {"qrels": trec.read_qrels, "ranx-qrels": ranx.read_qrels}
+_QRELS: Mapping[str, Callable[[Path], Qrels]] = {"qrels": files.read_qrels, "ranx-qrels": ranx.read_qrels}
 _ROWS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     "mteb": mteb.read,
     "model-index": hub.read_model_index,
@@ -39,7 +40,7 @@ def bring_in(layout: str, source: Path, target: Path) -> str:
         published.write(rows, target)
         return f"{len(rows)} published scores; as a file of suites/expected, `lexbench verify SUITE` compares with them"
     if layout in _QRELS:
-        trec.write_qrels(_QRELS[layout](source), target)
+        files.write_qrels(_QRELS[layout](source), target)
         return f"lexbench score RUN --qrels {quote(str(target))}"
     if layout == "ir-metadata":
         run, found = ir_metadata.read(source)
@@ -47,6 +48,6 @@ def bring_in(layout: str, source: Path, target: Path) -> str:
         ir_metadata.write_metadata(found, beside)
     else:
         run = _RUNS[layout](source)
-    trec.write_run(run, target)
+    files.write_run(run, target)
     system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
     return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile
-from lexbench.interop import trec
-from lexbench.interop._text import lines
-from lexbench.ranking import Run
 from lexbench.results import Result
+from lexbench.storage import atomic
+from lexbench.storage.text_files import lines
+from lexbench.trec import files
+from lexbench.trec.runs import Run
 
 RUN, METADATA = "run.txt", "ir-metadata.yml"
 _START, _END = "ir_metadata.start", "ir_metadata.end"
@@ -25,7 +25,7 @@ _START, _END = "ir_metadata.start", "ir_metadata.end"
 def write(run: Run, result: Result, folder: Path) -> Iterator[Path]:
     """Write a run and its metadata into *folder*, yielding both paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    trec.write_run(run, folder / RUN)
+    files.write_run(run, folder / RUN)
     yield folder / RUN
     write_metadata(metadata(result), folder / METADATA)
     yield folder / METADATA
@@ -54,7 +54,7 @@ def metadata(result: Result) -> dict[str, Any]:
             "method": {
                 "automatic": True,
                 "score ties": "document id in byte order, descending, as trec_eval; written scores have none",
-                "retrieval": [{"name": result.system, "method": str(result.recipe.get("plugin", "")).rpartition(":")[2]}],
+                "retrieval": [{"name": result.system, "method": str(result.recipe.get("plugin", "")).rpartition("/")[2]}],
             },
             "data": {
                 "test collection": {
@@ -87,10 +87,10 @@ def read(path: Path) -> tuple[Run, dict[str, Any]]:
     InvalidFile where one of them is missing or does not read.
     """
     if path.is_dir():
-        place, run = path / METADATA, trec.read_run(path / RUN)
+        place, run = path / METADATA, files.read_run(path / RUN)
         text = b"".join(line + b"\n" for _, line in lines(place))
     else:
-        place, run = path, trec.read_run(path)
+        place, run = path, files.read_run(path)
         text = _head(path)
     try:
         found = msgspec.yaml.decode(text, type=dict[str, Any])

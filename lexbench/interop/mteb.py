@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile
 from lexbench.interop.aliases import from_mteb, to_mteb
 from lexbench.interop.published import Row, fraction
 from lexbench.results import Result
+from lexbench.storage import atomic
 
 MAIN = "nDCG@10"  # of every retrieval task
 _DIGITS = 6  # mteb's own

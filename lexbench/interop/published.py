@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile
+from lexbench.storage import atomic
 
 
 class Row(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lexbench import atomic
 from lexbench.errors import InvalidFile, LexbenchError, require
-from lexbench.ranking import Qrels, Run, strictly_decreasing
+from lexbench.storage import atomic
+from lexbench.trec.runs import Qrels, Run, strictly_decreasing
 from lexbench.types import Judgement
 
 N = TypeVar("N")

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from lexbench import atomic
-from lexbench.encoders._checkpoint_modules import read_json
+from lexbench.checkpoints.settings import read_json
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import _card_text
 from lexbench.lexmae.facts import Data, Facts, Loss, Score, Selected, Training, What
 from lexbench.lexmae.recipe import Recipe
+from lexbench.storage import atomic
 
 __all__ = ["Data", "Facts", "Loss", "Score", "Selected", "Training", "What", "finish", "read"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders._token_batches import cutter, tokenise
 from lexbench.lexmae.batches import arrays
 from lexbench.lexmae.examples import Example, Examples
 from lexbench.lexmae.teacher import Teacher
 from lexbench.lexmae.tokens import TokenisedCorpus
+from lexbench.neural.token_batches import cutter, tokenise
 from lexbench.types import Document, Query
 
 

@@ -24,7 +24,7 @@ from lexbench.lexmae.reranking import Reranker
 from lexbench.lexmae.tokens import TokenisedCorpus, tokenised
 from lexbench.lexmae.training_sets import open_training_set
 from lexbench.progress import Progress
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 
 def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:

@@ -12,11 +12,11 @@ from torch import nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from lexbench import atomic
 from lexbench.lexmae import card, made_by, processes
 from lexbench.lexmae.facts import Facts, What
 from lexbench.lexmae.model import unique_parameters
 from lexbench.lexmae.recipe import Recipe
+from lexbench.storage import atomic
 
 _LOSSES = "losses.jsonl"
 DECODER = "decoder.safetensors"

@@ -5,25 +5,25 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from lexbench.encoders import _checkpoint_modules
-from lexbench.encoders._checkpoint_files import fetch
-from lexbench.encoders._pretrained import first_line, model, tokenizer
+from lexbench.checkpoints import settings
+from lexbench.checkpoints.files import fetch
+from lexbench.checkpoints.pretrained import first_line, model, tokenizer
 from lexbench.errors import InvalidFile, MissingData
 
 __all__ = ["config", "find", "model", "modules", "tokenizer", "transformer"]
 
 
 def find(model: str, revision: str | None = None) -> Path:
-    """Return the folder of *model*, downloaded if need be; errors as of `lexbench.encoders._checkpoint_files.fetch`."""
+    """Return the folder of *model*, downloaded if need be; errors as of `lexbench.checkpoints.files.fetch`."""
     place = fetch(model, revision)
-    if not any((place / name).is_file() for name in ("config.json", _checkpoint_modules.MODULES)):
+    if not any((place / name).is_file() for name in ("config.json", settings.MODULES)):
         raise MissingData(f"{place}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     return place
 
 
 def modules(place: Path) -> list[tuple[str, Path]]:
     """Return class name and folder of each module of a sentence-transformers folder; none where it is a plain model."""
-    return [(kind, place / inside) for kind, inside in _checkpoint_modules.modules(place)]
+    return [(kind, place / inside) for kind, inside in settings.modules(place)]
 
 
 def transformer(place: Path) -> Path:

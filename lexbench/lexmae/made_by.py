@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from filelock import FileLock, Timeout
 
-from lexbench import atomic
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import processes
 from lexbench.lexmae.places import Places
 from lexbench.lexmae.recipe import Recipe
+from lexbench.storage import atomic
 
 _RECIPE = "recipe.json"
 _WITHOUT = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # of a recipe: they decide nothing

@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
 
-from lexbench.encoders._checkpoint import parts
+from lexbench.checkpoints.masked_lm import parts
 from lexbench.lexmae import losses
 from lexbench.lexmae.bottleneck import bag_of_words, importance, replace_first
 from lexbench.lexmae.pooling import max_pool

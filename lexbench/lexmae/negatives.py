@@ -17,20 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import atomic, systems
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.ids import encode, factorize, lookup
-from lexbench.interop import trec
-from lexbench.interop._columns import open_text
 from lexbench.lexmae.places import Places
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.notation import Call, Part, parse
 from lexbench.progress import Progress
-from lexbench.ranking import Run
 from lexbench.retrievers.run_file import RunFile
-from lexbench.store import Store, digest, file_digest
-from lexbench.systems import System
+from lexbench.runner import systems
+from lexbench.runner.systems import System
+from lexbench.storage import atomic, legacy
+from lexbench.storage.store import Store, digest, file_digest
+from lexbench.trec import files
+from lexbench.trec.columns import open_text
+from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.trec.runs import Run
 
 _FORMAT = 1  # goes up when the same settings would give other negatives
 _QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
@@ -77,7 +78,8 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, kep
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and beside.is_file():
         said = json.loads(beside.read_bytes())
-        if said["made_from"] == made_from and said["sha256"] == file_digest(path):
+        of_0_1 = made_from | {"system": digest(legacy.of_0_1(system.recipe))}
+        if said["made_from"] in (made_from, of_0_1) and said["sha256"] == file_digest(path):
             return
         progress.note(f"{path} has other settings than the recipe, or was changed; its negatives are mined again")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, kep
         for run in _runs(training_set, system, depth, kept, progress):
             mined = _without_relevant(run, training_set).cut(depth)
             progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
-            trec.write_run(mined, part)
+            files.write_run(mined, part)
             with part.open("rb") as file:
                 shutil.copyfileobj(file, whole)  # gzip files in a row are one gzip file
             lengths += np.diff(mined.offsets).tolist()

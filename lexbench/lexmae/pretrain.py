@@ -20,7 +20,7 @@ from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe
 from lexbench.lexmae.tokens import TokenisedCorpus, tokenised
 from lexbench.lexmae.training_sets import open_corpus_of
 from lexbench.progress import Progress
-from lexbench.store import Store
+from lexbench.storage.store import Store
 
 
 @dataclass(frozen=True, eq=False)

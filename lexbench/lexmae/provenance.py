@@ -3,25 +3,25 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lexbench import machine
 from lexbench.lexmae import card, training
 from lexbench.lexmae.card import Data, Facts, Loss, Selected
 from lexbench.lexmae.selection import Candidates
 from lexbench.lexmae.training import Fitted
+from lexbench.storage import environment
 
 _NO_LOSS = ("step", "grad_norm", "learning_rate")
 
 
 def facts(fitted: Fitted, steps: int, data: Sequence[Data], chosen_by: Candidates | None = None) -> Facts:
     """Return the facts of a training. *data* is all that the weights have seen; what chose among them is added."""
-    told = machine.facts()
+    told = environment.facts()
     whole = [*data, *(_chosen_by(chosen_by) if chosen_by else ())]
     return Facts(
         data=tuple(one for place, one in enumerate(whole) if one not in whole[:place]),  # stages share much of it
         steps=steps,
         seconds=fitted.seconds,
         machine=f"{told['processor']}, {told['cores']} cores, {told['memory_gib']} GiB, {training.accelerators()}",
-        versions=machine.versions(),
+        versions=environment.versions(),
         resumed=fitted.resumed,
         losses=tuple(_losses(fitted)),
         selection=tuple(_selected(fitted, chosen_by)) if chosen_by else (),

@@ -18,8 +18,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from lexbench import atomic
 from lexbench.lexmae.model import unique_parameters
+from lexbench.storage import atomic
 
 Scores = Mapping[str, float]  # the step, then the measure that decides, then others
 

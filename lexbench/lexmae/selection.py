@@ -19,9 +19,9 @@ from lexbench.errors import CannotStart
 from lexbench.lexmae.recipe import Recipe, Selection
 from lexbench.lexmae.training_sets import TrainingSet, open_training_set, search
 from lexbench.progress import Progress
-from lexbench.ranking import Qrels, Run
-from lexbench.store import Store
-from lexbench.systems import system
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
+from lexbench.trec.runs import Qrels, Run
 from lexbench.types import Hits, Query
 
 _CANDIDATES = "bm25"

@@ -4,10 +4,10 @@ import time
 
 import torch
 
-from lexbench import machine
 from lexbench.lexmae.estimate import Machine
 from lexbench.lexmae.processes import world
 from lexbench.lexmae.recipe import Hardware
+from lexbench.storage import environment
 
 _SIDE = {"cpu": 1024, "cuda": 8192, "mps": 2048}  # of a matrix: large enough for the device's best
 _SECONDS = 1.0
@@ -29,7 +29,7 @@ def measured(hardware: Hardware) -> Machine:
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         return Machine(properties.name, hardware.precision, rate, properties.total_memory, world())
-    facts = machine.facts()
+    facts = environment.facts()
     return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, world())
 
 

@@ -15,14 +15,14 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from lexbench import atomic
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae import folders, given_models, vocabulary
 from lexbench.lexmae.places import Places
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training_sets import open_corpus_of
 from lexbench.progress import Progress
-from lexbench.store import Store
+from lexbench.storage import atomic
+from lexbench.storage.store import Store
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
 _MADE_OF = "start.json"

@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel
 
-from lexbench.encoders._checkpoint_modules import read_json
-from lexbench.encoders._checkpoint_pooling import pooling
-from lexbench.encoders._pretrained import complete
+from lexbench.checkpoints.classifier import check_logits, classifier, is_classifier
+from lexbench.checkpoints.pooling import pooling
+from lexbench.checkpoints.pretrained import complete
+from lexbench.checkpoints.settings import read_json
 from lexbench.errors import CommandError
 from lexbench.lexmae import given_models
-from lexbench.rerankers._classifier import check_logits, classifier, is_classifier
-from lexbench.rerankers._frozen import Frozen, Row
-from lexbench.rerankers._pairs import PairScorer, Reading
+from lexbench.neural.frozen import Frozen, Row
+from lexbench.neural.pairs import PairScorer, Reading
 from lexbench.types import Document
 
 LENGTH = 192  # tokens of a pair, special ones included

@@ -5,7 +5,7 @@ Two files, and what the numbers in the first are:
     ids.bin     uint16, or uint32 where the vocabulary needs it: the tokens of all texts, special ones included
     starts.npy  int64 (texts + 1,): text i, by position in the corpus, is ids[starts[i]:starts[i + 1]]
 
-The rest is what `lexbench.store` keeps of any folder.
+The rest is what `lexbench.storage.store` keeps of any folder.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import atomic
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.encoders._token_batches import Input, cutter, tokenise
+from lexbench.neural.token_batches import Input, cutter, tokenise
 from lexbench.progress import Progress
-from lexbench.store import Recipe, Store
+from lexbench.storage import atomic
+from lexbench.storage.store import Recipe, Store
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -15,13 +15,13 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import folder
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
-from lexbench.ids import lookup
 from lexbench.progress import Progress
-from lexbench.ranking import Run
-from lexbench.run_folder import read_run
-from lexbench.stages import Workbench
-from lexbench.store import Store
-from lexbench.systems import System
+from lexbench.runner.stages import Workbench
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System
+from lexbench.storage.store import Store
+from lexbench.trec.ids import lookup
+from lexbench.trec.runs import Run
 from lexbench.types import Query
 
 _SPLIT = "train"  # of a folder that has several qrels

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
+from lexbench.checkpoints.keys import ARCHITECTURES
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.encoders._checkpoint_keys import ARCHITECTURES
 from lexbench.errors import CommandError
 from lexbench.lexmae import given_models
 from lexbench.progress import Progress

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.ids import lookup
-from lexbench.ranking import Qrels, Run
+from lexbench.trec.ids import lookup
+from lexbench.trec.runs import Qrels, Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from lexbench.errors import LexbenchError
 from lexbench.measures._judged_run import join
 from lexbench.measures._measure import Measure
 from lexbench.measures._notation import AnyMeasure, External, parse
-from lexbench.ranking import Qrels, Run
+from lexbench.trec.runs import Qrels, Run
 
 
 @dataclass(frozen=True, eq=False)

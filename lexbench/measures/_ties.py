@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lexbench.measures._judged_run import JudgedRun, join
 from lexbench.measures._notation import AnyMeasure, External, parse
-from lexbench.ranking import Qrels, Run
 from lexbench.results import Tie
+from lexbench.trec.runs import Qrels, Run
 
 
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Tie]:

@@ -150,15 +150,15 @@ def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dic
 
 
 _FAMILIES = {
-    "bm25": "bm25",
-    "bm25_lucene": "bm25",
-    "sparse_mlm": "sparse",
-    "term_weights": "term weights",
-    "dense": "dense",
-    "late_interaction": "late interaction",
-    "ensemble": "hybrid",
-    "pipeline": "hybrid",
-    "rerank": "reranker",
+    "retrievers/bm25": "bm25",
+    "retrievers/bm25_lucene": "bm25",
+    "encoders/sparse_mlm": "sparse",
+    "encoders/term_weights": "term weights",
+    "encoders/dense": "dense",
+    "encoders/late_interaction": "late interaction",
+    "retrievers/ensemble": "hybrid",
+    "retrievers/pipeline": "hybrid",
+    "retrievers/rerank": "reranker",
 }  # by plug-in, in the catalogue's words
 
 
@@ -166,9 +166,7 @@ def family(result: Result) -> str:
     """Return what kind of system a result is of, as the catalogue calls it; "other" for plug-ins that are not ours."""
     settings = result.recipe.get("settings", {})
     parts = [settings["encoder"]] if isinstance(settings.get("encoder"), dict) else [result.recipe]
-    plugin = str(parts[0].get("plugin", "")).partition(":")[0]
-    package, _, name = plugin.rpartition(".")
-    return _FAMILIES.get(name, "other") if package.startswith("lexbench.") else "other"
+    return _FAMILIES.get(str(parts[0].get("plugin", "")), "other")
 
 
 def machine_line(facts: Mapping[str, object]) -> str:

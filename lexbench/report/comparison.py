@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from lexbench.comparisons.effects import LEVEL
-from lexbench.comparisons.model import Changed, Comparison, Difference, OnDataset, Term
+from lexbench.analysis.comparison.effects import LEVEL
+from lexbench.analysis.comparison.model import Changed, Comparison, Difference, OnDataset, Term
+from lexbench.analysis.significance.groups import letter
 from lexbench.report.cells import Table, figure
-from lexbench.statistics.groups import letter
 
 _DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
 _HEX = 32  # digits from which on a value is a digest

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lexbench.explanation import Explained, Explanation, Term
+from lexbench.analysis.explanation import Explained, Explanation, Term
 from lexbench.report.cells import DIGITS, Table
 
 _BEGINNING = 160  # characters of a document that are shown

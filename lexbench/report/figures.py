@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lexbench import atomic
+from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require
 from lexbench.report._labels import place
 from lexbench.report._points import Point, best, families, headline, index_points, named, speed_points, written
 from lexbench.results import Result
-from lexbench.statistics.bootstrap import interval
+from lexbench.storage import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench import atomic, results
+from lexbench import results
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.report.board import Board
 from lexbench.results import Result
+from lexbench.storage import atomic
 
 MARKDOWN = "README.md"
 HTML = "index.html"

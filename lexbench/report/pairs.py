@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.statistics import bootstrap, groups, power
+from lexbench.analysis.significance import bootstrap, groups, power
 
 _DIGITS = 4
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lexbench import catalog
+from lexbench.analysis.verification import figures
+from lexbench.analysis.verification.figures import Figure
 from lexbench.catalog import Model
 from lexbench.report.board import Cell, System
 from lexbench.suites import Suite
-from lexbench.verification import figures
-from lexbench.verification.figures import Figure
 
 
 class Row(NamedTuple):

@@ -6,12 +6,12 @@ from shlex import quote
 import msgspec
 import numpy as np
 
-from lexbench import aggregates, suites
-from lexbench.report import published
+from lexbench import suites
+from lexbench.analysis.significance import bootstrap
+from lexbench.report import aggregates, published
 from lexbench.report.board import Board, Mean, Section, System, family, machine_line, only, ranks
 from lexbench.report.panels import is_bound, panel
 from lexbench.results import Result
-from lexbench.statistics import bootstrap
 from lexbench.suites import Aggregate, Suite
 
 Found = Mapping[str, Mapping[str, Result]]  # system -> dataset -> result

@@ -8,7 +8,7 @@ from lexbench.report.board import Cell, Curve, Plot, Point, System
 from lexbench.results import Result
 
 _TOP_K = re.compile(r"\|top_k\([^)]*\)")
-_PLUGIN = ".top_k:TopK"
+_PLUGIN = "transforms/top_k"
 _FEWEST = 2  # points of a plot
 
 
@@ -93,7 +93,7 @@ def _kept(result: Result) -> tuple[int, str]:
     """Return how many terms a system keeps of a document, 0 for all, and what else it is."""
     settings = dict(result.recipe.get("settings", {}))
     transforms = list(settings.get("transforms", ()))
-    cuts = [one for one in transforms if str(one.get("plugin", "")).endswith(_PLUGIN)]
+    cuts = [one for one in transforms if one.get("plugin") == _PLUGIN]
     settings["transforms"] = [one for one in transforms if one not in cuts]
     kept = int(cuts[0]["settings"]["k"]) if cuts else 0
     return kept, json.dumps([result.recipe.get("plugin"), settings], sort_keys=True)

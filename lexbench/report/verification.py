@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lexbench.analysis.verification import Cause, Check, Unmatched, Verdict, Verification
 from lexbench.report.cells import DIGITS, Table, heading
-from lexbench.verification import Cause, Check, Unmatched, Verdict, Verification
 
 _HEADER = ("system", "measure", "measured", "published", "difference", "verdict", "source")
 _NAMED = 1  # sources by name; how many more agree is said

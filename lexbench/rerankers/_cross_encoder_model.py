@@ -2,11 +2,11 @@
 
 import torch
 
-from lexbench.encoders import _packed
-from lexbench.encoders._checkpoint import check_tokens, tokenizer_of
-from lexbench.encoders._transformer_model import Place, TransformerModel, device
-from lexbench.rerankers._classifier import ROLE, classifier, classifier_files
-from lexbench.rerankers._frozen import Frozen
+from lexbench.checkpoints.classifier import ROLE, classifier, classifier_files
+from lexbench.checkpoints.masked_lm import check_tokens, tokenizer_of
+from lexbench.neural import packing
+from lexbench.neural.frozen import Frozen
+from lexbench.neural.transformer_model import Place, TransformerModel, device
 
 
 class CrossEncoderModel(TransformerModel):
@@ -19,6 +19,6 @@ class CrossEncoderModel(TransformerModel):
         check_tokens(tokenizer, model.get_input_embeddings().num_embeddings, files)
         super().__init__(place, model, tokenizer, model.config)
         self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)
-        if _packed.usable(self.device.type, place.torch_dtype):
-            _packed.pack(model)
+        if packing.usable(self.device.type, place.torch_dtype):
+            packing.pack(model)
         self.frozen = Frozen(model, tokenizer, torch.device(device(place.device)), place.torch_dtype)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encoders import _checkpoint_files
+from lexbench.checkpoints import files
+from lexbench.checkpoints.classifier import classifier_files
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import runtime
-from lexbench.rerankers._classifier import classifier_files
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ class CrossEncoder:
 
         MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
         """
-        return _checkpoint_files.digest(classifier_files(self.model, self.revision))
+        return files.digest(classifier_files(self.model, self.revision))
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""
         import torch
 
-        from lexbench.rerankers._pairs import PairScorer, Reading
+        from lexbench.neural.pairs import PairScorer, Reading
 
         if self.threads:
             torch.set_num_threads(self.threads)
@@ -98,7 +98,7 @@ class CrossEncoder:
         return np.asarray(scores, np.float32)
 
     def _loaded(self) -> "CrossEncoderModel":
-        from lexbench.encoders._transformer_model import Place, loaded
+        from lexbench.neural.transformer_model import Place, loaded
         from lexbench.rerankers._cross_encoder_model import CrossEncoderModel
 
         return loaded(CrossEncoderModel, Place(self.model, self.revision, self.dtype, self.device))

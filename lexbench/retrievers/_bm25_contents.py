@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.expansion import Expansions
-from lexbench.encoders._lookup import Lookup
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.ids import lookup
-from lexbench.interop.vectors._rows import Row, blocks, json_rows
-from lexbench.interop.vectors.blocks import Vocabulary
-from lexbench.retrievers import _remarks
+from lexbench.storage import index_remarks
+from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Document
+from lexbench.vector_formats._rows import Row, blocks, json_rows
+from lexbench.vector_formats.blocks import Vocabulary
+from lexbench.vector_formats.table import Lookup
 
 _BLOCK = 2048  # documents looked up at a time
 _IDS = 1 << 16
@@ -121,7 +121,7 @@ def contents(corpus: Corpus, expansions: str | None, term_weights: str | None, i
         remarks.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
     if matched < len(found.ids):
         remarks.append(f"{path.name} has {len(found.ids) - matched:,} ids that no document has")
-    _remarks.write(index, remarks)
+    index_remarks.write(index, remarks)
     return found
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from lexbench.datasets.expansion import digest
 from lexbench.errors import CommandError, MissingData
-from lexbench.order import strictly_decreasing
 from lexbench.registry import at_search, runtime
+from lexbench.trec.order import strictly_decreasing
 from lexbench.types import Hits
 
 ANSERINI, TREC_EVAL = "anserini", "trec_eval"

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import read_rows, rows_of
-from lexbench.engines._maxsim_scores import scores_of
-from lexbench.engines._top_k import same_width
-from lexbench.retrievers._query_vectors import QueryVectors
+from lexbench.engines.kernels.maxsim_scores import scores_of
+from lexbench.engines.kernels.top_k import same_width
+from lexbench.fusion.query_vectors import QueryVectors
 from lexbench.types import MultiVectors
 
 _ROWS = 4096  # documents whose vectors are in memory at a time

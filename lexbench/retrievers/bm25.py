@@ -16,13 +16,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis import chunks, term_of
-from lexbench.analysis.word_break import words
 from lexbench.registry import at_search, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
+from lexbench.tokenization import chunks, term_of
+from lexbench.tokenization.word_break import words
 from lexbench.types import Corpus, Hits, Workshop
 
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB

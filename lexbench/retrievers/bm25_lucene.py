@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lexbench.engines._jvm import EXTRA, REQUIRES, java_class
-from lexbench.engines._lucene import LUCENE, Reader, Writer
+from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
+from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import Settings
 from lexbench.types import Corpus, Document, Hits

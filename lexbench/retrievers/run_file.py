@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from lexbench.errors import MissingData
-from lexbench.interop.trec import read_run
-from lexbench.ranking import Run
-from lexbench.store import file_digest
+from lexbench.storage.store import file_digest
+from lexbench.trec.files import read_run
+from lexbench.trec.runs import Run
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ import checkpoints
 import numpy as np
 import pytest
 
-from lexbench import registry, systems
+from lexbench import registry
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
+from lexbench.runner import systems
 from lexbench.types import Document, Reranker
 
 QUERIES = ["sparse retrieval", "the query", "w7", "", "sparse retrieval", "dense " * 300]

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from lexbench import registry, systems
+from lexbench import registry
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import MissingExtra
 from lexbench.notation import parse
-from lexbench.store import digest
+from lexbench.runner import systems
+from lexbench.storage.store import digest
 from lexbench.types import Composite, Document
 
 NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  # that one builds nothing

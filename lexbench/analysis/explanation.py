@@ -1,0 +1,217 @@
+"""Why a system ranks a document where it does: the terms that it and the query have in common, and what each adds to the score.
+
+For sparse vectors a term adds its weight in the query times its weight in the document, as the engine has them; for BM25 its
+inverse document frequency, as often as the query has it, times the part of the term's frequency. Vectors that are not sparse
+have no terms to explain.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench import suites
+from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.datasets.find import folder
+from lexbench.encodings.shards import read_rows
+from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.progress import Progress, Silent
+from lexbench.retrievers.bm25 import BM25, BM25Searcher, QueryTerms
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner.stages import Workbench
+from lexbench.runner.systems import System, system
+from lexbench.storage.store import Store
+from lexbench.tokenization import chunks, term_of
+from lexbench.tokenization.word_break import words
+from lexbench.trec.ids import encode, lookup
+from lexbench.types import Kind, Query
+
+_BY_ID = "qid:"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of the query; where a document has it, what it adds to that document's score."""
+
+    term: str
+    query: float  # its weight in the query; for BM25 its idf, times how often the query has it
+    document: float = 0.0  # its weight in the document; for BM25 the part of its frequency, below 1
+
+    @property
+    def contribution(self) -> float:
+        """What the term adds to the score."""
+        return self.query * self.document
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One document: its score, and the terms in common with the query, the one that adds most first."""
+
+    doc_id: str
+    score: float  # the engine's
+    terms: tuple[Term, ...]
+    text: str
+
+    @property
+    def total(self) -> float:
+        """The sum of what the terms add: the score, where the engine is exact."""
+        return sum(term.contribution for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a system makes of a query, and of documents for it."""
+
+    system: str
+    query: str
+    terms: tuple[Term, ...]  # of the query, the heaviest first
+    documents: tuple[Explained, ...] = ()
+    unknown: tuple[str, ...] = field(default=())  # words of the query that BM25 found in no document
+
+
+def explain(
+    query: str,
+    named: str,
+    dataset: str | None = None,
+    documents: Sequence[str] = (),
+    k: int = 3,
+    *,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> Explanation:
+    """Explain *query*, a text or `qid:ID` of the dataset, for the system *named* in the notation of parts.
+
+    With a *dataset*, its *documents* of these ids are explained, or else the best *k*; what the store lacks of its index is
+    made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be given.
+    """
+    found = system(named)
+    sparse_vectors = isinstance(found.retriever, Encoded) and found.retriever.engine.kind is Kind.SPARSE
+    if not (sparse_vectors or isinstance(found.retriever, BM25)):
+        raise CannotStart(_no_terms(found))
+    if dataset is None:
+        if documents or query.startswith(_BY_ID) or not sparse_vectors:
+            what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "what a term weighs in bm25"
+            raise CommandError(f"{what} is of a dataset; name it by -d, see: lexbench list datasets")
+        return _of_vectors(found, Query("", query), None, documents, k)
+    bench = Workbench(_opened(dataset), store or Store(), progress or Silent())
+    asked = _query(query, bench.dataset)
+    return (_of_vectors if sparse_vectors else _of_bm25)(found, asked, bench, documents, k)
+
+
+def _no_terms(found: System) -> str:
+    if isinstance(found.retriever, Encoded):
+        return f"{found.label}: its vectors are {found.retriever.engine.kind}, so there are no terms to explain"
+    if hasattr(found.retriever, "parts"):
+        return f"{found.label} is made of several systems; explain each of them"
+    return f"{found.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
+
+
+def _opened(name: str) -> Dataset:
+    """Return the dataset of that id, or in the BEIR folder at that path."""
+    if Path(name).exists():
+        contract, source = folder(Path(name))
+        return open_dataset(contract, source)
+    return open_dataset(suites.contract(name))
+
+
+def _query(given: str, dataset: Dataset) -> Query:
+    """Return the query that is given as a text, or by its id."""
+    if not given.startswith(_BY_ID):
+        return Query("", given)
+    by_id = {query.query_id: query for query in dataset.queries}
+    name = given.removeprefix(_BY_ID)
+    if name not in by_id:
+        raise UnknownName(f"judged query of {dataset.contract.id}:", name, by_id)
+    return by_id[name]
+
+
+def _positions(bench: Workbench, documents: Sequence[str]) -> NDArray[np.int32]:
+    """Return the positions of the documents of these ids (n,), ascending; UnknownName for one that is not there."""
+    found = lookup(bench.corpus.doc_ids, encode(documents))
+    if (missing := np.flatnonzero(found < 0)).size:
+        name, corpus = documents[missing[0]], bench.dataset.contract.corpus
+        raise CannotStart(
+            f"no document {name!r} in {corpus}; ids are those of its files, as runs have them: leave --document out"
+        )
+    return np.unique(found).astype(np.int32)
+
+
+def _scored(
+    found: System, encoded: Any, bench: Workbench, documents: Sequence[str], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return positions (n,) of the documents to explain and their scores: those asked for, or the best *k* of a search."""
+    if documents:
+        docs = _positions(bench, documents)
+        scorer = found.retriever.scorer(iter(found.retriever.stored(bench)))
+        scores = scorer.score(encoded, docs[None])[0]
+        best = np.argsort(-scores, kind="stable")
+        return docs[best], scores[best]
+    hits = found.retriever.open(bench.index(found.retriever, found.label)).search(encoded, k)
+    there = hits.docs[0] >= 0
+    return hits.docs[0][there], hits.scores[0][there]
+
+
+def _explained(bench: Workbench, position: int, score: float, terms: Sequence[Term]) -> Explained:
+    (document,) = bench.corpus.documents(position, position + 1)
+    common = sorted((term for term in terms if term.document), key=lambda term: (-term.contribution, term.term))
+    return Explained(document.doc_id, score, tuple(common), document.text)
+
+
+def _of_vectors(found: System, query: Query, bench: Workbench | None, documents: Sequence[str], k: int) -> Explanation:
+    """Explain a system of sparse vectors, by the weights that its engine gets."""
+    retriever: Encoded = found.retriever
+    encoded = retriever.encode_queries([query])
+    weights = _weights(encoded)
+    token = getattr(retriever.encoder, "token", str)
+    names = {number: token(number) for number in weights}
+    terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=lambda one: (-one.query, one.term))
+    if bench is None:
+        return Explanation(found.label, query.text, tuple(terms))
+    docs, scores = _scored(found, encoded, bench, documents, k)
+    explained = []
+    for position, score in zip(docs.tolist(), scores.tolist(), strict=True):
+        stored = read_rows(bench.encodings(retriever.encoder).path, np.array([position], np.int32))
+        own = _weights(retriever.as_documents(stored))
+        common = [Term(names[number], weight, own.get(number, 0.0)) for number, weight in weights.items()]
+        explained.append(_explained(bench, position, score, common))
+    return Explanation(found.label, query.text, tuple(terms), tuple(explained))
+
+
+def _weights(vector: Any) -> dict[int, float]:
+    """Return the weights of one sparse *vector* (1, vocabulary) by the term's number."""
+    row = sparse.csr_array(vector)
+    return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+
+
+def _of_bm25(found: System, query: Query, bench: Workbench, documents: Sequence[str], k: int) -> Explanation:
+    """Explain BM25, by what it scores a document for each term alone."""
+    searcher = found.retriever.open(bench.index(found.retriever, found.label))
+    singles, unknown = _single_terms(searcher, query.text)
+    terms = [Term(term, float(single.weights[0])) for term, single in singles.items()]
+    docs, scores = _scored(found, searcher.encode([query.text]), bench, documents, k)
+    parts = [searcher.score(single, docs[None])[0] for single in singles.values()]
+    explained = []
+    for place, (position, score) in enumerate(zip(docs.tolist(), scores.tolist(), strict=True)):
+        shares = [Term(one.term, one.query, float(part[place]) / one.query) for one, part in zip(terms, parts, strict=True)]
+        explained.append(_explained(bench, position, score, shares))
+    heaviest = sorted(terms, key=lambda term: (-term.query, term.term))
+    return Explanation(found.label, query.text, tuple(heaviest), tuple(explained), tuple(unknown))
+
+
+def _single_terms(searcher: BM25Searcher, text: str) -> tuple[dict[str, QueryTerms], list[str]]:
+    """Return the terms of *text*, each as a query of it alone that counts as often as *text* has it; and what has no term."""
+    found = [(term, word) for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
+    counts, spelled = Counter(term for term, _ in found), dict(found)  # the word again: the stem of a stem is another
+    singles, unknown = {}, []
+    for term, count in counts.items():
+        alone = searcher.encode([spelled[term]])
+        if len(alone.terms):
+            singles[term] = alone._replace(weights=(alone.weights * np.float32(count)).astype(np.float32))
+        else:
+            unknown.append(term)
+    return singles, unknown

@@ -1,0 +1,141 @@
+"""Why a score is off: the kept run is scored again under rules that others have used by mistake, and what fits is named."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import measures, suites
+from lexbench.analysis.verification.figures import Figure
+from lexbench.analysis.verification.verdicts import Check
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.results import Result
+from lexbench.retrievers.run_file import RunFile
+from lexbench.runner.jobs import kept_results
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
+from lexbench.trec.ids import encode, lookup
+from lexbench.trec.runs import Qrels, Run, without_self_matches
+
+_GRADES = (1, 2, 3)  # thresholds that somebody has used
+_RECALLS = ("R", "RCap", "Success")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Rules under which the run has what was published."""
+
+    what: str  # "with grade 2 as the lowest that is relevant"
+    mean: float
+
+    def __str__(self) -> str:
+        """Say it as a line."""
+        return f"would be {self.mean:.4f} {self.what}"
+
+
+def causes(check: Check, store: Store) -> list[Cause] | str:
+    """Return what explains a check that is off, nothing where nothing does; or why it cannot be looked for, as a line."""
+    run = _run(check.result, store)
+    if run is None:
+        return f"its run is not in the store {store.root}, so the cause is not known"
+    try:
+        return explained(run, open_dataset(suites.contract(check.result.dataset)).qrels, check.figures[0])
+    except CannotStart as error:
+        return f"the cause is not known: {error}"
+
+
+def explained(run: Run, qrels: Qrels, figure: Figure) -> list[Cause]:
+    """Return the rules under which *run* has the mean of *figure*, within its tolerance, and with ours has not."""
+    found = [Cause(what, mean()) for what, mean in _variants(run, qrels, figure.measure)]
+    return [cause for cause in found if abs(cause.mean - figure.value) <= figure.tolerance]
+
+
+def _run(result: Result, store: Store) -> Run | None:
+    """Return the run that *result* was scored from: its system's and dataset's in the store, with the very same means."""
+    for kept in kept_results(store):
+        same = (kept.result.system, kept.result.dataset, kept.result.means) == (result.system, result.dataset, result.means)
+        if same and kept.run:
+            return read_run(kept.run).run
+        if same and result.recipe.get("plugin", "") == "retrievers/run_file":
+            with suppress(LexbenchError):  # the label may be no notation, and the file may be gone
+                return cast(RunFile, system(result.system).retriever).read(result.dataset)
+    return None
+
+
+def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield each other rule, in words that follow "would be .1234", with what gives the mean under it."""
+    mean = partial(_mean, qrels=qrels, measure=measure)
+    dropped = without_self_matches(run)
+    if dropped.dropped:
+        yield "with the query's own document dropped", partial(mean, dropped.run)
+    if (kept := _with_self_matches(run)) is not None:
+        yield "with the query's own document kept, in the first place", partial(mean, kept)
+    for other, what in _other_measures(measure):
+        yield what, partial(_mean, run, qrels=qrels, measure=other)
+    if measure.startswith("nDCG"):
+        raised = replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1)
+        yield "with a gain of 2^grade - 1", partial(_mean, run, raised, measure)
+    yield "with equal scores in the other order", partial(mean, _ties_reversed(run))
+    yield "without the queries that returned nothing", partial(_over_answered, run, qrels=qrels, measure=measure)
+
+
+def _mean(run: Run, qrels: Qrels, measure: str) -> float:
+    return measures.score(run, qrels, [measure]).means[str(measures.parse(measure))]
+
+
+def _over_answered(run: Run, qrels: Qrels, measure: str) -> float:
+    """Return the mean over the queries that have a document at all: trec_eval's, where -c is forgotten."""
+    found = measures.score(run, qrels, [measure])
+    return found.means[str(measures.parse(measure))] * len(found.query_ids) / max(len(found.query_ids) - found.missing, 1)
+
+
+def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
+    """Yield the measures that *measure* is mistaken for, and what the difference is."""
+    found = measures.parse(measure)
+    name = type(found).__name__
+    cutoff = getattr(found, "cutoff", None)
+    at = f"@{cutoff}" if cutoff else ""
+    if hasattr(found, "rel"):
+        now = found.rel or 1
+        for grade in _GRADES:
+            if grade != now:
+                yield f"{name}(rel={grade}){at}", f"with grade {grade} as the lowest that is relevant, and not {now}"
+        for other in _RECALLS if name in _RECALLS else ():
+            if other != name:
+                yield f"{other}(rel={now}){at}", f"as {other}{at}"
+
+
+def _with_self_matches(run: Run) -> Run | None:
+    """Return *run* with each query's own document in front where the list lacks it; None where no query is a document."""
+    own = lookup(run.table, encode(run.query_ids))
+    lists = np.repeat(np.arange(len(own)), np.diff(run.offsets))
+    there = np.bincount(lists[run.docs == own[lists]], minlength=len(own)) > 0
+    added = np.flatnonzero((own >= 0) & ~there & (np.diff(run.offsets) > 0))
+    if not len(added):
+        return None
+    firsts = run.offsets[added]
+    scores = np.nextafter(run.scores[firsts], np.float32(np.inf))
+    return replace(
+        run,
+        offsets=run.offsets + np.searchsorted(added, np.arange(len(run.offsets))),
+        docs=np.insert(run.docs, firsts, own[added].astype(np.int32)),
+        scores=np.insert(run.scores, firsts, scores),
+    )
+
+
+def _ties_reversed(run: Run) -> Run:
+    """Return *run* with every group of equal scores, or neighbouring float32 numbers, in the opposite order."""
+    starts = np.ones(len(run), dtype=bool)
+    starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], np.float32(-np.inf))
+    starts[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
+    first: NDArray[np.int64] = np.flatnonzero(starts)
+    stop = np.append(first[1:], len(run))
+    group = np.cumsum(starts) - 1
+    mirrored = first[group] + stop[group] - 1 - np.arange(len(run))
+    return replace(run, docs=run.docs[mirrored])

@@ -1,0 +1,89 @@
+"""Lucene's parts as all that uses Lucene here sets them up: one segment, one thread, numbers out."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.engines.java.jvm import java_class
+
+LUCENE = "org.apache.lucene"
+
+# Which of several constructors, where Python's values leave it open.
+_OF_TEXT = "(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V"
+_OF_READER = "(Lorg/apache/lucene/index/IndexReader;)V"
+
+_BUFFER_MB = 256.0  # of postings in memory, before they are written out
+_MOST_CLAUSES = 1 << 20  # Lucene's own limit of 1024 query terms is too few for queries that are documents
+
+
+class _ScoreDoc(msgspec.Struct):
+    doc: int
+    score: float
+
+
+class _TopDocs(msgspec.Struct):
+    scoreDocs: tuple[_ScoreDoc, ...]  # noqa: N815 - Lucene's name
+
+
+class Writer:
+    """Writes documents of one field into one segment, in which Lucene numbers them in the order they come in."""
+
+    def __init__(self, path: Path, field: str, analyser: Any, similarity: Any, *, lengths: bool = False) -> None:
+        """Begin; with *lengths* Lucene keeps how long each document is, for scores that depend on it."""
+        config = java_class(f"{LUCENE}.index.IndexWriterConfig")(analyser)
+        config.setSimilarity(similarity)
+        config.setRAMBufferSizeMB(_BUFFER_MB)
+        config.setUseCompoundFile(False)  # else one segment that fits the buffer is written again, to unpack it
+        config.setMergeScheduler(java_class(f"{LUCENE}.index.SerialMergeScheduler")())
+        config.setMergePolicy(java_class(f"{LUCENE}.index.LogByteSizeMergePolicy")())  # merges neighbours: numbers keep order
+        self._writer = java_class(f"{LUCENE}.index.IndexWriter")(_directory(path), config)
+        self._field = java_class(f"{LUCENE}.document.Field")(field, "", _field_type(lengths=lengths), signature=_OF_TEXT)
+        self._document = java_class(f"{LUCENE}.document.Document")()
+        self._document.add(self._field)
+
+    def add(self, text: str) -> None:
+        """Add one document."""
+        self._field.setStringValue(text)
+        self._writer.addDocument(self._document)
+
+    def finish(self) -> None:
+        """Merge all segments into one and close the index."""
+        self._writer.forceMerge(1)
+        self._writer.close()
+
+
+class Reader:
+    """An opened index, and how its answers become numbers."""
+
+    def __init__(self, path: Path, similarity: Any) -> None:
+        reader = java_class(f"{LUCENE}.index.DirectoryReader").open(_directory(path))
+        index_searcher = java_class(f"{LUCENE}.search.IndexSearcher")
+        index_searcher.setMaxClauseCount(_MOST_CLAUSES)
+        self.documents = int(reader.maxDoc())
+        self.searcher = index_searcher(reader, signature=_OF_READER)
+        self.searcher.setSimilarity(similarity)
+        self.searcher.setQueryCache(None)
+        self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
+        self._decoder = msgspec.json.Decoder(_TopDocs)
+
+    def numbers(self, found: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the documents and the scores of a TopDocs."""
+        # All hits cross from Java in one text: one by one, a thousand would take longer than the search.
+        hits = self._decoder.decode(self._json.writeValueAsString(found)).scoreDocs
+        return np.array([hit.doc for hit in hits], np.int32), np.array([hit.score for hit in hits], np.float32)
+
+
+def _directory(path: Path) -> Any:
+    return java_class(f"{LUCENE}.store.FSDirectory").open(java_class("java.io.File")(str(path)).toPath())
+
+
+def _field_type(*, lengths: bool) -> Any:
+    kind = java_class(f"{LUCENE}.document.FieldType")()
+    kind.setTokenized(True)
+    kind.setOmitNorms(not lengths)
+    kind.setIndexOptions(java_class(f"{LUCENE}.index.IndexOptions").DOCS_AND_FREQS)
+    kind.freeze()
+    return kind

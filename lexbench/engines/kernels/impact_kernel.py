@@ -1,0 +1,176 @@
+"""The inner loop of `impact`: add up all postings of a query, one window after another, and keep the best k documents.
+
+Exhaustive, term at a time within a window (H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995), on
+windows whose sums stay in the first-level cache. While a list's postings of one window are added those of the next are
+prefetched, which saves a third of their time where the index is larger than the caches. Dense lists are added when the
+window is swept for its best documents: their sums then never leave the registers.
+
+Sums above a bar become keys (_impact_best). Where fewer than k turn out to be above a bar that was a guess, the query is
+searched again without guessing, so hits are always exact.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from lexbench.engines.kernels.impact_best import guess, select
+from lexbench.engines.kernels.impact_layout import BLOCK, place_of
+from lexbench.engines.kernels.impact_vector import CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
+
+_SPARE = 64  # keys beyond twice k, after which the bar is raised
+_place_of: Any = njit(place_of)
+
+
+@njit(nogil=True, cache=True)
+def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped-def]
+    """Return queries, a CSR matrix, as lists, whether all weights are valid, and the most that a score of one can be.
+
+    *lists* (2, vocabulary) and *largest* (vocabulary,) as in _impact_layout. Three arrays: where the lists of each query start,
+    the lists, their factors.
+    """
+    own_starts = np.zeros(len(starts), np.int64)
+    own, factors = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
+    count, most, valid = 0, np.int64(0), True
+    for query in range(len(starts) - 1):
+        bound = np.int64(0)
+        for i in range(starts[query], starts[query + 1]):
+            if not (0 <= weights[i] <= 65_535 and weights[i] == np.floor(weights[i])):  # noqa: PLR2004 - as in impacts()
+                valid = False
+                continue
+            weight, term = np.int64(weights[i]), terms[i]
+            bound += weight * largest[term]
+            for plane in range(2):
+                if weight and lists[plane, term] >= 0:
+                    own[count], factors[count] = lists[plane, term], weight << 8 * plane
+                    count += 1
+        own_starts[query + 1] = count
+        most = max(most, bound)
+    return own_starts, own[:count], factors[:count], valid, most
+
+
+@njit(nogil=True, cache=True)
+def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba several times as long to compile
+    ids: NDArray[np.uint16],
+    weights: NDArray[np.uint8],
+    bitmaps: NDArray[np.uint64],
+    counts: NDArray[np.uint16],
+    starts: NDArray[np.int64],  # these five as in _impact_layout
+    window: int,
+    documents: int,
+    query_starts: NDArray[np.int64],  # (queries + 1,) the lists of query q are lists[query_starts[q]:query_starts[q + 1]]
+    lists: NDArray[np.int32],  # (query lists,)
+    factors: NDArray[np.int32],  # (query lists,) what a list's weights are multiplied with
+    expands: bool,  # noqa: FBT001 - whether the machine spreads bytes by a mask in one instruction
+    passes: NDArray[np.int64],  # (queries,) out: how often all postings were added up, twice where a guess was wrong
+    best: NDArray[np.uint64],  # (queries, k) out: flipped keys of the best, in no order; untouched where there are no more
+) -> None:
+    """Find the best k documents of each query. No sum may reach 2**31."""
+    k = best.shape[1]
+    sums, found = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
+    keys, spare = np.empty(2 * k + _SPARE, np.uint64), np.empty(2 * k + _SPARE, np.uint64)
+    for query in range(len(best)):
+        first, last = query_starts[query], query_starts[query + 1]
+        sample = documents
+        while True:
+            passes[query] += 1
+            cursors = np.empty((last - first, CURSOR), np.int64)
+            sparse, swept = _point(
+                ids, weights, bitmaps, counts, starts, lists[first:last], factors[first:last], expands, cursors
+            )
+            count, floor = _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, sample, keys, spare, k)
+            if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
+                break
+            sample = 0  # no guessing
+        for i in range(min(count, k)):
+            best[query, i] = ~keys[i]
+
+
+@njit(nogil=True, cache=True)
+def _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documents, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none."""
+    count, bar, floor = 0, np.int32(0), np.int32(0)
+    for number in range(counts.shape[1]):
+        for i in range(sparse):
+            size = np.int64(counts[cursors[i, 3], number])
+            add(cursors[i, 0], cursors[i, 1], size, np.int32(cursors[i, 2]), sums.ctypes.data)
+            cursors[i, 0] += 2 * size
+            cursors[i, 1] += size
+        for i in range(sparse + swept, len(cursors)):
+            _add_bits(bitmaps, weights, cursors[i], number, sums)
+        count, bar, floor = _sweep(sums, found, cursors[sparse:], swept, number, documents, keys, spare, count, bar, floor, k)
+    select(keys, count, k, spare)
+    return count, floor
+
+
+@njit(nogil=True, cache=True)
+def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Fill *cursors*, and return how many lists are sparse and how many are for `sweep`.
+
+    First the sparse lists: addresses of ids and weights, factor, list; then those for `sweep`, as it has it; then other
+    dense ones.
+    """
+    sparse = swept = 0
+    for i in range(len(lists)):
+        if starts[lists[i], 1] >= 0:
+            sparse += 1
+        elif expands and factors[i] <= NARROW:
+            swept += 1
+    places = np.array([0, sparse, sparse + swept])
+    room = 0
+    for i in range(len(lists)):
+        place = starts[lists[i], 1]
+        kind = 0 if place >= 0 else 1 if expands and factors[i] <= NARROW else 2
+        row = cursors[places[kind]]
+        row[1], row[2] = weights.ctypes.data + starts[lists[i], 0], factors[i]
+        if kind == 0:
+            row[0], row[3] = ids.ctypes.data + 2 * place, lists[i]
+            prefetch(counts.ctypes.data + 2 * counts.shape[1] * lists[i])
+        else:
+            row[0], row[3] = bitmaps.ctypes.data + 8 * bitmaps.shape[1] * (-1 - place), 1
+        if kind == 1:
+            if factors[i] <= room:
+                cursors[places[kind] - 1, 3] = 0
+            else:
+                room = NARROW
+            room -= factors[i]
+        prefetch(row[0])
+        prefetch(row[1])
+        places[kind] += 1
+    return sparse, swept
+
+
+@njit(nogil=True, cache=True)
+def _sweep(sums, found, cursors, dense, number, documents, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Collect what is above the bar in window *number*; return the number of keys, the new bar and the new largest guess."""
+    blocks = len(sums) // BLOCK
+    for block in range(number * blocks, (number + 1) * blocks):
+        at = sums.ctypes.data + 4 * BLOCK * (block - number * blocks)
+        above = sweep(at, cursors.ctypes.data, dense, block, bar, found.ctypes.data)
+        while above:
+            i = trailing_zeros(above)
+            above &= above - np.uint64(1)
+            if found[i] > bar:
+                keys[count] = (np.uint64(found[i]) << np.uint64(32)) | np.uint64(~np.uint32(block * BLOCK + i))
+                count += 1
+                if count == len(keys):
+                    select(keys, count, k, spare)
+                    count, bar = k, np.int32(keys[k - 1] >> np.uint64(32))
+        if block & (block + 1) == 0 and block > 1 and (block + 1) * BLOCK < documents:
+            count, bar, floor = guess((block + 1) * BLOCK / documents, keys, spare, count, bar, floor, k)
+    return count, bar, floor
+
+
+@njit(nogil=True, cache=True)
+def _add_bits(bitmaps, weights, cursor, number, sums):  # type: ignore[no-untyped-def]
+    """Add a dense list to the sums of window *number*, one bit after another."""
+    at = cursor[1] - weights.ctypes.data
+    words = bitmaps.reshape(-1)[(cursor[0] - bitmaps.ctypes.data) // 8 + number * len(sums) // BLOCK :]
+    for block in range(len(sums) // BLOCK):
+        word = words[block]
+        while word:
+            sums[block * BLOCK + _place_of(trailing_zeros(word))] += np.int32(weights[at]) * np.int32(cursor[2])
+            word &= word - np.uint64(1)
+            at += 1
+    cursor[1] = weights.ctypes.data + at

@@ -1,0 +1,139 @@
+"""What will be run: datasets x systems, checked before any work starts. Pure: nothing is read but TOML files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from lexbench import measures, suites
+from lexbench.datasets.contract import Contract
+from lexbench.datasets.find import folder
+from lexbench.datasets.source import Source
+from lexbench.errors import CommandError, UnknownName
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner import systems, tuning
+from lexbench.runner.systems import System, describe, leaves
+from lexbench.suites import Suite
+from lexbench.types import Combined, Kind
+
+_TEXT = 600  # bytes of a document's text, on average over the suites
+_INDEX = 900  # bytes of a document in an index and its building, likewise
+# Bytes of a document's vectors: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
+_VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
+
+HEADLINE = "nDCG@10"  # where no suite names another
+
+
+@dataclass(frozen=True)
+class Job:
+    """One system on one dataset."""
+
+    contract: Contract
+    system: System
+    measures: tuple[str, ...]  # with the contract's thresholds
+    depth: int
+    command: str | None  # that repeats just this job; None for an object of the user's, which no command line can name
+    source: Source | None = None  # None: wherever the contract's dataset is found
+    headline: str = HEADLINE  # the measure that weights are chosen by
+
+    @property
+    def name(self) -> str:
+        """What progress and failures call the job."""
+        return f"{self.system.label} on {self.contract.id}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order they will run: dataset by dataset, so that a corpus is opened once."""
+
+    jobs: tuple[Job, ...]
+    suite: Suite | None = None
+
+    @property
+    def bytes_needed(self) -> int:
+        """Estimate of what the store will grow by: each corpus and each of its encodings once, an index for each retriever."""
+        documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
+        used = [(job.contract.corpus, retriever) for job in self.jobs for retriever in leaves(job.system.retriever)]
+        indexes = {(corpus, str(describe(retriever))) for corpus, retriever in used}
+        encodings = {
+            (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind)
+            for corpus, retriever in used
+            if isinstance(retriever, Encoded)
+        }
+        vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
+        return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
+
+
+def plan_suite(
+    suite: Suite,
+    given: Sequence[Any] | Mapping[str, Any] = (),
+    datasets: Sequence[str] = (),
+    wanted: Sequence[str] = (),
+    depth: int | None = None,
+    name: str = "",
+) -> Plan:
+    """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named.
+
+    The measures *wanted* and the *depth* are the suite's where they are not given. *name* is what was typed for the suite.
+    """
+    for dataset in datasets:
+        if dataset not in suite.datasets:
+            raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
+    found = systems_of(given or suite.retrievers)
+    contracts = [suites.contract(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
+    command = f"lexbench run suite {quote(name or suite.id)}{_options(wanted, depth)} -d"
+    wanted, depth = wanted or suite.measures, depth or suite.depth
+    jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
+    return Plan(tuple(replace(job, headline=suite.headline) for job in jobs), suite)
+
+
+def _options(wanted: Sequence[str], depth: int | None) -> str:
+    """Return the options of a command line that ask for these measures and this depth."""
+    return "".join(f" -m {quote(measure)}" for measure in wanted) + (f" --depth {depth}" if depth else "")
+
+
+def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
+    """Plan the *given* systems on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
+    place = Path(name)
+    if not place.exists() and name not in suites.contracts():
+        raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
+    contract, source = folder(place) if place.exists() else (suites.contract(name), None)
+    command = f"lexbench run dataset {quote(name)}{_options(wanted, depth)}"
+    return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
+
+
+def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
+    """Return the systems that are *given*: names, objects, or a mapping of labels to them; no label twice."""
+    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+        raise CommandError(f"give a list of retrievers, as ['bm25'], not {given!r}")
+    pairs = given.items() if isinstance(given, Mapping) else ((None, one) for item in given for one in _each_of(item))
+    found = [systems.system(item, label) for label, item in pairs]
+    labels = [system.label for system in found]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise CommandError(f"two systems are called {twice[0]!r}; name them, as {{'first': ..., 'second': ...}}")
+    return found
+
+
+def _each_of(given: Any) -> list[Any]:
+    return systems.each_of(given) if isinstance(given, str) else [given]
+
+
+def _job(
+    contract: Contract, system: System, wanted: Sequence[str], depth: int, command: str, source: Source | None = None
+) -> Job:
+    if depth < 1:
+        raise CommandError(f"the depth must be at least 1, not {depth}")
+    if isinstance(system.retriever, Combined):
+        system.retriever.check_depth(depth)
+    tuning.check(system.retriever, contract)
+    named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
+    for measure in named:
+        cutoff = getattr(measures.parse(measure), "cutoff", None)
+        if cutoff is not None and cutoff > depth:
+            raise CommandError(
+                f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"
+            )
+    repeat = f"{command} -r {quote(system.text)}" if system.text else None
+    return Job(contract, system, named, depth, repeat, source)

@@ -1,0 +1,254 @@
+"""From what a user names, or hands over, to a system that the harness can run."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
+from typing import Any
+from uuid import uuid4
+from weakref import ref
+
+from lexbench import catalog, registry
+from lexbench.encodings.shards import kind_of
+from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.notation import Call, Part, Value, parse
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner.beir_model import BeirEncoder, is_beir_model
+from lexbench.storage.store import Recipe
+from lexbench.types import Combined, Encoder, Kind
+
+_EXACT = {
+    Kind.SPARSE: "csr",
+    Kind.DENSE: "flat",
+    Kind.MULTI: "maxsim",
+}  # what searches the vectors of an encoder that names no engine
+_SESSION = "only in this session"
+_sessions: dict[int, tuple[Callable[[], object], str]] = {}
+
+
+@dataclass(frozen=True)
+class System:
+    """One thing to be measured."""
+
+    label: str  # how tables call it: as it was named
+    retriever: Any  # Retriever, Composite or RunFile
+    recipe: Recipe  # everything about it that can change its answers
+    text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another session can know that it is the same system."""
+        return reusable(self.recipe)
+
+
+def system(given: Any, label: str | None = None) -> System:
+    """Return the system that *given* is: a text in the notation of parts, a retriever, or an encoder object.
+
+    Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
+    """
+    if not isinstance(given, str):
+        retriever = _of_object(given)
+        return System(label or _name(given), retriever, describe(retriever))
+    part = parse(given)
+    retriever = resolve(part)
+    return System(label or str(part), retriever, describe(retriever), str(part))
+
+
+def each_of(text: str) -> list[str]:
+    """Return the systems that *text* names: one for each value where a transform is given a list, as top_k([64, 32])."""
+    return [str(part) for part in _each(parse(text))]
+
+
+def _each(part: Part) -> list[Part]:
+    heads = _choices(part.head, lambda value: _each(value) if isinstance(value, Part) else [value])  # its own lists are lists
+    choices = [_choices(call, lambda value: value if isinstance(value, tuple) else [value]) for call in part.transforms]
+    return [replace(part, head=head, transforms=tuple(transforms)) for head, *transforms in product(heads, *choices)]
+
+
+def _choices(call: Call, each: Callable[[Value], Sequence[Value]]) -> list[Call]:
+    """Return *call* once for each combination of what *each* gives for its values."""
+    names = [name for name, _ in call.kwargs]
+    values = [each(value) for value in (*call.args, *(value for _, value in call.kwargs))]
+    places = len(call.args)
+    return [Call(call.name, one[:places], tuple(zip(names, one[places:], strict=True))) for one in product(*values)]
+
+
+def resolve(part: Part) -> Any:
+    """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
+    if _is_reranker(part):
+        raise CommandError(f"{part}: {part.head.name} is a reranker; write rerank(bm25, {part}, k=100)")
+    if part.head.name in registry.names("encoders") or part.head.name in catalog.names():
+        return _encoded(part)
+    if part.transforms:
+        raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
+    if part.head.name not in registry.names("retrievers"):
+        known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
+        raise UnknownName("retriever, encoder or model", part.head.name, known, see="lexbench list retrievers, or models")
+    call = part.head if part.engine is None else _on_engine(part.head, part.engine)
+    typed = f"{part.head.name}@{part.engine.name}" if part.engine else ""
+    plugin = registry.load("retrievers", call.name, typed)
+    if any(item.name == "reranker" for item in fields(plugin)):
+        call = _of_reranking(call)
+    elif hasattr(plugin, "parts"):
+        call = _of_retrievers(call)
+    return registry.create("retrievers", call, typed=typed)
+
+
+def _of_retrievers(call: Call) -> Call:
+    """Return the call of a retriever that is made of retrievers, these resolved."""
+    given = [value for value in call.args if isinstance(value, Part)]
+    if len(given) < len(call.args) or "parts" in dict(call.kwargs):
+        raise CommandError(
+            f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
+        )
+    return replace(call, args=(tuple(map(resolve, given)),))
+
+
+def _of_reranking(call: Call) -> Call:
+    """Return the call of a retriever that reranks what another finds, this and the reranker resolved."""
+    if len(call.args) != 2 or not all(isinstance(value, Part) for value in call.args):  # noqa: PLR2004 - a pair
+        raise CommandError(
+            f"{call}: {call.name} takes a retriever and a reranker, then settings by name, "
+            f'as in {call.name}(bm25, cross_encoder(model="FOLDER"), k=100)'
+        )
+    retriever, reranker = (value for value in call.args if isinstance(value, Part))
+    if not _is_reranker(reranker):
+        if (name := reranker.head.name) in catalog.names() and not catalog.model(name).encoder:
+            catalog.expand(reranker.head)  # says why it cannot be run, or what to type for it
+        known = registry.names("rerankers")
+        if reranker.head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
+            there = [*known, *catalog.names()]
+            raise UnknownName("reranker or model", reranker.head.name, there, see="lexbench list rerankers, or models")
+        raise CommandError(
+            f"{call}: {reranker.head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
+            f"found, write pipeline({retriever}, {reranker}, weights=[0, 1])"
+        )
+    if reranker.transforms or reranker.engine:
+        raise CommandError(f"{call}: a reranker has no vectors; write {reranker.head} alone")
+    found = resolve(retriever), registry.create("rerankers", catalog.expand(reranker.head))
+    return replace(call, args=((found[0],), found[1]))
+
+
+def _is_reranker(part: Part) -> bool:
+    """Whether *part* names a reranker, or a model of one."""
+    name, known = part.head.name, registry.names("rerankers")
+    return name in known or (name in catalog.names() and catalog.model(name).encoder in known)
+
+
+def leaves(retriever: Any) -> Iterator[Any]:
+    """Yield the retrievers that *retriever* is made of in the end: itself, unless it is made of retrievers."""
+    if isinstance(retriever, Combined):
+        for part in retriever.parts:
+            yield from leaves(part)
+    else:
+        yield retriever
+
+
+def _retrievers() -> list[str]:
+    """Return the plug-ins that can be named; an `encoded` is what `encoder@engine` makes."""
+    return [name for name in registry.names("retrievers") if name != "encoded"]
+
+
+def retrievers() -> dict[str, str]:
+    """Return the plug-ins by what a user types for them: `bm25@lucene` for `bm25_lucene`, which is `bm25` on another engine."""
+    names = _retrievers()
+    bases = {name: next((base for base in names if name.startswith(f"{base}_")), None) for name in names}
+    return {f"{base}@{name.removeprefix(f'{base}_')}" if base else name: name for name, base in bases.items()}
+
+
+def _on_engine(head: Call, engine: Call) -> Call:
+    """Return the call of the retriever *head* as it is written for *engine*: `bm25@lucene` is the plug-in `bm25_lucene`."""
+    name = f"{head.name}_{engine.name}"
+    if name not in registry.names("retrievers"):
+        own = [other.removeprefix(f"{head.name}_") for other in _retrievers() if other.startswith(f"{head.name}_")]
+        raise UnknownName(f"{head.name} on engine", engine.name, own)
+    return Call(name, head.args, tuple(sorted({**dict(head.kwargs), **dict(engine.kwargs)}.items())))
+
+
+def _encoded(part: Part) -> Encoded:
+    head = catalog.expand(part.head)
+    kind: Kind = registry.load("encoders", head.name, typed=part.head.name).kind
+    engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
+    if engine.kind is not kind:
+        fitting = [name for name in registry.names("engines") if _takes(name, kind)]
+        raise CommandError(
+            f"{part}: {part.engine} takes {engine.kind} vectors; {part.head.name} makes {kind} ones. "
+            f"Engines that take {kind}: {', '.join(fitting)}"
+        )
+    transforms = [registry.create("transforms", call) for call in part.transforms]
+    for call, transform in zip(part.transforms, transforms, strict=True):
+        if transform.kind is not kind:
+            raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
+    if getattr(engine, "impacts", False) and not any(getattr(transform, "impacts", False) for transform in transforms):
+        transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
+    return Encoded(registry.create("encoders", head), engine, tuple(transforms))  # last: a checkpoint may have to be fetched
+
+
+def _takes(engine: str, kind: Kind) -> bool:
+    """Whether an engine takes vectors of that kind; one whose extra is not installed is not asked."""
+    try:
+        return bool(registry.load("engines", engine).kind is kind)
+    except MissingExtra:
+        return False
+
+
+def _of_object(given: Any) -> Any:
+    """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
+    if hasattr(given, "open") and (hasattr(given, "build") or hasattr(given, "assemble")):
+        return given
+    if is_beir_model(given) and not isinstance(given, Encoder):
+        given = BeirEncoder(given)
+    if isinstance(given, Encoder):
+        kind = getattr(given, "kind", None) or kind_of(given.encode_query(["what kind of vectors are these?"]))
+        return Encoded(given, registry.create("engines", Call(_EXACT[Kind(kind)])))
+    raise CommandError(
+        f"{type(given).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
+        "encode_query, one with build(corpus, path) and open(path), or a retrieval model of beir"
+    )
+
+
+def _name(given: Any) -> str:
+    return str(getattr(given, "name", type(given).__name__))
+
+
+def describe(plugin: Any, *, index: bool = False) -> Any:
+    """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
+
+    With *index*, what decides its index; its files are then those of `index_identity()`, if it has one. An object that is no
+    frozen dataclass and has no `identity()` gets a new description in every session, so that its results are never taken for
+    those of another object of the same name.
+    """
+    if isinstance(plugin, tuple | list):
+        return [describe(item, index=index) for item in plugin]
+    if isinstance(plugin, Mapping):
+        return {str(name): describe(value, index=index) for name, value in plugin.items()}
+    if plugin is None or isinstance(plugin, bool | int | float | str):
+        return plugin
+    told = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
+    if is_dataclass(plugin) and fields(plugin):
+        told["settings"] = describe(registry.settings(plugin, index=index), index=index)
+    elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
+        told[_SESSION] = _session(plugin)
+    told_of_files = getattr(plugin, "identity", None)
+    if index:
+        told_of_files = getattr(plugin, "index_identity", told_of_files)
+    if told_of_files and (files := told_of_files()):  # of none: bm25 without expansions has the key that it always had
+        told["identity"] = files
+    return told
+
+
+def _session(plugin: object) -> str:
+    """Return the same new text for the same object, as long as it lives; equal objects are not the same."""
+    held, text = _sessions.get(id(plugin), (None, ""))
+    if held is None or held() is not plugin:
+        try:
+            held = ref(plugin)
+        except TypeError:  # it has slots and no place for weak references
+            held = lambda: plugin  # noqa: E731
+        text = uuid4().hex
+        _sessions[id(plugin)] = held, text
+    return text
+
+
+def reusable(recipe: Recipe) -> bool:
+    """Whether *recipe* says all: an object from a notebook can change without anyone knowing."""
+    return _SESSION not in str(recipe)

@@ -1,0 +1,74 @@
+"""The one module that reads a clock: how long stages took, kept beside their files with the machine they ran on."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from lexbench import results
+from lexbench.results import Measured
+from lexbench.storage import atomic, environment, store
+
+_running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
+
+
+class Made(Measured, frozen=True, kw_only=True):
+    """What lies beside a stage's files: its `seconds` are those of the stage and of all that it was made of, each once."""
+
+    own: dict[str, float] | None = None  # of the stage alone; folders of older versions do not say
+    parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
+
+
+@dataclass
+class Stopwatch:
+    """Wall time by stage, written beside a stage's files. What is timed inside a block is not counted for the block too."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    resumed: bool = False  # an earlier process did a part
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)  # own seconds of folders, by their names
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """Add the time that the block takes to *stage*, without that of blocks inside it."""
+        start = time.perf_counter()
+        _running.append(start)
+        try:
+            yield
+        finally:
+            end, begun = time.perf_counter(), _running.pop()
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + end - begun
+            if _running:  # the block around this one, which hands it on in its turn
+                _running[-1] += end - start
+
+    def add(self, part: Path) -> None:
+        """Take over the times of a finished folder that the stage is made of, and of the folders that this was made of."""
+        found = msgspec.json.decode((part / store.MEASURED).read_bytes(), type=Made)
+        self.parts |= found.parts | {part.name: found.seconds if found.own is None else found.own}
+        self.resumed |= found.resumed
+
+    def write(self, draft: Path) -> None:
+        """Write the times, with the machine, into the draft of a stage."""
+        seconds: dict[str, float] = {}
+        for part in (self.seconds, *self.parts.values()):
+            for stage, spent in part.items():
+                seconds[stage] = seconds.get(stage, 0.0) + spent
+        made = Made(
+            seconds=seconds,
+            own=self.seconds,
+            parts=self.parts,
+            resumed=self.resumed,
+            machine=environment.facts(),
+            versions=environment.versions(),
+            started=self.started,
+        )
+        atomic.write_bytes(draft / store.MEASURED, results.to_bytes(made))
+
+
+def measured(folder: Path) -> Measured:
+    """Return what was measured when a finished folder was made."""
+    return msgspec.json.decode((folder / store.MEASURED).read_bytes(), type=Measured)

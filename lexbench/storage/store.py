@@ -1,0 +1,209 @@
+"""Where finished work is kept: folders named by what determines their content.
+
+    <root>/corpora/<key>/  encodings/  indexes/  runs/  results/
+
+A key is a digest of the *recipe*: everything that can change the answer, and nothing else (no threads, batch sizes, devices
+or paths). A folder is drafted beside its final place, given its manifest last, and renamed: what has its final name is
+finished. So the same command run again continues, and two commands that need the same thing make it once.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
+from lexbench.storage import atomic, legacy
+
+MANIFEST = "manifest.json"
+MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
+_DRAFT = ".draft"
+
+Recipe = Mapping[str, Any]
+
+
+def default_root() -> Path:
+    """Return $LEXBENCH_STORE, else the user's cache folder."""
+    named = os.environ.get("LEXBENCH_STORE")
+    return Path(named) if named else user_cache_path("lexbench") / "store"
+
+
+def digest(recipe: Any) -> str:
+    """Return 16 hex digits of the SHA-256 of *recipe* as canonical JSON."""
+    text = json.dumps(recipe, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def readable(label: str) -> str:
+    """Return *label* as part of a file name, for people."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")[:60]
+
+
+def readable_bytes(number: int) -> str:
+    """Return *number* of bytes in MB or, from a thousand of them, GB."""
+    return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Return the digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+@dataclass
+class Store:
+    """One folder of finished work. *on_wait* and *on_damage* get one line each, for people."""
+
+    root: Path = field(default_factory=default_root)
+    on_wait: Callable[[str], None] = lambda _line: None
+    on_damage: Callable[[str], None] = lambda _line: None
+    _sound: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
+
+    def finished(self, stage: str, recipe: Recipe) -> Path | None:
+        """Return the finished folder of *recipe*, or None. One whose files differ from its manifest is removed and said.
+
+        A folder that lexbench 0.1 made of the same recipe is as good.
+        """
+        keys = digest(recipe), digest(legacy.of_0_1(recipe))
+        folder = next((path for key in keys for path in (self.root / stage).glob(f"*-{key}")), None)
+        if folder is None:
+            return None
+        if folder not in self._sound:
+            damaged = next(self.damage(folder), None)
+            if damaged:
+                self.on_damage(f"{folder}: {damaged}; removed, it will be made again")
+                shutil.rmtree(folder)
+                return None
+            self._sound.add(folder)
+        return folder
+
+    def damage(self, folder: Path) -> Iterator[str]:
+        """Yield what is wrong with a finished folder: a file missing, cut, or changed."""
+        try:
+            files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        except (OSError, ValueError, KeyError) as error:
+            yield f"{MANIFEST} does not read ({error})"
+            return
+        for name, fact in files.items():
+            path = folder / name
+            if not path.is_file():
+                yield f"{name} is missing"
+            elif path.stat().st_size != fact["bytes"]:
+                yield f"{name} has {path.stat().st_size} bytes, not {fact['bytes']}"
+            elif file_digest(path) != fact["sha256"]:
+                yield f"{name} has changed since it was written"
+
+    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
+        """Return the finished folder for *recipe*, calling *work* with a draft folder only if it is not there yet.
+
+        The folder's name begins with *label*, for people; it decides nothing. With *resumable* the files of a draft that was
+        cut off are still in it (those that `lexbench.storage.atomic` finished).
+        """
+        if found := self.finished(stage, recipe):
+            return found
+        with self._locked(stage, digest(recipe), label):
+            if found := self.finished(stage, recipe):  # another process made it while this one waited
+                return found
+            target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
+            draft = self.root / stage / f"{digest(recipe)}{_DRAFT}"
+            if not resumable:
+                shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True, exist_ok=True)
+            for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
+                litter.unlink()
+            try:
+                work(draft)
+            except BaseException:
+                if not resumable:  # nothing could go on from it, and it may be large
+                    shutil.rmtree(draft, ignore_errors=True)
+                raise
+            _seal(draft, stage, recipe)
+            draft.rename(target)
+            atomic.sync(target.parent)
+            self._sound.add(target)
+            return target
+
+    @contextmanager
+    def _locked(self, stage: str, key: str, label: str) -> Iterator[None]:
+        """Hold the one lock of a folder; the operating system frees it when its owner is killed."""
+        path = self.root / "locks" / f"{stage}-{key}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.on_wait(f"another lexbench is making {label} in {stage}; waiting for it")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def prepare(self) -> None:
+        """Make the folder of the store; CannotStart where that, or writing into it, is not possible."""
+        try:
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+            reason = "" if os.access(self.root, os.W_OK) else "no permission"
+        except OSError as error:
+            reason = str(error.strerror)
+        if reason:
+            raise CannotStart(f"cannot write to the store {self.root} ({reason}); set LEXBENCH_STORE to another folder")
+
+    def bytes_used(self) -> int:
+        """Return how much the store holds already, of whatever."""
+        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+
+    def check_disk(self, needed: int) -> None:
+        """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
+        place = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise NotEnoughDisk(
+                f"about {readable_bytes(needed)} will be written to {self.root} and {readable_bytes(free)} are free; "
+                "free some, or set LEXBENCH_STORE to a folder on another disk"
+            )
+
+
+def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
+    """Write the manifest of a draft, last: sizes and digests of its files, and the recipe they came from."""
+    files = {}
+    for path in sorted(draft.rglob("*")):
+        if path.is_dir():
+            atomic.sync(path)
+        elif path.name not in (MANIFEST, MEASURED):
+            atomic.sync(path)
+            files[path.relative_to(draft).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+    content = {"schema": 1, "stage": stage, "recipe": recipe, "files": files}
+    atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def recipe_of(folder: Path) -> dict[str, Any]:
+    """Return the recipe that a finished folder was made from, with the identities that plug-ins have today."""
+    found = json.loads((folder / MANIFEST).read_bytes())["recipe"]
+    if not isinstance(found, dict):
+        raise LexbenchError(f"{folder / MANIFEST}: the recipe is no table")
+    return dict(legacy.modern(found))
+
+
+def size(folder: Path, part: str = "") -> int:
+    """Return the bytes of the files of a finished folder, its manifest and measurements apart.
+
+    Of those in its folder *part* alone, where it has one.
+    """
+    return sum(sizes(folder, part).values())
+
+
+def sizes(folder: Path, part: str = "") -> dict[str, int]:
+    """Return the bytes of each of these files, by its name below *folder*."""
+    files = json.loads((folder / MANIFEST).read_bytes())["files"]
+    inside = f"{part}/" if part and (folder / part).is_dir() else ""
+    return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}

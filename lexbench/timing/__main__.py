@@ -1,0 +1,39 @@
+"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is `lexbench.timing._process`."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from lexbench.errors import LexbenchError
+from lexbench.timing.protocol import DONE, Baseline, Calibrate, Task
+
+
+def tell() -> None:
+    """Say that a pass is done."""
+    sys.stdout.write(f"{DONE}\n")
+    sys.stdout.flush()
+
+
+def main(path: Path) -> None:
+    """Do the task that a file describes."""
+    task = msgspec.json.decode(path.read_bytes(), type=Task | Baseline | Calibrate)
+    if isinstance(task, Calibrate):
+        from lexbench.timing import calibration
+
+        calibration.write(task.core, Path(task.out))
+        return
+    from lexbench.timing import _child
+
+    if isinstance(task, Baseline):
+        _child.baseline(task.modules, Path(task.out))
+    else:
+        _child.measure(task, tell)
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except LexbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)

@@ -1,0 +1,111 @@
+"""What the store keeps of a timing, and what is told of it: raw durations are kept, statistics are made when they are read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from lexbench.results import Timing
+from lexbench.storage.store import recipe_of
+from lexbench.timing import figures
+from lexbench.timing._child import DURATIONS, FACTS, Facts
+from lexbench.timing.protocol import ONE_THREAD, SINGLE, STAGES
+from lexbench.types import Hits
+
+CONDITIONS = "conditions.json"
+_MOST_OVERHEAD = 0.05
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process that asks for a timing knows of it."""
+
+    scenario: str
+    threads: int
+    k: int
+    exact: bool
+    queries: int
+    differing: int  # queries with other documents than in the untimed run
+    baseline: dict[str, int]  # bytes of a process that opens nothing
+    disk: dict[str, int]
+    fingerprint: str
+    machine: dict[str, Any]
+    calibration: dict[str, float]
+    taken: str
+
+
+def durations(folder: Path) -> dict[str, NDArray[np.int64]]:
+    """Return nanoseconds (passes, queries) by stage: encode_query, search, e2e, null, and warm_up.… of the passes before.
+
+    Of offline the second axis is that of blocks of queries, mostly one.
+    """
+    return {name: array for name, array in load_file(folder / DURATIONS).items() if name not in Hits._fields}
+
+
+def read_hits(folder: Path) -> Hits:
+    """Return what the timed passes found (queries, k)."""
+    arrays = load_file(folder / DURATIONS)
+    return Hits(arrays["docs"], arrays["scores"])
+
+
+def read(folder: Path) -> Timing:
+    """Return the timing of a finished folder."""
+    conditions = msgspec.json.decode((folder / CONDITIONS).read_bytes(), type=Conditions)
+    facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Facts)
+    arrays = durations(folder)
+    stages = {stage: arrays[stage] for stage in STAGES}
+    single = conditions.scenario == SINGLE
+    overhead = figures.overhead(arrays["null"], arrays["e2e"]) if single else None
+    notes = list(_notes(conditions, facts, arrays["e2e"], overhead))
+    return Timing(
+        **{name: getattr(conditions, name) for name in ("scenario", "k", "threads", "exact", "queries", "disk", "taken")},
+        passes=len(arrays["e2e"]),
+        warm_up=facts.warm_up,
+        stages={stage: figures.latency(matrix) for stage, matrix in stages.items()} if single else {},
+        qps={stage: figures.rate(matrix, conditions.queries) for stage, matrix in stages.items()},
+        overhead=overhead,
+        cpu_per_wall=facts.cpu_per_wall,
+        flags=list(dict.fromkeys(flag for flag, _ in notes)),
+        checked=facts.same and not conditions.differing,
+        memory=_memory(facts.memory, conditions.baseline),
+        fingerprint=conditions.fingerprint,
+        machine=conditions.machine,
+        calibration=conditions.calibration,
+        energy=facts.energy,
+        seconds=facts.seconds,
+        notes=[note for _, note in notes],
+        folder=f"{folder.parent.name}/{folder.name}",
+    )
+
+
+def _notes(conditions: Conditions, facts: Facts, e2e: NDArray[np.int64], overhead: float | None) -> Iterator[tuple[str, str]]:
+    """Yield each flag with why it is there."""
+    for reason in [*facts.noise, figures.unsteady(e2e)]:
+        if reason:
+            yield "noisy", reason
+    if conditions.scenario == SINGLE and facts.cpu_per_wall > ONE_THREAD:
+        flag = f"threads≈{facts.cpu_per_wall:.1f}"
+        yield flag, f"it took {facts.cpu_per_wall:.2f} s of processor a second: it is not of one thread"
+    if conditions.differing:
+        yield "differs", f"{conditions.differing} of {conditions.queries} queries got other documents than in the untimed run"
+    if not facts.same:
+        yield "differs", "its passes did not all return the same documents"
+    if overhead is not None and overhead > _MOST_OVERHEAD:
+        yield "overhead", f"{overhead:.0%} of its p50 is the harness's own"
+
+
+def _memory(found: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
+    """Return the memory that is the system's: less than what importing the same takes."""
+    if not baseline:
+        return found
+    own = {name: max(0, count - baseline[name]) if name in baseline else count for name, count in found.items()}
+    return own | {"baseline": sum(baseline.values())}
+
+
+def of_run(store: Path, key: str) -> list[Timing]:
+    """Return every timing in the store of the run with that key, on whatever machine."""
+    folders = sorted(folder for folder in store.glob("timings/*") if (folder / CONDITIONS).exists())
+    return [read(folder) for folder in folders if recipe_of(folder)["run"] == key]

@@ -1,0 +1,154 @@
+"""Timing one system on one dataset: each scenario in a fresh process, every duration kept in the store."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from lexbench.errors import CannotStart
+from lexbench.results import Timing
+from lexbench.retrievers.encoded import ENGINE
+from lexbench.retrievers.run_file import RunFile
+from lexbench.runner.stages import Workbench
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System, leaves
+from lexbench.storage import atomic, environment
+from lexbench.storage.store import Recipe, sizes
+from lexbench.timing import _process, agreement, calibration
+from lexbench.timing._child import FACTS, Facts
+from lexbench.timing._opening import chosen_weights
+from lexbench.timing.fingerprint import fingerprint, performance, siblings
+from lexbench.timing.kept import CONDITIONS, Conditions, read, read_hits
+from lexbench.timing.protocol import Baseline, Scenario, Settings, Task, sample, scenarios
+from lexbench.trec.runs import Run, without_self_matches
+from lexbench.types import Query
+
+STAGE = "timings"
+_PROTOCOL = 1  # goes up when what is measured, or kept of it, changes
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What is timed: a system whose index and run are there."""
+
+    asked: System  # as it was given
+    system: System  # with its weights chosen
+    index: Path
+    parts: Sequence[Path]  # the folders that the index consists of
+    run: Path  # untimed
+    depth: int
+
+
+def check(system: System) -> None:
+    """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
+    if isinstance(system.retriever, RunFile):
+        raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
+    if system.text is None:
+        raise CannotStart(
+            f"{system.label} is an object of this process, and it takes a fresh one to time it: name it in the notation of "
+            "parts, as 'bm25(k1=0.9)', if need be as a plug-in"
+        )
+
+
+def timings(subject: Timed, bench: Workbench, settings: Settings) -> Iterator[Timing]:
+    """Yield the timing of each scenario, measured now or kept from before on this machine.
+
+    The system must have passed `check`. LexbenchError where the process that measures it fails.
+    """
+    for scenario in scenarios(settings):
+        yield read(_folder(subject, bench, settings, scenario))
+
+
+def _folder(subject: Timed, bench: Workbench, settings: Settings, scenario: Scenario) -> Path:
+    """Return the folder of one scenario's durations."""
+    drop = bench.dataset.contract.protocol.self_match == "drop"
+    queries = sample(bench.dataset.queries, settings.queries)
+    k = settings.k or subject.depth + drop
+    recipe: Recipe = {
+        "protocol": _PROTOCOL,
+        "run": subject.run.name.rpartition("-")[2],
+        "scenario": scenario.name,
+        "k": k,
+        "queries": len(queries),
+        "fingerprint": fingerprint(),
+        "lexbench": environment.versions().get("lexbench"),
+    }
+    label = f"{bench.dataset.contract.id} {subject.asked.label} {scenario.name}"
+    if settings.again and (before := bench.kept.finished(STAGE, recipe)):
+        shutil.rmtree(before)
+
+    def work(draft: Path) -> None:
+        core = _process.core() if scenario.single else None
+        task = Task(
+            system=str(subject.asked.text),
+            weights=chosen_weights(subject.asked.retriever, subject.system.retriever),
+            index=str(subject.index),
+            queries=[(query.query_id, query.text) for query in queries],
+            k=k,
+            threads=scenario.threads,
+            single=scenario.single,
+            core=core,
+            out=str(draft),
+        )
+        bench.progress.start(f"{subject.asked.label} on {bench.dataset.contract.id}", scenario.name, None, "queries")
+        _process.run(task, scenario.threads, lambda: bench.progress.advance(len(queries)))
+        bench.progress.end()
+        conditions = Conditions(
+            scenario=scenario.name,
+            threads=scenario.threads,
+            k=k,
+            exact=all(getattr(getattr(leaf, "engine", None), "exact", True) for leaf in leaves(subject.system.retriever)),
+            queries=len(queries),
+            differing=_differing(draft, subject, queries, bench, k),
+            baseline=_baseline(draft),
+            disk=_disk(subject.parts),
+            fingerprint=fingerprint(),
+            machine=_machine(core),
+            calibration=calibration.calibrate(),
+            taken=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        atomic.write_bytes(draft / CONDITIONS, msgspec.json.encode(conditions))
+
+    return bench.kept.produce(STAGE, label, recipe, work)
+
+
+def _differing(draft: Path, subject: Timed, queries: Sequence[Query], bench: Workbench, k: int) -> int:
+    """Return how many queries got other documents than in the untimed run."""
+    drop = bench.dataset.contract.protocol.self_match == "drop"
+    timed = Run.from_hits([query.query_id for query in queries], read_hits(draft), bench.corpus.doc_ids)
+    compared = without_self_matches(timed, subject.depth).run if drop else timed
+    return agreement.differing(compared, read_run(subject.run).run, k - drop)
+
+
+def _baseline(draft: Path) -> dict[str, int]:
+    """Return the memory of a process that has imported what the measuring one has, and opened nothing."""
+    facts = msgspec.json.decode((draft / FACTS).read_bytes(), type=Facts)
+    return _imported(tuple(facts.modules)) if "pss_file" in facts.memory else {}
+
+
+@cache
+def _imported(modules: tuple[str, ...]) -> dict[str, int]:
+    with TemporaryDirectory() as folder:
+        _process.run(Baseline(modules=list(modules), out=folder), 1)
+        return msgspec.json.decode((Path(folder) / FACTS).read_bytes(), type=dict[str, int])
+
+
+def _disk(parts: Sequence[Path]) -> dict[str, int]:
+    """Return the bytes of each file of an index; where it is of several folders, after these's names."""
+    found: dict[str, int] = {}
+    for part in parts:
+        name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
+        found |= {name + file: size for file, size in sizes(part, ENGINE).items()}
+    return found
+
+
+def _machine(core: int | None) -> dict[str, Any]:
+    """Return the facts of this machine, and the core that was pinned to."""
+    pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
+    return performance() | pinned

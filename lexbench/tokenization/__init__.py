@@ -1,0 +1,42 @@
+"""English text to index terms, term for term what Lucene's EnglishAnalyzer chain gives as Anserini sets it up.
+
+`io.anserini.analysis.DefaultEnglishAnalyzer` of Anserini 1.7.1 (Lucene 9.9.1): StandardTokenizer, EnglishPossessiveFilter,
+LowerCaseFilter, StopFilter with Lucene's English stop words, PorterStemFilter. A test compares the two on every code point.
+"""
+
+from functools import lru_cache
+
+from lexbench.tokenization.porter import stem
+from lexbench.tokenization.word_break import words
+
+STOP_WORDS = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on",
+    "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
+})  # fmt: skip  # org.apache.lucene.analysis.en.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET
+
+_POSSESSIVES = tuple(f"{quote}{s}" for quote in "'\u2019\uff07" for s in "sS")
+_NARROW_SPACE = "\u202f"  # the one white space that is part of words: it joins them as an underscore does
+
+
+def chunks(text: str) -> list[str]:
+    """Return the parts of *text* between white space. No word reaches beyond one, so each can be analysed alone."""
+    return text.split() if _NARROW_SPACE not in text else [text]
+
+
+def analyze(text: str) -> list[str]:
+    """Return the index terms of *text*, repetitions kept, in order."""
+    return [term for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
+
+
+@lru_cache(maxsize=1 << 17)
+def term_of(word: str) -> str | None:
+    """Return the index term of a word that `words` found: lower-cased, possessive and ending stripped; None for a stop word."""
+    if word.endswith(_POSSESSIVES):
+        word = word[:-2]
+    word = _lower(word)
+    return None if word in STOP_WORDS else stem(word)
+
+
+def _lower(word: str) -> str:
+    # Java lower-cases one character at a time: no final sigma, and the capital dotted i loses its dot.
+    return word.lower() if word.isascii() else "".join(letter.lower()[0] for letter in word)

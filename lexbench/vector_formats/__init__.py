@@ -1,0 +1,42 @@
+"""Files of sparse vectors: what other tools write and read. Each format is one module with `read` and `write`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from lexbench.vector_formats.blocks import Block, Vocabulary
+
+    Read: TypeAlias = Callable[[Path, Vocabulary | None], Iterator[Block]]
+    Write: TypeAlias = Callable[[Iterable[Block], Path, Vocabulary], None]
+
+
+class Format(NamedTuple):
+    """A format of files; its module is imported when it is used."""
+
+    module: str
+    reader: str
+    writer: str
+    whole: bool  # weights must be whole numbers from 1
+    tokens: bool  # the file names its terms by strings; else they are numbers
+    holds: str  # what is in such a file, for people
+
+    def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
+        """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. InvalidFile for what does not read."""
+        reader = cast("Read", getattr(import_module(self.module), self.reader))
+        return reader(path, vocabulary)
+
+    def write(self, blocks: "Iterable[Block]", path: Path, vocabulary: "Vocabulary") -> None:
+        """Write *blocks* to *path*, whole or not at all. CommandError for what the format cannot hold."""
+        writer = cast("Write", getattr(import_module(self.module), self.writer))
+        writer(blocks, path, vocabulary)
+
+
+FORMATS: Mapping[str, Format] = {
+    "anserini": Format(f"{__name__}.anserini", "read", "write", True, True, "documents, a JsonVectorCollection"),
+    "anserini-topics": Format(f"{__name__}.anserini", "read_topics", "write_topics", True, True, "queries, one TSV file"),
+    "bigann": Format(f"{__name__}.bigann", "read", "write", False, False, "either, without ids and tokens"),
+    "ciff": Format(f"{__name__}.ciff", "read", "write", True, True, "documents, an inverted index"),
+    "seismic": Format(f"{__name__}.seismic", "read", "write", False, True, "either, JSON lines"),
+}

@@ -1,0 +1,130 @@
+r"""Vectors as Anserini and Pyserini read them: documents as a JsonVectorCollection, queries as topics of pretokenised text.
+
+    {"id": "d1", "contents": "", "vector": {"token": 3, ...}}      one document a line
+    q1<TAB>token token token other other                           one query a line, each token as often as it weighs
+
+https://github.com/castorini/anserini. Lost: weights that are not whole are refused, and the order of tokens in a line means
+nothing. Anserini reads a token of more than 255 characters as several (its issue 1843), and one with white space too, so such
+tokens are refused; so are queries without terms, at which Anserini stops. Documents without terms are fine.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.storage.atomic import atomic_path
+from lexbench.storage.text_files import lines, written
+from lexbench.vector_formats import _rows
+from lexbench.vector_formats.blocks import Block, Named, Vocabulary, named
+
+_LONGEST = 255  # characters of a token, as Java counts them
+_SUFFIXES = (".json", ".jsonl", ".gz")
+_DOCUMENTS = 500_000  # in one file of a folder, so that Anserini's threads have some each
+
+
+def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+    """Yield the document vectors of a file, or of the `.json`, `.jsonl` and `.gz` files in a folder and below, by name.
+
+    *vocabulary* numbers the tokens, and may be one that grows. InvalidFile names the file and line that does not read.
+    """
+    known = Vocabulary() if vocabulary is None else vocabulary
+    files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+    if not files:
+        raise InvalidFile(f"{path}: no file in this folder ends in {', '.join(_SUFFIXES)}")
+    for file in files:
+        yield from _rows.blocks(file, _rows.json_rows(file), known, whole=True)
+
+
+def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+    """Write the documents of *blocks* into one file if *path* ends in `.json`, `.jsonl` or `.gz`, else into a new folder.
+
+    CommandError for weights that are not whole, tokens that Anserini would split, and a folder that has something in it.
+    """
+    rows = named(blocks, vocabulary, "Anserini")
+    if path.suffix in _SUFFIXES:
+        with written(path) as file:
+            _write_documents(file, rows)
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise CommandError(f"{path} is there already and is no empty folder; remove it, or give another name")
+    with atomic_path(path) as draft:
+        try:
+            _write_folder(draft, rows)
+        except BaseException:
+            shutil.rmtree(draft)
+            raise
+
+
+def _write_folder(folder: Path, rows: Iterator[Named]) -> None:
+    folder.mkdir()
+    number, first = 0, next(rows, None)
+    while first or not number:  # one file at least, so that the folder reads
+        with written(folder / f"part-{number:05d}.jsonl") as file:
+            _write_documents(file, [first] if first else [])
+            _write_documents(file, islice(rows, _DOCUMENTS - 1))
+        number, first = number + 1, next(rows, None)
+
+
+def _write_documents(file: BinaryIO, rows: Iterable[Named]) -> None:
+    encode = msgspec.json.Encoder().encode
+    fine: set[str] = set()
+    for text_id, tokens, weights in rows:
+        _refuse_split(tokens, fine)
+        vector = dict(zip(tokens, weights, strict=True))
+        file.write(encode({"id": text_id, "contents": "", "vector": vector}) + b"\n")
+
+
+def read_topics(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
+    """Yield the query vectors of a file of topics; *vocabulary* and errors as in `read`."""
+    known = Vocabulary() if vocabulary is None else vocabulary
+    return _rows.blocks(path, _topics(path), known, whole=True)
+
+
+def _topics(path: Path) -> Iterator[_rows.Row]:
+    for number, line in lines(path):
+        query_id, tab, text = line.partition(b"\t")
+        if not line.strip():
+            continue
+        try:
+            if not tab or not query_id.strip():
+                raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - so that both get the line's number
+            yield _rows.Row(number, query_id.decode().strip(), Counter(text.decode().split()))
+        except ValueError as error:  # a UnicodeDecodeError is one
+            raise InvalidFile(f"{path}:{number}: {error}") from None
+
+
+def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
+    """Write the query vectors of *blocks* as topics.
+
+    CommandError as `write`, for an id that has white space in it, and for a query without terms.
+    """
+    fine: set[str] = set()
+    with written(path) as file:
+        for query_id, tokens, weights in named(blocks, vocabulary, "Anserini"):
+            if query_id.split() != [query_id]:
+                raise CommandError(f"query id {query_id!r} cannot be written: it is empty or has white space in it")
+            if not tokens:
+                raise CommandError(
+                    f"query {query_id!r} has no terms, and Anserini stops at such a one; leave it out, or give it a term, "
+                    "as quantize(empty=100) does"
+                )
+            _refuse_split(tokens, fine)
+            text = " ".join(" ".join([token] * int(weight)) for token, weight in zip(tokens, weights, strict=True))
+            file.write(f"{query_id}\t{text}\n".encode())
+
+
+def _refuse_split(tokens: list[str], fine: set[str]) -> None:
+    """Raise CommandError for the first of *tokens* that Anserini would read as several or none; *fine* are known not to be."""
+    for token in () if fine.issuperset(tokens) else tokens:
+        if token.split() != [token] or len(token.encode("utf-16-le")) > 2 * _LONGEST:
+            shown = f"{token[:40]!r}{'...' if len(token) > 40 else ''}"  # noqa: PLR2004 - as much as fits a line
+            raise CommandError(
+                f"token {shown} cannot be written for Anserini: it is empty, has white space or over {_LONGEST} characters"
+            )
+        fine.add(token)
