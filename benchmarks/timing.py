@@ -36,7 +36,7 @@ SLOWER = '''
 import time
 from dataclasses import dataclass
 
-from lexbench.fusion.combination import refer, referred
+from lexbench.retrievers._combination import refer, referred
 
 
 def spun(work, by):

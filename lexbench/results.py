@@ -11,6 +11,7 @@ import msgspec
 
 from lexbench.errors import InvalidFile
 from lexbench.storage import atomic, legacy
+from lexbench.storage.stopwatch import Measured
 
 BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
 
@@ -55,16 +56,6 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     query_terms: dict[str, float] = {}  # active terms a query: mean, p50, p95, max
     postings: dict[str, float] = {}  # of a query's terms, summed: what exhaustive search adds up
     flops: float | None = None  # products a query and document, sum over terms of p_query x p_document (SPLADE's FLOPS)
-
-
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs from machine to machine and from run to run."""
-
-    seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
-    resumed: bool = False  # a stage was cut off and went on later: its seconds are of the last process alone
-    machine: dict[str, str] = {}
-    versions: dict[str, str] = {}
-    started: str = ""  # UTC, ISO 8601
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,15 +124,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
 
 
-def to_bytes(result: Any) -> bytes:
-    """Write results as JSON, the same bytes for the same values."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
-
-
 def save(result: Any, path: Path) -> None:
     """Write results to *path*, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_bytes(path, to_bytes(result))
+    atomic.write_json(path, result)
 
 
 def load(path: Path) -> Result:

@@ -110,7 +110,7 @@ def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
     found = {one.field: one.values for one in differing([[first], [msgspec.structs.replace(second, depth=10)]])}
 
     assert found == {
-        "retriever": ["BM25 v1", "BM25 v2"],
+        "retriever": ["bm25 v1", "bm25 v2"],
         "k1": ["0.9", "1.2"],
         "depth": ["1000", "10"],
         "machine.cores": ["2", "4"],
@@ -128,13 +128,13 @@ def test_a_transform_more_is_one_that_the_other_has_not():
         return {"plugin": "retrievers/encoded", "version": 2, "settings": settings}
 
     pair = [
-        [result("a", BASE, recipe=recipe(("Quantize", {"bits": 8})))],
-        [result("b", BASE, recipe=recipe(("TopK", {"k": 4}), ("Quantize", {"bits": 8})))],
+        [result("a", BASE, recipe=recipe(("quantize", {"bits": 8})))],
+        [result("b", BASE, recipe=recipe(("top_k", {"k": 4}), ("quantize", {"bits": 8})))],
     ]
 
     assert [(one.field, one.values, one.implied) for one in differing(pair)] == [
-        ("transforms.TopK", [None, "TopK v1"], False),
-        ("transforms.TopK.k", [None, "4"], False),
+        ("transforms.top_k", [None, "top_k v1"], False),
+        ("transforms.top_k.k", [None, "4"], False),
     ]
 
 

@@ -12,10 +12,10 @@ import pytest
 from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
 
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
-from lexbench.fusion.combination import CombinedScorer, referred
 from lexbench.fusion.normalise import Rule
-from lexbench.fusion.query_vectors import QueryVectors
 from lexbench.progress import Silent
+from lexbench.retrievers._combination import CombinedScorer, referred
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan

@@ -136,7 +136,7 @@ def test_a_run_and_its_metadata_read_back(tmp_path):
     assert found == ir_metadata.metadata(result())
     cpu = {"model": "P", "architecture": "x86_64", "number of cores": "2"}
     assert found["platform"]["hardware"] == {"cpu": cpu, "ram": "24 GiB"}
-    assert found["method"]["retrieval"] == [{"name": "bm25", "method": "BM25"}]
+    assert found["method"]["retrieval"] == [{"name": "bm25", "method": "bm25"}]
     assert found["implementation"]["executable"]["cmd"] == "lexbench run dataset beir/scifact/test -r bm25"
 
 

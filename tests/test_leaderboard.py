@@ -11,7 +11,8 @@ from lexbench.report.board import ranks
 from lexbench.report.markdown import escape
 from lexbench.report.table import tables
 from lexbench.report.trade_off import frontier
-from lexbench.results import Counts, Latency, Result, Tie, Timing, load, save, to_bytes
+from lexbench.results import Counts, Latency, Result, Tie, Timing, load, save
+from lexbench.storage.atomic import json_bytes
 from lexbench.suites import Aggregate, Suite
 
 
@@ -230,12 +231,12 @@ def test_results_survive_the_disk(tmp_path):
     save(one, tmp_path / "r.json")
 
     assert load(tmp_path / "r.json") == one
-    assert to_bytes(one) == (tmp_path / "r.json").read_bytes()
+    assert json_bytes(one) == (tmp_path / "r.json").read_bytes()
 
 
 def test_a_result_that_does_not_read_names_the_place(tmp_path):
     """A damaged result file costs one line that names the file and the place in it."""
-    (tmp_path / "r.json").write_bytes(to_bytes(result("bm25")).replace(b'"depth": 10', b'"depth": "ten"'))
+    (tmp_path / "r.json").write_bytes(json_bytes(result("bm25")).replace(b'"depth": 10', b'"depth": "ten"'))
     with pytest.raises(InvalidFile, match=r"r\.json: .* at `\$\.depth`"):
         load(tmp_path / "r.json")
 

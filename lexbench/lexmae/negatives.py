@@ -28,8 +28,8 @@ from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic, legacy
 from lexbench.storage.store import Store, digest, file_digest
+from lexbench.storage.text_files import open_text
 from lexbench.trec import files
-from lexbench.trec.columns import open_text
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.runs import Run
 

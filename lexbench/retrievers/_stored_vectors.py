@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import read_rows, rows_of
 from lexbench.engines.kernels.maxsim_scores import scores_of
 from lexbench.engines.kernels.top_k import same_width
-from lexbench.fusion.query_vectors import QueryVectors
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.types import MultiVectors
 
 _ROWS = 4096  # documents whose vectors are in memory at a time

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import kind_of
 from lexbench.encodings.statistics import Sizes, Tally, query_work
 from lexbench.errors import LexbenchError
-from lexbench.fusion.query_vectors import QueryVectors
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.types import Corpus, Encoder, Engine, Hits, Identifying, Index, Kind, Query, Transform, Vectors, Workshop
 

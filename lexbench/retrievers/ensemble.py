@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
-from lexbench.fusion.combination import Combination, CombinedScorer, Encoding, must_score, referred
 from lexbench.fusion.normalise import Columns, aligned, best, comparable, union, weighted
 from lexbench.registry import at_search
+from lexbench.retrievers._combination import Combination, CombinedScorer, Encoding, must_score, referred
 from lexbench.types import Hits, Workshop
 
 _MISSING = ("min", "rescored", "zero")

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
-from lexbench.fusion.combination import Opened, check_candidates, key_of, refer, referred
 from lexbench.fusion.normalise import best, union
 from lexbench.registry import at_search
+from lexbench.retrievers._combination import Opened, check_candidates, key_of, refer, referred
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.types import Corpus, Document, Hits, Query, Reranker, Workshop
 

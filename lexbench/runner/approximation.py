@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from lexbench.fusion.combination import encode_queries
+from lexbench.retrievers._combination import encode_queries
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import Workbench
 from lexbench.runner.systems import leaves

@@ -15,9 +15,9 @@ from lexbench import measures, results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
-from lexbench.fusion.combination import referred
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
+from lexbench.retrievers._combination import referred
 from lexbench.retrievers.encoded import ENGINE, VECTORS
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.retrievers.rerank import Rerank

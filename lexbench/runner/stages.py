@@ -17,8 +17,8 @@ from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing
 from lexbench.encodings.statistics import spread
 from lexbench.errors import LexbenchError
-from lexbench.fusion.combination import encode_queries
 from lexbench.progress import Progress
+from lexbench.retrievers._combination import encode_queries
 from lexbench.runner.stored_run import read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, describe, reusable
 from lexbench.storage import atomic

@@ -14,8 +14,8 @@ from lexbench.datasets.checks import Topics
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.errors import CannotStart, CommandError
-from lexbench.fusion.combination import CHOSEN, Combination
 from lexbench.results import BOUND
+from lexbench.retrievers._combination import CHOSEN, Combination
 from lexbench.runner.stages import Workbench
 from lexbench.runner.systems import System, describe, leaves
 from lexbench.runner.weight_search import Choice, Chooser

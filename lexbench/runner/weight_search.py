@@ -14,9 +14,9 @@ from safetensors.numpy import load_file, save
 
 from lexbench import measures
 from lexbench.datasets.dataset import Dataset
-from lexbench.fusion.combination import Combination, encode_queries
 from lexbench.fusion.normalise import Columns, best, weighted
 from lexbench.fusion.weight_grid import contenders, grid
+from lexbench.retrievers._combination import Combination, encode_queries
 from lexbench.runner.stages import Workbench, at_a_time
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic

@@ -9,7 +9,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
+
+import msgspec
 
 UNFINISHED = ".tmp"
 
@@ -37,6 +40,16 @@ def write_bytes(target: Path, content: bytes) -> None:
 def write_text(target: Path, content: str) -> None:
     """Write *content* to *target* as UTF-8 with the line ends it has, whole or not at all."""
     write_bytes(target, content.encode())
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return *value*, of structs and plain values, as indented JSON: the same bytes for the same values."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def write_json(target: Path, value: Any) -> None:
+    """Write *value* to *target* as `json_bytes` has it, whole or not at all."""
+    write_bytes(target, json_bytes(value))
 
 
 def sync(path: Path) -> None:

@@ -9,11 +9,19 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench import results
-from lexbench.results import Measured
 from lexbench.storage import atomic, environment, store
 
 _running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs from machine to machine and from run to run."""
+
+    seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
+    resumed: bool = False  # a stage was cut off and went on later: its seconds are of the last process alone
+    machine: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    started: str = ""  # UTC, ISO 8601
 
 
 class Made(Measured, frozen=True, kw_only=True):
@@ -66,7 +74,7 @@ class Stopwatch:
             versions=environment.versions(),
             started=self.started,
         )
-        atomic.write_bytes(draft / store.MEASURED, results.to_bytes(made))
+        atomic.write_json(draft / store.MEASURED, made)
 
 
 def measured(folder: Path) -> Measured:

@@ -9,7 +9,11 @@ from typing import BinaryIO, cast
 
 from lexbench.errors import InvalidFile
 from lexbench.storage.atomic import atomic_path
-from lexbench.trec.columns import open_text
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a file, compressed if its name ends in `.gz`, for reading bytes."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lexbench.fusion.combination import CHOSEN, Combination
+from lexbench.retrievers._combination import CHOSEN, Combination
 from lexbench.runner import systems
 from lexbench.timing.protocol import Task
 from lexbench.types import Combined, Identifying, Query

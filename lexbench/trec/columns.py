@@ -3,17 +3,17 @@
 A line has a fixed number of fields, set apart by white space. Blank lines and those that begin with `#` are passed over.
 """
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
+from lexbench.storage.text_files import open_text
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
@@ -28,11 +28,6 @@ class Block(NamedTuple):
 
     first: int  # number of the first line, from 1
     text: bytes  # ends in a newline
-
-
-def open_text(path: Path) -> BinaryIO:
-    """Open a file, compressed if its name ends in `.gz`, for reading bytes."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def first_fields(path: Path) -> list[bytes]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, MissingData
 from lexbench.fusion.normalise import SCORES, Columns, Rule, comparable, weighted
-from lexbench.fusion.query_vectors import QueryVectors
 from lexbench.registry import at_search
+from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.types import Combined, Corpus, Identifying, Query, Scoring, Workshop
 
 _PARTS = "parts.json"  # the folders that an index refers to, as ["indexes/<key>", "encodings/<key>"]
