@@ -107,7 +107,7 @@ def _loaded(entry: EntryPoint, name: str) -> type[Any]:
 def create(group: str, call: Call, typed: str = "") -> Any:
     """Make the plug-in that *call* names, its settings checked against the class's fields; *typed* as in `load`.
 
-    A class with `carried(given)` knows of settings that what is given brings along, as a checkpoint's folder does.
+    Where a class has `checkpoint_defaults(settings)`, the settings that it returns stand for those that *call* leaves out.
     """
     plugin = load(group, call.name, typed)
     settings = [item for item in fields(plugin) if item.init]
@@ -123,8 +123,8 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     for name, item in known.items():
         if name not in given and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
-    if hasattr(plugin, "carried"):
-        given = {name: value for name, value in plugin.carried(given).items() if name in known} | given
+    if hasattr(plugin, "checkpoint_defaults"):
+        given = {name: value for name, value in plugin.checkpoint_defaults(given).items() if name in known} | given
     types = get_type_hints(plugin)
     return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in given.items()})
 

@@ -96,13 +96,13 @@ class Transformer(ABC):
         """Return the files in a checkpoint's *folder* that decide its vectors, and the settings that it carries."""
 
     @classmethod
-    def carried(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the folder, or hub's model, `model` says of itself."""
-        return cls.files(fetch(str(given["model"]), given.get("revision"))).defaults
+    def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that the checkpoint named by *settings* (`model`, `revision`) says it is to be run with."""
+        return cls.files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     def remarks(self) -> list[str]:
         """Return what a reader of scores must know: where the checkpoint says that it is encoded with in another way."""
-        said = self.carried({"model": self.model, "revision": self.revision})
+        said = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in said.items()
