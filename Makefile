@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := build/demo
+# A file stays in one process, for what its tests share. One core each, at most eight: every process imports torch.
+PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
 NANO := lexmae_nano@impact
@@ -31,8 +33,8 @@ build/docstrings: | .venv/.dev
 
 install: .venv/.dev  ## make .venv with all that the tests need
 
-test: .venv/.dev lint  ## lint, then run the tests
-	$(BIN)/pytest -q
+test: .venv/.dev lint  ## lint, then run the tests, a file a process
+	$(PYTEST)
 
 lint: .venv/.dev  ## ruff, mypy --strict, and whether the leaderboard is fresh
 	$(BIN)/ruff check .
@@ -45,7 +47,7 @@ format: .venv/.dev  ## let ruff rewrite the code
 	$(BIN)/ruff format .
 
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
-	$(BIN)/pytest -q -m slow
+	$(PYTEST) -m slow
 
 clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+# Tests run side by side, a core each: what would take all cores takes one, here and in the processes that tests start.
+# It is said before numpy, numba or torch is imported.
+for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +39,8 @@ def place(tmp_path_factory):
     return place
 
 
-def killed_at(module, name, call, command):
-    """Run *command*, but kill this process, as kill -9 does, before that call of *name* in *module*."""
+def killed_at(module, name, call, command, sent=signal.SIGKILL):
+    """Run *command*, but send this process a signal, that of kill -9, before that call of *name* in *module*."""
     owner = sys.modules[module]
     *classes, attribute = name.split(".")
     for each in classes:
@@ -52,7 +51,7 @@ def killed_at(module, name, call, command):
         if next(calls) == call:
             if attribute == "save":  # half a file, as a process that is killed while it writes leaves it
                 Path(arguments[1]).write_bytes(b"PK\x03\x04")
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), sent)
         return real(*arguments, **settings)
 
     setattr(owner, attribute, counted)
@@ -107,13 +106,8 @@ def test_kills_change_nothing(place, command, kills, resumed):
 def test_ctrl_c(place):
     """Ctrl-C in training exits with 130 and one line more; the same command goes on from the last checkpoint."""
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.save_every=5", "--output", "interrupted"]
-    process = Process(place, code, command)
+    process = Process(place, killed_at, *BETWEEN, command, signal.SIGINT)
     state = place / "interrupted" / "pretrained.training"
-    deadline = time.monotonic() + 60
-    while not list(state.glob("checkpoint-*/complete")):
-        assert time.monotonic() < deadline, process.said
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
 
     assert process.code() == 130
     assert "Traceback" not in process.said
@@ -122,7 +116,7 @@ def test_ctrl_c(place):
     reached = resuming.step(resuming.last(state))
     assert Process(place, code, command).code() == 0
     facts = json.loads((place / "interrupted" / "pretrained" / "training.json").read_text())["facts"]
-    assert facts["resumed"] == reached > 0
+    assert facts["resumed"] == reached == 5
 
 
 def together(place, function, command, *, watched=False):

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import warnings
@@ -175,6 +176,7 @@ def _enter(place, output, environment, function, arguments) -> None:
     os.chdir(place)
     os.environ.update(environment)
     warnings.simplefilter("error")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it, as nohup does
     with Path(output).open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
