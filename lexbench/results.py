@@ -136,4 +136,9 @@ def load(path: Path) -> Result:
         result = msgspec.json.decode(path.read_bytes(), type=Result)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidFile(f"{path}: {error}") from None
+    return modern(result)
+
+
+def modern(result: Result) -> Result:
+    """Return a result that was just read with the identities of plug-ins that are used today."""
     return msgspec.structs.replace(result, recipe=legacy.modern(result.recipe))

@@ -56,9 +56,10 @@ def file_name(system: str) -> str:
 def read_results(path: Path) -> Entry:
     """Read what *write_results* wrote; InvalidFile where it does not read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry)
+        entry = msgspec.json.decode(path.read_bytes(), type=Entry)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidFile(f"{path}: {error}") from None
+    return msgspec.structs.replace(entry, results=[results.modern(result) for result in entry.results])
 
 
 def read_board(folder: Path) -> Board:

@@ -94,7 +94,7 @@ def _read(file: Path) -> list[Result]:
         saved = msgspec.json.decode(file.read_bytes(), type=_Saved).results
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidFile(f"{file}: {error}") from None
-    return [results.load(file)] if saved is None else saved
+    return [results.load(file)] if saved is None else [results.modern(result) for result in saved]
 
 
 def _grouped(found: Iterable[Kept]) -> list[Side]:
