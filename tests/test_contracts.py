@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 
 from lexbench import suites
-from lexbench.datasets import digests, lines
+from lexbench.datasets import digests
 from lexbench.datasets.checks import check
 from lexbench.datasets.contract import Contract, Expected
 from lexbench.errors import ContractMismatch, InvalidFile, UnknownName
+from lexbench.trec.files import read_judgements
 from lexbench.types import Query
 
 CONTRACTS = suites.contracts()
@@ -54,7 +55,7 @@ LIKE_THE_ARCHIVE = sorted(BEIR.keys() - OTHER_ROWS.keys() - {"beir/webis-touche2
 def in_shared(shared, dataset_id):
     """Return the judgements of Anserini's file for a dataset."""
     name = dataset_id.split("/")[1]
-    return list(lines.judgements(shared / "data" / "beir_topics_qrels" / f"qrels.beir-v1.0.0-{name}.test.txt.gz"))
+    return list(read_judgements(shared / "data" / "beir_topics_qrels" / f"qrels.beir-v1.0.0-{name}.test.txt.gz"))
 
 
 def found_in(rows):
@@ -125,7 +126,7 @@ def test_where_anserini_differs_is_known(dataset_id, shared):
 def test_ms_marco_qrels_are_those_of_the_contract(dataset_id, shared):
     """The official judgements have the counts, grades and digest that the contract expects."""
     path = shared / "data" / "msmarco" / f"qrels.{MSMARCO_FILES[dataset_id]}.txt.gz"
-    check(CONTRACTS[dataset_id], found_in(list(lines.judgements(path))))
+    check(CONTRACTS[dataset_id], found_in(list(read_judgements(path))))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_ms_marco_qrels_are_those_of_the_contract(dataset_id, shared):
 def test_ms_marco_queries_are_those_of_the_contract(dataset_id, topics, qrels, shared):
     """The official queries that are judged have the digest that the contract expects."""
     folder = shared / "data" / "msmarco"
-    judged = {row.query_id for row in lines.judgements(folder / f"qrels.{qrels}.txt.gz")}
+    judged = {row.query_id for row in read_judgements(folder / f"qrels.{qrels}.txt.gz")}
     with gzip.open(folder / f"topics.{topics}.txt.gz", "rt", encoding="utf-8") as file:
         queries = [Query(*line.rstrip("\n").split("\t")) for line in file]
     queries = [query for query in queries if query.query_id in judged]

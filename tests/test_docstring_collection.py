@@ -9,6 +9,7 @@ import pytest
 
 from lexbench import suites
 from lexbench.datasets import docstrings, lines
+from lexbench.trec.files import read_judgements
 
 _FILE = Path(__file__).parent.parent / "tools" / "docstring_collection.py"
 _SPEC = importlib.util.spec_from_file_location("docstring_collection", _FILE)
@@ -152,7 +153,7 @@ def test_documents_with_one_sentence_share_a_query(tmp_path):
     pairs = tool.write([*same, *many], {"p": "1.0"}, tmp_path)
 
     queries = {query_id: fields["text"] for query_id, fields in lines.records(tmp_path / "queries.jsonl")}
-    judged = [(row.query_id, row.doc_id, row.grade) for row in lines.judgements(tmp_path / "qrels" / "train.tsv")]
+    judged = [(row.query_id, row.doc_id, row.grade) for row in read_judgements(tmp_path / "qrels" / "train.tsv")]
     corpus = {doc_id: fields for doc_id, fields in lines.records(tmp_path / "corpus.jsonl")}  # noqa: C416 - of named tuples
     assert [text.removeprefix("how to ") for text in queries.values()] == ["fit the linear model"] * len(queries)
     assert {doc for _, doc, _ in judged} == {"a0", "a1"}
@@ -197,7 +198,7 @@ def test_every_query_has_its_words_and_document(standard):
     """Queries have 4 to 20 words, "how to" not counted, and documents of the corpus; a third of those with a verb ask how."""
     queries = {query_id: fields["text"] for query_id, fields in lines.records(standard / "queries.jsonl")}
     documents = {doc_id for doc_id, _ in lines.records(standard / "corpus.jsonl")}
-    judged = list(lines.judgements(standard / "qrels" / "train.tsv"))
+    judged = list(read_judgements(standard / "qrels" / "train.tsv"))
     verbs = [text for text in queries.values() if text.removeprefix("how to ").split()[0] in tool._VERBS]
 
     assert all(4 <= len(text.removeprefix("how to ").split()) <= 20 for text in queries.values())

@@ -234,7 +234,7 @@ def test_mining_with_a_model(tmp_path):
 
 CRASH = """
 import os, signal, sys, msgspec
-from lexbench import atomic
+from lexbench.storage import atomic
 from lexbench.lexmae import negatives
 from lexbench.lexmae.recipe import Recipe
 from lexbench.progress import Silent

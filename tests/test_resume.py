@@ -108,7 +108,7 @@ def test_fifty_random_kills_on_nfcorpus(ir_datasets_home, plugin_environment, tm
 
 CRASH = """
 import os, signal, sys
-from lexbench import atomic
+from lexbench.storage import atomic
 left, sync = int(sys.argv.pop(1)), atomic.sync
 def crash(path):
     global left

@@ -138,8 +138,8 @@ def test_title_text_is_stripped():
         ("corpus.jsonl", "{", "line 2: "),
         ("corpus.jsonl", '{"_id": "d3"}', "document 'd3' has no field 'text'"),
         ("queries.jsonl", '{"_id": "q3"}', "query 'q3' has no text"),
-        ("qrels/test.tsv", "q1\td1", "line 2: not 'query document grade'"),
-        ("qrels/test.tsv", "q1\td1\t1.5", "line 2: not 'query document grade'"),
+        ("qrels/test.tsv", "q1\td1", "test.tsv:2: 2 columns, not 3"),
+        ("qrels/test.tsv", "q1\td1\t1.5", "test.tsv:2: '1.5' is not a number (int)"),
     ],
 )
 def test_faulty_file_is_named_with_the_line(name, line, message, tmp_path):

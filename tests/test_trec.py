@@ -43,7 +43,7 @@ def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, tex
 def test_blocks_do_not_show(tmp_path, monkeypatch):
     """A file that is read in blocks of a few bytes gives the same run."""
     whole = entries(read_run(file(tmp_path, RUN)))
-    monkeypatch.setattr("lexbench.trec.columns._BLOCK", 7)
+    monkeypatch.setattr("lexbench.storage.reading._BLOCK", 7)
 
     assert whole == entries(read_run(file(tmp_path, RUN)))
 
@@ -70,7 +70,7 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message)
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     """The number in the message is that of the file, not of the block."""
-    monkeypatch.setattr("lexbench.trec.columns._BLOCK", 64)
+    monkeypatch.setattr("lexbench.storage.reading._BLOCK", 64)
     good = "".join(f"q Q0 d{i} 1 {i} t\n" for i in range(100))
 
     with pytest.raises(InvalidFile, match="run:101: 3 columns"):

@@ -12,7 +12,7 @@ from typing import Any
 from lexbench.checkpoints.keys import ARCHITECTURES
 from lexbench.checkpoints.settings import MODULES, defaults, model_folder, modules, read_json
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, require
-from lexbench.storage.store import file_digest
+from lexbench.storage.reading import cached_file_digest
 
 _TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 _VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # one of these has the tokens
@@ -164,25 +164,13 @@ def digest(found: Files) -> dict[str, str]:
     `weights` is the file's own digest, as the hub shows it, where there is one file of weights.
     """
     config = {key: value for key, value in found.config.items() if key not in _NOT_IN_VECTORS}
-    digests = [_file(path) for path in (*found.weights, *found.heads)]
+    digests = [cached_file_digest(path) for path in (*found.weights, *found.heads)]
     return {
         "weights": digests[0] if len(digests) == 1 else _canonical(digests),
-        "tokenizer": _canonical({path.name: _file(path) for path in found.tokenizer}),
+        "tokenizer": _canonical({path.name: cached_file_digest(path) for path in found.tokenizer}),
         "config": _canonical({"config": config, "defaults": found.defaults}),
     }
 
 
 def _canonical(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _file(path: Path) -> str:
-    status = path.stat()
-    return _hashed(path.resolve(), status.st_size, status.st_mtime_ns)
-
-
-@lru_cache
-def _hashed(path: Path, size: int, changed: int) -> str:
-    """Return the digest of a file; *size* and *changed* are what tells that it is still the same."""
-    del size, changed
-    return file_digest(path)

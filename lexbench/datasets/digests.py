@@ -12,10 +12,7 @@ Texts are those that retrievers see, so the text policy is in the digest of a co
 
 import hashlib
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
-from lexbench.storage import store
 from lexbench.types import Judgement, Query
 
 
@@ -42,14 +39,3 @@ def utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Return the digest of a file's bytes; a file that has not changed is read once a process."""
-    facts = path.stat()
-    return _file_digest(path, algorithm, facts.st_size, facts.st_mtime_ns)
-
-
-@cache
-def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
-    return store.file_digest(path, algorithm)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
-from lexbench.storage.store import file_digest
-from lexbench.storage.text_files import lines
+from lexbench.storage.reading import lines
 from lexbench.trec.ids import encode, factorize, lookup
 
 _AT_ONCE = 1 << 16  # ids that are Python objects at a time
@@ -113,20 +112,9 @@ def _of_record(line: bytes) -> _Line:
     return _Line(str(doc_id), texts[0])
 
 
-def digest(path: str) -> str:
-    """Return the SHA-256 of a file that documents are expanded or weighted by; worked out again only if the file changes."""
-    return _digest(path, Path(path).stat().st_mtime_ns)
-
-
 def expansions(path: str) -> Expansions:
     """Return the expansions in a file; they are kept, and read again if the file changes."""
     return _expansions(path, Path(path).stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=8)
-def _digest(path: str, changed: int) -> str:
-    del changed
-    return file_digest(Path(path))
 
 
 @lru_cache(maxsize=1)

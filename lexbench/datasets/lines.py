@@ -1,24 +1,21 @@
-"""Reading the line formats of the field, plain or .gz, one line at a time.
+"""Reading the documents and queries of the field's line formats, plain or .gz, one line at a time.
 
     corpus.jsonl, queries.jsonl     BEIR: {"_id": ..., "title": ..., "text": ...}; of MS MARCO documents also "url" and "body"
     collection.tsv, queries.tsv     MS MARCO: id<TAB>text, id<TAB>title<TAB>text, or id<TAB>url<TAB>title<TAB>body
-    qrels                           BEIR: query-id<TAB>corpus-id<TAB>score, with that header; TREC: query 0 document grade
 
 Only a newline ends a line, whatever else Unicode has. InvalidFile names the file and the line.
 """
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.errors import InvalidFile
-from lexbench.types import Judgement
+from lexbench.storage.reading import lines
 
 _COLUMNS = {2: ("text",), 3: ("title", "text"), 4: ("url", "title", "body")}  # of a TSV file, after the id
 _NO_TITLE = "-"  # what RocketQA's and Tevatron's titled MS MARCO has where a passage has none
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 class Record(NamedTuple):
@@ -31,42 +28,15 @@ class Record(NamedTuple):
 def records(path: Path) -> Iterator[Record]:
     """Yield the records of a .jsonl or .tsv file (the name decides), plain or .gz."""
     read = _json_record if ".jsonl" in path.suffixes else _tsv_record
-    for number, line in _lines(path):
+    for number, line in lines(path):
         try:
-            yield read(line)
+            text = line.decode().rstrip("\r")
+            if text.strip():
+                yield read(text)
         except KeyError as error:
             raise InvalidFile(f"{path}, line {number}: there is no {error}") from None
         except (ValueError, TypeError) as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
-
-
-def judgements(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements of a qrels file with three columns (BEIR) or four (TREC), plain or .gz."""
-    for number, line in _lines(path):
-        columns = line.split()
-        if number == 1 and columns == _BEIR_HEADER:
-            continue
-        try:
-            if len(columns) == 3:  # noqa: PLR2004 - the format
-                query_id, doc_id, grade = columns
-            else:
-                query_id, _iteration, doc_id, grade = columns
-            yield Judgement(query_id, doc_id, int(grade))
-        except ValueError as error:
-            wanted = "'query document grade' or 'query 0 document grade'"
-            raise InvalidFile(f"{path}, line {number}: not {wanted} ({error})") from None
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line numbers and lines that are not blank."""
-    open_text = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_text(path, "rt", encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line.rstrip("\r\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InvalidFile(f"{path} does not read: {error}") from None
 
 
 def _json_record(line: str) -> Record:

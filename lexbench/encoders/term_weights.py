@@ -15,11 +15,12 @@ from scipy import sparse
 
 from lexbench.checkpoints.body import body_files
 from lexbench.checkpoints.files import Files
-from lexbench.datasets.expansion import digest, expansions
+from lexbench.datasets.expansion import expansions
 from lexbench.encoders._sparse_transformer import SparseTransformer
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
+from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class TermWeights(SparseTransformer):
 
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of what document vectors come from."""
-        return super().index_identity() | ({"expansions": digest(self.expansions)} if self.expansions else {})
+        return super().index_identity() | ({"expansions": cached_file_digest(Path(self.expansions))} if self.expansions else {})
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, expanded where there is a file; LexbenchError where that lacks one of them."""

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from lexbench.errors import CommandError, MissingData
 from lexbench.registry import runtime
-from lexbench.storage.store import file_digest
+from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
@@ -113,12 +113,8 @@ def _read(file: _Seen, vocabulary: _Seen, known: tuple[str, ...] | int | None) -
     return lookup
 
 
-@lru_cache(maxsize=8)
-def _digest_of(seen: _Seen) -> dict[str, str]:
-    path = Path(str(seen.path))
-    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
-    return {file.relative_to(path).as_posix(): file_digest(file) for file in files}
-
-
 def _digest(path: str) -> dict[str, str]:
-    return _digest_of(_seen(path, ""))
+    """Return the digest of a file, or of each file below a folder by its name there."""
+    top = Path(path)
+    files = sorted(file for file in top.rglob("*") if file.is_file()) if top.is_dir() else [top]
+    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files}

@@ -14,7 +14,7 @@ import msgspec
 from lexbench.errors import InvalidFile
 from lexbench.results import Result
 from lexbench.storage import atomic
-from lexbench.storage.text_files import lines
+from lexbench.storage.reading import lines
 from lexbench.trec import files
 from lexbench.trec.runs import Run
 

@@ -8,7 +8,6 @@ named as a retriever is, `run_file(path="...")`.
 import json
 import re
 import shutil
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,15 +26,14 @@ from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic, legacy
-from lexbench.storage.store import Store, digest, file_digest
-from lexbench.storage.text_files import open_text
+from lexbench.storage.reading import blocks, file_digest
+from lexbench.storage.store import Store, digest
 from lexbench.trec import files
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.runs import Run
 
 _FORMAT = 1  # goes up when the same settings would give other negatives
 _QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
-_BLOCK = 1 << 24  # bytes of a run that are read at a time
 _FIELDS = 6  # of a line of a TREC run
 
 
@@ -166,7 +164,7 @@ def read(path: Path, training_set: TrainingSet, kept: Store, progress: Progress)
 def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
     numbers = _Numbers(training_set)
     of_entry, docs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for query_ids, doc_ids in _blocks(path):
+    for query_ids, doc_ids in _columns(path):
         first = np.flatnonzero(np.append(True, query_ids[1:] != query_ids[:-1]))
         progress.advance(len(first))
         query = np.repeat(numbers.of(query_ids[first]), np.diff(np.append(first, len(query_ids))))
@@ -181,22 +179,18 @@ def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
     return Lists(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(docs)[by_query])
 
 
-def _blocks(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
+def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
     """Yield query and document ids (lines,) of a TREC run, some megabytes of it at a time."""
-    rest = b""
     try:
-        with open_text(path) as file:
-            while block := file.read(_BLOCK):
-                lines, newline, rest = (rest + block).rpartition(b"\n")
-                fields = lines.split()
-                if len(fields) != _FIELDS * (lines.count(b"\n") + len(newline)):
-                    raise InvalidFile(f"{path}: not every line has {_FIELDS} columns; remove it, and mine again")
-                if fields:
-                    yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS])
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidFile(f"{path}: {getattr(error, 'strerror', None) or error}; remove it, and mine again") from None
-    if rest:
-        raise InvalidFile(f"{path}: the last line has no end; remove it, and mine again")
+        for block in blocks(path):
+            fields, newlines = block.text.split(), block.text.count(b"\n")
+            if not block.text.endswith(b"\n"):
+                raise InvalidFile(f"{path}: the last line has no end")  # noqa: TRY301 - as what does not decompress
+            if len(fields) != _FIELDS * newlines:
+                raise InvalidFile(f"{path}: not every line has {_FIELDS} columns")  # noqa: TRY301
+            yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS])
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; remove it, and mine again") from None
 
 
 def filled(value: Any, places: Places) -> Any:

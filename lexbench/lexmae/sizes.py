@@ -1,6 +1,5 @@
 """Where the data of a recipe are, and how much of it there is, as contracts or a folder's files say it."""
 
-import gzip
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from lexbench import suites
 from lexbench.datasets import find
 from lexbench.datasets.contract import Contract
 from lexbench.errors import MissingData, UnknownName
+from lexbench.storage.reading import open_file
 
 _SPLIT = "train"  # of a folder that has several qrels
 _PIECE = 1 << 24  # bytes read at a time
@@ -75,6 +75,5 @@ def _contract(name: str) -> Contract:
 
 
 def _lines(path: Path) -> int:
-    open_file = gzip.open if path.suffix == ".gz" else open
-    with open_file(path, "rb") as file:
+    with open_file(path) as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lexbench.datasets.expansion import digest
 from lexbench.errors import CommandError, MissingData
 from lexbench.registry import at_search, runtime
+from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.order import strictly_decreasing
 from lexbench.types import Hits
 
@@ -48,7 +48,7 @@ class Settings:
 
     def identity(self) -> dict[str, str]:
         """Return the digests of the files that are given."""
-        return {name: digest(given) for name in _FILES if (given := getattr(self, name))}
+        return {name: cached_file_digest(Path(given)) for name in _FILES if (given := getattr(self, name))}
 
     @property
     def lower_position_first(self) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lexbench.errors import MissingData
-from lexbench.storage.store import file_digest
+from lexbench.storage.reading import file_digest
 from lexbench.trec.files import read_run
 from lexbench.trec.runs import Run
 

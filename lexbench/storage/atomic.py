@@ -5,11 +5,12 @@ folder is flushed too, so that the rename survives a power cut. That costs 0.4 m
 other name behind (`.tmp` at its end), which the store removes before it uses the folder again.
 """
 
+import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
 import msgspec
@@ -29,6 +30,20 @@ def atomic_path(target: Path) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
+
+
+@contextmanager
+def writer(target: Path) -> Iterator[BinaryIO]:
+    """Open *target* for writing bytes, whole or not at all; compressed if its name ends in `.gz`.
+
+    Compressed files carry no name and no time, so they are repeatable.
+    """
+    with atomic_path(target) as draft, draft.open("wb") as file:
+        if target.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
 
 
 def write_bytes(target: Path, content: bytes) -> None:

@@ -23,6 +23,7 @@ from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
 from lexbench.storage import atomic, legacy
+from lexbench.storage.reading import file_digest
 
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
@@ -51,12 +52,6 @@ def readable(label: str) -> str:
 def readable_bytes(number: int) -> str:
     """Return *number* of bytes in MB or, from a thousand of them, GB."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
-
-
-def file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Return the digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 @dataclass

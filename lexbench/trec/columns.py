@@ -3,36 +3,27 @@
 A line has a fixed number of fields, set apart by white space. Blank lines and those that begin with `#` are passed over.
 """
 
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
-from lexbench.storage.text_files import open_text
+from lexbench.storage.reading import Block, blocks
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
-_BLOCK = 1 << 24  # bytes read at a time
 _LONGEST = 1000  # bytes of an id; a longer one is a sign of another kind of file
 _NEWLINE = ord("\n")
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 
-class Block(NamedTuple):
-    """Some whole lines of a file."""
-
-    first: int  # number of the first line, from 1
-    text: bytes  # ends in a newline
-
-
 def first_fields(path: Path) -> list[bytes]:
     """Return the fields of the first line that has any; none for a file without one."""
-    for block in _blocks(path):
+    for block in blocks(path):
         for line in block.text.splitlines():
             if line.strip() and not line.startswith(b"#"):
                 return line.split()
@@ -46,27 +37,13 @@ def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False) -> 
     or a number that does not read.
     """
     parts: list[list[NDArray[Any]]] = [[] for kind in kinds if kind != "skip"]
-    for read in _blocks(path):
-        block = Block(2, read.text.partition(b"\n")[2]) if header and read.first == 1 else read
+    for first, text in blocks(path):
+        whole = text if text.endswith(b"\n") else text + b"\n"
+        block = Block(2, whole.partition(b"\n")[2]) if header and first == 1 else Block(first, whole)
         for column, part in zip(_columns(path, block, kinds), parts, strict=True):
             part.append(column)
     empty = [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
     return [np.concatenate(part) if part else none for part, none in zip(parts, empty, strict=True)]
-
-
-def _blocks(path: Path) -> Iterator[Block]:
-    first, rest = 1, b""
-    try:
-        with open_text(path) as file:
-            while read := file.read(_BLOCK):
-                whole, newline, rest = (rest + read).rpartition(b"\n")
-                if newline:
-                    yield Block(first, whole + newline)
-                    first += whole.count(b"\n") + 1
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if rest:
-        yield Block(first, rest + b"\n")
 
 
 def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[Any]]:

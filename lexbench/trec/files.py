@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.storage.text_files import written
+from lexbench.storage.atomic import writer
 from lexbench.trec.columns import Kind, first_fields, read_columns
 from lexbench.trec.ids import encode
 from lexbench.trec.runs import Qrels, Run, strictly_decreasing
@@ -51,12 +51,23 @@ def read_run(path: Path, layout: RunFormat | None = None) -> Run:
 
 def read_qrels(path: Path) -> Qrels:
     """Read the judgements of a TREC or MS MARCO file, or of a BEIR file, which has a header line."""
-    if first_fields(path) == _HEADER:
-        queries, documents, grades = read_columns(path, ("id", "id", "int"), header=True)
-    else:
-        queries, documents, grades = read_columns(path, ("id", "skip", "id", "int"))
-    rows = zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True)
-    return _checked(path, lambda: Qrels.from_judgements(Judgement(q.decode(), d.decode(), grade) for q, d, grade in rows))
+    return _checked(path, lambda: Qrels.from_judgements(read_judgements(path)))
+
+
+def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
+    """Yield the judgements of a qrels file, in its order.
+
+    Without *header* a file of three columns needs none. InvalidFile names the line that does not read.
+    """
+    first = first_fields(path)
+    three = first == _HEADER or (len(first) == len(_HEADER) and not header)
+    kinds: Sequence[Kind] = ("id", "id", "int") if three else ("id", "skip", "id", "int")
+    queries, documents, grades = read_columns(path, kinds, header=first == _HEADER)
+    try:
+        for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
+            yield Judgement(query.decode(), document.decode(), grade)
+    except UnicodeDecodeError as error:
+        raise InvalidFile(f"{path}: an id is not UTF-8 ({error})") from None
 
 
 def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
@@ -64,7 +75,7 @@ def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
     _refuse_unwritable(encode([tag]), "tag")
     scores, end = strictly_decreasing(run), tag.encode()
     line = b"%b Q0 %b %d %.9g %b\n"  # nine digits tell any two float32 numbers apart
-    with written(path) as file:
+    with writer(path) as file:
         for query, documents, part in _lists(run):
             ranked = enumerate(zip(documents, scores[part].tolist(), strict=True), 1)
             file.write(b"".join(line % (query, document, rank, score, end) for rank, (document, score) in ranked))
@@ -72,7 +83,7 @@ def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
 
 def write_msmarco_run(run: Run, path: Path) -> None:
     """Write an MS MARCO run: query, document and rank, set apart by tabs."""
-    with written(path) as file:
+    with writer(path) as file:
         for query, documents, _ in _lists(run):
             file.write(b"".join(b"%b\t%b\t%d\n" % (query, document, rank) for rank, document in enumerate(documents, 1)))
 
@@ -90,7 +101,7 @@ def write_beir_qrels(qrels: Qrels, path: Path) -> None:
 def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:
     _refuse_unwritable(encode(qrels.query_ids), "query id")
     _refuse_unwritable(qrels.doc_ids, "document id")
-    with written(path) as file:
+    with writer(path) as file:
         file.write(header)
         file.writelines(line.format(*judgement).encode() for judgement in qrels.judgements())
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
-from lexbench.storage.text_files import written
+from lexbench.storage.atomic import writer
 from lexbench.vector_formats import _ciff_kernel as kernel
 from lexbench.vector_formats.blocks import Block, Vocabulary, checked
 
@@ -48,7 +48,7 @@ def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     postings = _by_term(kept, len(vocabulary))
     tokens = vocabulary.tokens
     used = sorted((tokens[term].encode(), term) for term in np.flatnonzero(np.diff(postings.offsets)).tolist())
-    with written(path) as file:
+    with writer(path) as file:
         file.write(_header(len(used), lengths))
         for token, term in used:
             _write_list(file, token, postings, term)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.storage.text_files import lines
+from lexbench.storage.reading import lines
 from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, made
 
 

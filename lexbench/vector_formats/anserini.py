@@ -18,8 +18,8 @@ from typing import BinaryIO
 import msgspec
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.storage.atomic import atomic_path
-from lexbench.storage.text_files import lines, written
+from lexbench.storage.atomic import atomic_path, writer
+from lexbench.storage.reading import lines
 from lexbench.vector_formats import _rows
 from lexbench.vector_formats.blocks import Block, Named, Vocabulary, named
 
@@ -48,7 +48,7 @@ def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """
     rows = named(blocks, vocabulary, "Anserini")
     if path.suffix in _SUFFIXES:
-        with written(path) as file:
+        with writer(path) as file:
             _write_documents(file, rows)
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -65,7 +65,7 @@ def _write_folder(folder: Path, rows: Iterator[Named]) -> None:
     folder.mkdir()
     number, first = 0, next(rows, None)
     while first or not number:  # one file at least, so that the folder reads
-        with written(folder / f"part-{number:05d}.jsonl") as file:
+        with writer(folder / f"part-{number:05d}.jsonl") as file:
             _write_documents(file, [first] if first else [])
             _write_documents(file, islice(rows, _DOCUMENTS - 1))
         number, first = number + 1, next(rows, None)
@@ -105,7 +105,7 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
     CommandError as `write`, for an id that has white space in it, and for a query without terms.
     """
     fine: set[str] = set()
-    with written(path) as file:
+    with writer(path) as file:
         for query_id, tokens, weights in named(blocks, vocabulary, "Anserini"):
             if query_id.split() != [query_id]:
                 raise CommandError(f"query id {query_id!r} cannot be written: it is empty or has white space in it")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.storage.text_files import lines
+from lexbench.storage.reading import lines
 
 ROWS = 4096  # of a block
 _LIMIT = 2**31  # of weights that formats hold as whole numbers

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench.storage.text_files import written
+from lexbench.storage.atomic import writer
 from lexbench.vector_formats import _rows
 from lexbench.vector_formats.blocks import Block, Vocabulary, named
 
@@ -29,7 +29,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the vectors of *blocks*, one a line; CommandError for weights that are no numbers."""
     encode = msgspec.json.Encoder().encode
-    with written(path) as file:
+    with writer(path) as file:
         for text_id, tokens, weights in named(blocks, vocabulary):
             vector = dict(zip(tokens, weights, strict=True))
             file.write(encode({"id": text_id, "content": "", "vector": vector}) + b"\n")

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lexbench.datasets import digests, lines
+from lexbench.datasets import lines
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.source import missing
 from lexbench.datasets.text import document
 from lexbench.errors import InvalidFile
+from lexbench.storage.reading import cached_file_digest
+from lexbench.trec.files import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 _CORPUS = ("corpus.jsonl", "collection.tsv")
@@ -69,14 +71,14 @@ class Files:
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the file."""
-        return lines.judgements(self.qrels_file)
+        return read_judgements(self.qrels_file, header=False)
 
     def identity(self) -> dict[str, Any]:
         """Return the digest of the corpus file; the name is in it because it decides the format."""
         return {
             "loader": "files",
             "file": self.corpus.name,
-            "sha256": digests.file_digest(self.corpus),
+            "sha256": cached_file_digest(self.corpus),
             "text": self.contract.text.document,
         }
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
-from lexbench.datasets import digests, places
+from lexbench.datasets import places
 from lexbench.datasets.contract import Contract
 from lexbench.datasets.source import missing
 from lexbench.datasets.text import document
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile
+from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
 
 
@@ -76,7 +77,7 @@ class IrDatasets:
     def _md5(self) -> str | None:
         """Return the MD5 of the archive in the library's folder, None if there is none."""
         archive = places.ir_datasets_home() / self.contract.corpus / (self.contract.source.archive or "")
-        return digests.file_digest(archive, "md5") if archive.is_file() else None
+        return cached_file_digest(archive, "md5") if archive.is_file() else None
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents. The first time, the library fetches them and builds a store of its own."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from lexbench import suites
-from lexbench.datasets import digests, docstrings, lines
+from lexbench.datasets import docstrings, lines
 from lexbench.datasets.contract import Contract
+from lexbench.storage.reading import cached_file_digest
+from lexbench.trec.files import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 
@@ -69,7 +71,7 @@ class Pydoc:
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements of the queries of the split."""
         mine = self._mine()
-        return (row for row in lines.judgements(self.folder / "qrels.tsv") if row.query_id in mine)
+        return (row for row in read_judgements(self.folder / "qrels.tsv", header=False) if row.query_id in mine)
 
     def _mine(self) -> frozenset[str]:
         found = lines.records(self.folder / "split.tsv")
@@ -86,4 +88,4 @@ class Pydoc:
 
     def identity(self) -> dict[str, Any]:
         """Return the list and the exact build of Python, which decide together which documents there are."""
-        return {"loader": "pydoc", "list": digests.file_digest(self.folder / "corpus.tsv"), "python": sys.version}
+        return {"loader": "pydoc", "list": cached_file_digest(self.folder / "corpus.tsv"), "python": sys.version}
