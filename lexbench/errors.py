@@ -1,15 +1,15 @@
 """Everything that can go wrong for a reason the user can mend.
 
-LexbenchError                    1  it ran and the answer is no
-├── CommandError                 2  the command line or a file that the user wrote is wrong
-│   ├── NotationError               a retriever, measure or value does not read
-│   └── InvalidFile                 a TOML, run or qrels file does not read
-└── CannotStart                  3  nothing was started
-    ├── UnknownName                 no such suite, dataset, retriever, engine, ...
-    ├── MissingExtra                a package of an optional extra is not installed
-    ├── MissingData                 a dataset is not there and cannot be downloaded
-    ├── ContractMismatch            a dataset is there and is not what its contract says
-    └── NotEnoughDisk
+    LexbenchError                    1  it ran and the answer is no
+    ├── CommandError                 2  the command line or a file that the user wrote is wrong
+    │   ├── NotationError               a retriever, measure or value does not read
+    │   └── InvalidFile                 a TOML, run or qrels file does not read
+    └── CannotStart                  3  nothing was started
+        ├── UnknownName                 no such suite, dataset, retriever, engine, ...
+        ├── MissingExtra                a package of an optional extra is not installed
+        ├── MissingData                 a dataset is not there and cannot be downloaded
+        ├── ContractMismatch            a dataset is there and is not what its contract says
+        └── NotEnoughDisk
 
 A message is one line: what was wrong, what there is, what to type next. Only `lexbench.cli` turns these into exit codes.
 """

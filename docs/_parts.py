@@ -1,0 +1,140 @@
+"""What the site makes of the code, beyond what Sphinx does.
+
+- The directive `lexbench-parts` lists what lexbench itself has of one kind, from the classes; `lexbench-commands` the commands.
+- A class lists its fields, each as the source has it and with the comment beside it.
+- An indented block of a docstring, which in this code base is a listing, becomes a listing.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import click
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from lexbench import registry
+from lexbench.cli import app
+
+
+class Parts(SphinxDirective):
+    """One section a part, sorted by name: the docstrings of its module and its class, and its settings."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections."""
+        group = self.arguments[0]
+        package = registry.PACKAGES[group]
+        own = (name for name in registry.names(group) if registry.origin(group, name) == "lexbench")
+        return [self._section(group, name, import_module(f"{package}.{name}")) for name in own]
+
+    def _section(self, group: str, name: str, module: ModuleType) -> nodes.section:
+        section = nodes.section("", nodes.title(text=name), ids=[f"{group}-{name}"])
+        self.state.nested_parse(StringList(list(_part(name, module)), source=module.__name__), 0, section)
+        return section
+
+
+class Commands(SphinxDirective):
+    """One section a command, with its help as the terminal shows it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections."""
+        context = click.Context(app, info_name="lexbench", **app.context_settings)
+        return [
+            nodes.section(
+                "",
+                nodes.title(text=command.command_path),
+                nodes.literal_block(text=command.get_help(), language="text"),
+                ids=[command.command_path.replace(" ", "-")],
+            )
+            for command in _commands(context)
+        ]
+
+
+def _commands(context: click.Context) -> Iterator[click.Context]:
+    """Yield *context*, then those of its commands and of theirs."""
+    yield context
+    if isinstance(group := context.command, click.Group):
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from _commands(click.Context(command, parent=context, info_name=name, terminal_width=100))
+
+
+def _part(name: str, module: ModuleType) -> Iterator[str]:
+    """Yield what stands of one part; its module is not loaded by the registry, which asks for extras to be installed."""
+    wanted = name.replace("_", "")
+    part = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
+    for text in (module.__doc__, part.__doc__):
+        yield from (*_with_listings(inspect.cleandoc(text or "").splitlines()), "")
+    if extra := getattr(part, "extra", ""):
+        yield from (f"Needs `pip install 'lexbench[{extra}]'`.", "")
+    yield from (*_fields(part), "")
+
+
+def _with_listings(lines: list[str]) -> list[str]:
+    """Return the *lines* of a docstring with `::` before each indented block, and before each tree drawn with lines."""
+    marked: list[str] = []
+    for line, before in zip(lines, ["", *lines], strict=False):
+        if line.startswith("    ") and not before.strip() and not _ends_in_listing(marked):
+            marked += ["::", ""]
+        marked.append(line)
+    return marked
+
+
+def _ends_in_listing(lines: list[str]) -> bool:
+    return next((line for line in reversed(lines) if line.strip()), "").startswith("    ")
+
+
+def _fields(part: type) -> Iterator[str]:
+    """Yield an item of a list for each field of a class and of those of lexbench that it inherits from."""
+    for owner in reversed(part.__mro__):
+        if owner.__module__.partition(".")[0] != "lexbench":
+            continue
+        lines = dedent(inspect.getsource(owner)).splitlines()
+        (tree,) = ast.parse("\n".join(lines)).body
+        assert isinstance(tree, ast.ClassDef)
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and not ast.unparse(node).startswith(("_", "kind:")):
+                yield f"- `{ast.unparse(node)}`{_comment(lines, node)}"
+
+
+def _comment(lines: list[str], node: ast.AnnAssign) -> str:
+    """Return what the comments beside and above a field say."""
+    above = []
+    for line in reversed(lines[: node.lineno - 1]):
+        if not line.strip().startswith("#"):
+            break
+        above.insert(0, line.strip("# "))
+    assert node.end_lineno is not None
+    beside = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().partition("#")[2].strip()
+    said = " ".join([*above, beside]).strip()
+    return ": " + re.sub(r"([*|_])", r"\\\1", said) if said else ""
+
+
+def _rewrite(_app: Sphinx, what: str, _name: str, item: Any, _options: Any, lines: list[str]) -> None:
+    lines[:] = _with_listings(lines)
+    if what == "class" and (listed := list(_fields(item))):
+        lines += ["", *listed, ""]
+
+
+def _skip(_app: Sphinx, _what: str, name: str, item: Any, _skipped: bool, _options: Any) -> bool | None:  # noqa: FBT001 - Sphinx calls it
+    """Leave out the fields of named tuples and what takes them, which are listed already."""
+    return True if name == "__init__" or (inspect.getdoc(item) or "").startswith("Alias for field") else None
+
+
+def setup(site: Sphinx) -> dict[str, Any]:
+    """Register all of it."""
+    site.add_directive("lexbench-commands", Commands)
+    site.add_directive("lexbench-parts", Parts)
+    site.connect("autodoc-process-docstring", _rewrite)
+    site.connect("autodoc-skip-member", _skip)
+    return {"parallel_read_safe": True}

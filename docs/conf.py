@@ -1,0 +1,50 @@
+"""How `make docs` builds the site: Sphinx, the theme furo, Markdown by MyST, notebooks executed while building."""
+
+import shutil
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for _parts
+
+project = "lexbench"
+author = "The lexbench authors"
+copyright = f"2026, {author}"  # noqa: A001 - Sphinx's name for it
+version = release = version_of("lexbench")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "_parts"]
+exclude_patterns = ["README.md"]
+default_role = "code"  # `name` in a docstring is code, as in Markdown
+
+# Docstrings are one paragraph each, typed by the signature.
+autodoc_class_signature = "separated"
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+add_module_names = False
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "deflist"]
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_execution_cache_path = str(HERE.parent / "build" / "notebooks")
+copybutton_exclude = ".linenos, .gp, .go"
+suppress_warnings = ["config.cache"]  # the wish to pickle the configuration, which changes nothing on a page
+
+html_theme = "furo"
+html_title = f"lexbench {release}"
+html_theme_options = {"sidebar_hide_name": False, "navigation_with_keys": True}
+
+
+def setup(app: Sphinx) -> None:
+    """Put the leaderboard's page, one file that needs no network, beside the pages of the site."""
+    app.connect("build-finished", _copy_leaderboard)
+
+
+def _copy_leaderboard(app: Sphinx, error: Exception | None) -> None:
+    if error is None and app.builder.name == "html":
+        shutil.copyfile(HERE.parent / "leaderboard" / "index.html", Path(app.outdir) / "leaderboard.html")
