@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 import torch
 from torch.utils.data import DataLoader
 

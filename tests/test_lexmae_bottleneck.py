@@ -3,6 +3,9 @@
 import math
 
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 import torch
 
 from lexbench.lexmae.bottleneck import bag_of_words, importance, replace_first

@@ -5,6 +5,9 @@ import stat
 
 import numpy as np
 import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
 import torch
 import transformers
 from checkpoints import write_tokenizer

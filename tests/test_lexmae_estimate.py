@@ -5,6 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 import torch
 
 from lexbench.errors import MissingData, UnknownName

@@ -5,6 +5,9 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
 import torch
 from checkpoints import random_model
 from topics import VOCABULARY, Process, enter, write

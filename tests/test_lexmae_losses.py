@@ -3,6 +3,9 @@
 import math
 
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 import torch
 from torch.distributions import Categorical, kl_divergence
 

@@ -1,6 +1,9 @@
 """The largest logit of each word, and its gradient."""
 
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 import torch
 from torch.nn import functional
 

@@ -4,6 +4,9 @@ import json
 import shutil
 
 import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
 import safetensors.torch
 from topics import TOPICS, Process, enter, losses, words, write
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
 import torch
 from topics import Process, enter, log, losses, write
 from torch import nn
