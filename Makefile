@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([256,128,64,32,16,8,4,2,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano install test lint format test-slow clean
+.PHONY: help demo nano install test lint format test-slow docs clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -49,6 +49,10 @@ format: .venv/.dev  ## let ruff rewrite the code
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow
 
+docs: .venv/.docs  ## build the documentation into build/docs, warnings being errors
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "The documentation is in build/docs/index.html"
+
 clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
 
@@ -65,6 +69,11 @@ clean:           ## remove what was built and installed here
 	@echo 'Installing torch and transformers (a minute or two the first time) ...'
 	@$(PIP) --no-deps --retries 1 $(if $(TORCH),--extra-index-url $(TORCH)) torch
 	@$(PIP) --editable '.[neural]'
+	@touch $@
+
+.venv/.docs: .venv/.core
+	@echo 'Installing what the documentation is built with ...'
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 .venv/.dev: .venv/.neural

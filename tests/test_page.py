@@ -73,10 +73,11 @@ def board_of(results, suite="beir"):
 def browser():
     """Start headless Chromium."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no {CHROMIUM}: apt install chromium-headless-shell")
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        executable = next((path for path in (CHROMIUM, Path(started.chromium.executable_path)) if path.is_file()), None)
+        if executable is None:
+            pytest.skip(f"no {CHROMIUM}: apt install chromium-headless-shell, or: playwright install chromium")
+        chromium = started.chromium.launch(executable_path=str(executable), args=["--no-sandbox"])
         yield chromium
         chromium.close()
 
