@@ -51,6 +51,7 @@ def test_a_wrong_name_is_raised_before_work(suite):
 
 def test_results_become_a_table_and_a_data_frame(tmp_path):
     """Results iterate, print as a table, and turn into one row a result."""
+    pytest.importorskip("pandas", reason="it is in the extra pandas")
     results = lexbench.run("pydoc", {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
     frame = results.to_pandas()
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
 from lexbench.cli import code
 
 HEAVY = {"numpy", "torch", "transformers", "accelerate", "rich", "ir_datasets"}

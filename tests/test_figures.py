@@ -101,6 +101,7 @@ def test_a_headline_is_the_measure_that_most_results_have():
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     """Draw all figures twice, with names that would be markup elsewhere; return both folders."""
+    pytest.importorskip("matplotlib", reason="it is in the extra figures")
     hostile = [result("$\\frac{$ <script>&"), result("模型\x07" + "n" * 90)]
     timed = [msgspec.structs.replace(one, timings=[timing(100.0 + number)]) for number, one in enumerate([*RESULTS, *hostile])]
     folders = [tmp_path_factory.mktemp("figures") for _ in range(2)]
@@ -129,6 +130,7 @@ def test_names_stay_text(drawn):
 
 def test_names_hide_neither_points_nor_names():
     """Ten systems in a small space: no name covers another one's, and none is outside of the axes."""
+    pytest.importorskip("matplotlib", reason="it is in the extra figures")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation, Text
@@ -154,6 +156,7 @@ def test_names_hide_neither_points_nor_names():
 
 def test_the_command_draws_saved_results(tmp_path, capsys):
     """`lexbench export figures` takes a folder of saved results, prints the paths, and says what is missing."""
+    pytest.importorskip("matplotlib", reason="it is in the extra figures")
     write_results(RESULTS[:1], "beir", tmp_path / "board")
     assert code(["export", "figures", str(tmp_path / "out"), "--from", str(tmp_path / "board")]) == 0
     shown = capsys.readouterr()

@@ -83,7 +83,7 @@ def test_a_run_for_ranx_reads_back(tmp_path, scored):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
 def test_ranx_and_we_read_each_other(tmp_path):
     """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
-    import ranx as library  # takes seconds to compile
+    library = pytest.importorskip("ranx", reason="it is in the extra test")  # takes seconds to compile
 
     ranx.write_run(RUN, tmp_path / "run.json")
     theirs = library.Run.from_file(str(tmp_path / "run.json"))
@@ -230,6 +230,7 @@ def test_tasks_of_mteb_are_datasets_of_ours():
 
 def test_a_model_index_reads_back(tmp_path):
     """Every measure comes back, those on collections that are not on the hub too, and the hub's own library reads the card."""
+    pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     from huggingface_hub import ModelCard
 
     both = [result(), result(dataset="pydoc/test", means={"RR(rel=2)@10": 0.5})]
@@ -249,6 +250,7 @@ def test_a_model_index_reads_back(tmp_path):
 
 def test_other_tools_measures_are_not_taken_for_ours(tmp_path):
     """The names that sentence-transformers writes into a card are of other measures: its nDCG knows no grades."""
+    pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     (card,) = hub.write_model_index([result(means={"nDCG@10": 0.25, "Judged@10": 0.5})], tmp_path)
     text = card.read_text().replace("type: ndcg_at_10", "type: cosine_ndcg@10").replace("name: nDCG@10", "name: Cosine Ndcg@10")
     card.write_text(text)
@@ -258,6 +260,7 @@ def test_other_tools_measures_are_not_taken_for_ours(tmp_path):
 
 def test_eval_results_read_back(tmp_path):
     """Files of `.eval_results` have every measure, and each says in its notes which it is, and of which system."""
+    pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     (path,) = hub.write_eval_results([result("a of b, contract c")], tmp_path)
     rows = list(hub.read_eval_results(tmp_path))
     entry = msgspec.yaml.decode(path.read_bytes())[0]
@@ -272,6 +275,7 @@ def test_eval_results_read_back(tmp_path):
 
 def test_what_is_no_card_is_refused(tmp_path):
     """A card without front matter, without model-index, or with a percentage costs one line."""
+    pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     card = tmp_path / "README.md"
     for text, message in (
         ("# A model\n", "it has no front matter"),
@@ -290,6 +294,7 @@ def test_what_is_no_card_is_refused(tmp_path):
 
 def test_eval_results_of_others_are_read(tmp_path):
     """Entries that do not name a measure of ours are passed over; a file of another form costs one line."""
+    pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     entry = {"dataset": {"id": "mteb/nfcorpus", "task_id": "ndcg_at_10"}, "value": 0.3, "notes": "no prompt"}
     other = {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9}
     place = tmp_path / "their-model" / ".eval_results" / "x.yaml"
@@ -343,7 +348,7 @@ def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
 
 def test_parquet_has_a_row_a_query_and_measure(saved, tmp_path):
     """Every value of every query is there, with system, dataset and contract, and reads back equal."""
-    from pyarrow.parquet import read_table
+    read_table = pytest.importorskip("pyarrow.parquet", reason="it is in the extra parquet").read_table
 
     (path,) = export("parquet", Store(tmp_path / "s"), tmp_path / "out", saved=saved, systems=["bm25"])
     table = read_table(path).to_pylist()

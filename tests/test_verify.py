@@ -132,6 +132,7 @@ def test_bm25_on_lucene_is_bm25():
 
 def test_a_model_is_known_by_its_name_or_its_weights():
     """MiniLM in a folder is MiniLM if its file has the hub's digest, its settings are the model's, its engine exact."""
+    pytest.importorskip("torch", reason="it is in the extra neural")
     label = 'dense(model="build/minilm")@flat'
 
     assert is_of(result({}, label, recipe=dense(MINILM)), "minilm")
