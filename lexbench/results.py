@@ -1,11 +1,17 @@
-"""The result of one job: what was scored, under which rules, made how, and measured where.
+"""The result of one job: what was scored, under which rules, made how, and measured where; and the files that hold results.
 
 A result file is read for ever: fields are added with a default, never renamed, and `schema` goes up if that is not enough.
+A folder of results, which `--results` names on the command line, holds one file a system and suite:
+
+    FOLDER/results/<suite>/<system>.json
 """
 
+import hashlib
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -124,6 +130,24 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
 
 
+class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
+    """One system on one suite, as its file in a folder of results holds it."""
+
+    schema: int = 1
+    suite: str
+    system: str
+    results: list[Result]
+
+
+class _Either(msgspec.Struct):
+    """As much of a file as tells one system's results from a single result, which has no such field."""
+
+    results: list[Result] | None = None
+
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
 def save(result: Any, path: Path) -> None:
     """Write results to *path*, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,14 +155,58 @@ def save(result: Any, path: Path) -> None:
 
 
 def load(path: Path) -> Result:
-    """Read a result file of any version of lexbench."""
+    """Read a file of one result, written by any version of lexbench; InvalidFile where it does not read."""
+    return _modern(_decoded(path, Result))
+
+
+def load_system(path: Path) -> SystemResults:
+    """Read a file of a folder of results; InvalidFile where it does not read."""
+    entry = _decoded(path, SystemResults)
+    return msgspec.structs.replace(entry, results=[_modern(result) for result in entry.results])
+
+
+def load_any(path: Path) -> list[Result]:
+    """Read the results of a file of either kind, one system's or a single one; InvalidFile where it does not read."""
+    results = _decoded(path, _Either).results
+    return [load(path)] if results is None else [_modern(result) for result in results]
+
+
+def _decoded(path: Path, kind: type[R]) -> R:
     try:
-        result = msgspec.json.decode(path.read_bytes(), type=Result)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidFile(f"{path}: {error}") from None
-    return modern(result)
 
 
-def modern(result: Result) -> Result:
+def _modern(result: Result) -> Result:
     """Return a result that was just read with the identities of plug-ins that are used today."""
     return msgspec.structs.replace(result, recipe=legacy.modern(result.recipe))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder of results, sorted by suite and name."""
+    return sorted((folder / "results").glob("*/*.json"))
+
+
+def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[Path]:
+    """Write one file a system into a folder of results and return their paths.
+
+    Datasets that a file has already and *results* have not are kept.
+    """
+    by_system: dict[str, dict[str, Result]] = {}
+    for result in results:
+        by_system.setdefault(result.system, {})[result.dataset] = result
+    written = []
+    for system, fresh in by_system.items():
+        path = folder / "results" / suite / f"{file_name(system)}.json"
+        stored = {result.dataset: result for result in load_system(path).results} if path.is_file() else {}
+        merged = {**stored, **fresh}
+        save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
+        written.append(path)
+    return written
+
+
+def file_name(system: str) -> str:
+    """Return a file name for a system: its label, with a digest where characters had to go."""
+    safe = re.sub(r"[^A-Za-z0-9@._=,()-]", "_", system)[:80]
+    return safe if safe == system else f"{safe}-{hashlib.sha256(system.encode()).hexdigest()[:8]}"

@@ -83,7 +83,7 @@ def contract(dataset_id: str) -> Contract:
 
 
 def expected() -> dict[str, Path]:
-    """Return the files of published figures, `expected/<suite>.toml`, by name: see `lexbench.analysis.verification.figures`."""
+    """Return the files of published figures, `expected/<suite>.toml`, by name: see `lexbench.analysis.verify.published`."""
     return _toml_files("expected")
 
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from lexbench import results, suites
-from lexbench.analysis.comparison.compare import compare
-from lexbench.analysis.comparison.config_diff import differing
+from lexbench.analysis.compare import compare
+from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
-from lexbench.report.leaderboard import write_results
-from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work
+from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work, write_results
 from lexbench.storage.store import Store
 
 QUERIES = 40
@@ -107,7 +106,7 @@ def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
     other = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 1.2}}
     first = result("a", BASE, measured=Measured(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
     second = result("b", BASE, recipe=other, measured=Measured(machine={"processor": "P", "cores": "4"}, versions={}))
-    found = {one.field: one.values for one in differing([[first], [msgspec.structs.replace(second, depth=10)]])}
+    found = {one.field: one.values for one in config_diff([[first], [msgspec.structs.replace(second, depth=10)]])}
 
     assert found == {
         "retriever": ["bm25 v1", "bm25 v2"],
@@ -132,7 +131,7 @@ def test_a_transform_more_is_one_that_the_other_has_not():
         [result("b", BASE, recipe=recipe(("top_k", {"k": 4}), ("quantize", {"bits": 8})))],
     ]
 
-    assert [(one.field, one.values, one.implied) for one in differing(pair)] == [
+    assert [(one.field, one.values, one.implied) for one in config_diff(pair)] == [
         ("transforms.top_k", [None, "top_k v1"], False),
         ("transforms.top_k.k", [None, "4"], False),
     ]
@@ -143,8 +142,8 @@ def test_settings_of_another_kind_of_system_are_implied():
     other = {"plugin": "retrievers/encoded", "version": 2, "settings": {"query_length": 32}}
 
     both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
-    assert [one.implied for one in differing([[result("a", BASE)], both])] == [False, False]
-    assert [(one.field, one.implied) for one in differing([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
+    assert [one.implied for one in config_diff([[result("a", BASE)], both])] == [False, False]
+    assert [(one.field, one.implied) for one in config_diff([[result("a", BASE)], [result("b", BASE, recipe=other)]])] == [
         ("retriever", False),
         ("k1", True),
         ("query_length", True),
@@ -215,9 +214,9 @@ def test_a_macro_mean_is_there_where_all_its_members_are(store, tmp_path):
     found = [result(name, BASE - loss * (name == "b"), dataset) for dataset, loss in losses.items() for name in ("a", "b")]
     write_results(found, "beir", tmp_path / "whole")
     write_results(found[2:], "beir", tmp_path / "part")
-    [macro] = compare([str(tmp_path / "whole")], store=store).macros
+    [macro] = compare([str(tmp_path / "whole")], store=store).means
 
-    assert compare([str(tmp_path / "part")], store=store).macros == []
+    assert compare([str(tmp_path / "part")], store=store).means == []
     assert macro.means["a"] == pytest.approx(BASE.mean())
     assert macro.differences[0].difference == pytest.approx(-0.055)
     assert macro.differences[0].interval == pytest.approx((-0.055, -0.055))
@@ -292,7 +291,7 @@ def runs(tmp_path_factory):
 def test_the_terms_that_made_the_difference_are_named(runs):
     """The document's score is 2 x 1 with the first vectors, below nine of 4, and 2 x 3 + 1 x 2 with the second."""
     store, names, query, document = runs
-    changed = next(one for one in compare(names, store=store, queries=200).changed if one.query == query)
+    changed = next(one for one in compare(names, store=store, queries=200).query_changes if one.query == query)
 
     assert changed.text
     assert changed.value > changed.baseline_value
@@ -305,7 +304,7 @@ def test_the_terms_that_made_the_difference_are_named(runs):
 def test_a_system_without_terms_is_named_as_such(runs):
     """Against BM25 it is said why BM25's terms are not known; a document that shares no term with the query has none."""
     store, names, _, _ = runs
-    moved = [one.moved for one in compare(["bm25", names[1]], store=store, queries=200).changed if one.moved]
+    moved = [one.moved for one in compare(["bm25", names[1]], store=store, queries=200).query_changes if one.moved]
 
     assert len(moved) > 50
     assert {tuple(one.unavailable) for one in moved} == {("bm25: has no sparse vectors",)}
@@ -332,7 +331,7 @@ def test_vectors_that_changed_since_explain_nothing(runs):
     before = path.read_bytes()
     path.write_bytes(before.replace(b'"red": 3', b'"red": 4'))
     try:
-        changed = next(one for one in compare(["bm25", names[1]], store=store, queries=200).changed if one.query == query)
+        changed = next(one for one in compare(["bm25", names[1]], store=store, queries=200).query_changes if one.query == query)
     finally:
         path.write_bytes(before)
 

@@ -7,7 +7,7 @@ import checkpoints
 import fruit
 import pytest
 
-from lexbench.analysis.explanation import explain
+from lexbench.analysis.explain import explain
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.storage.store import Store

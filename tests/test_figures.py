@@ -10,8 +10,7 @@ import pytest
 from lexbench.cli import code
 from lexbench.report import figures
 from lexbench.report._points import best, families, headline, index_points, named, speed_points
-from lexbench.report.leaderboard import write_results
-from lexbench.results import BOUND, Counts, Latency, Result, Timing
+from lexbench.results import BOUND, Counts, Latency, Result, Timing, write_results
 
 SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
 MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(32)@impact": 0.375}

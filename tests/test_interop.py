@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lexbench import suites
-from lexbench.analysis.verification import figures as verification_figures
+from lexbench.analysis.verify.published import PublishedFile
 from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.interop import export as exporting
@@ -22,8 +22,7 @@ from lexbench.interop.export_vectors import VECTORS
 from lexbench.interop.importing import bring_in
 from lexbench.interop.losses import EXPORTED, IMPORTED
 from lexbench.interop.published import Row
-from lexbench.report.leaderboard import write_results
-from lexbench.results import Counts, Measured, Result
+from lexbench.results import Counts, Measured, Result, write_results
 from lexbench.storage.store import Store
 from lexbench.trec import files
 from lexbench.trec.runs import Qrels, Run, strictly_decreasing
@@ -322,7 +321,7 @@ def test_published_rows_read_back_and_verify_reads_them(tmp_path):
     """The file has the form of suites/expected, whatever characters are in it, and is the same for the same rows."""
     rows = [Row('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()]
     published.write(reversed(rows), tmp_path / "x.toml")
-    expected = suites.read_toml(tmp_path / "x.toml", verification_figures._Expected)
+    expected = suites.read_toml(tmp_path / "x.toml", PublishedFile)
 
     assert published.read(tmp_path / "x.toml") == sorted(rows)
     assert expected.systems[0].figures[0].values == MEANS

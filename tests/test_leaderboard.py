@@ -11,7 +11,7 @@ from lexbench.report.board import ranks
 from lexbench.report.markdown import escape
 from lexbench.report.table import tables
 from lexbench.report.trade_off import frontier
-from lexbench.results import Counts, Latency, Result, Tie, Timing, load, save
+from lexbench.results import Counts, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.suites import Aggregate, Suite
 
@@ -30,7 +30,7 @@ def result(system, dataset="pydoc/test", ndcg=0.5, **more):
 @pytest.fixture
 def folder(tmp_path):
     """Make a leaderboard folder with three systems on pydoc."""
-    leaderboard.write_results([result("bm25", ndcg=0.5), result("a", ndcg=0.25), result("b", ndcg=0.75)], "pydoc", tmp_path)
+    write_results([result("bm25", ndcg=0.5), result("a", ndcg=0.25), result("b", ndcg=0.75)], "pydoc", tmp_path)
     return tmp_path
 
 
@@ -50,7 +50,7 @@ def test_the_pages_are_a_function_of_the_files(folder):
     assert leaderboard.stale(made) == [folder / "index.html"]
 
     leaderboard.write(made)
-    leaderboard.write_results([result("c", ndcg=0.1)], "pydoc", folder)
+    write_results([result("c", ndcg=0.1)], "pydoc", folder)
     assert len(leaderboard.stale(leaderboard.pages(folder))) == 2
 
 
@@ -82,7 +82,7 @@ def test_equal_figures_are_marked_alike():
 
 def test_hostile_names_stay_inert(tmp_path):
     """A system's name cannot break the table or smuggle HTML into the page."""
-    leaderboard.write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>")], "pydoc", tmp_path)
+    write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>")], "pydoc", tmp_path)
     before, start, rest = markdown(tmp_path).partition("\n```sh\n")
     command, end, after = rest.partition("\n```\n")  # in a code block, of one line, nothing is markup
 
@@ -97,8 +97,8 @@ def test_hostile_names_stay_inert(tmp_path):
 
 def test_two_systems_never_share_a_file():
     """Labels that differ only in characters that no file name can hold get different files."""
-    assert leaderboard.file_name("run_file(path='a/b')") != leaderboard.file_name("run_file(path='a?b')")
-    assert leaderboard.file_name("bm25@lucene") == "bm25@lucene"
+    assert file_name("run_file(path='a/b')") != file_name("run_file(path='a?b')")
+    assert file_name("bm25@lucene") == "bm25@lucene"
 
 
 def test_an_empty_folder_says_what_to_type(tmp_path):
@@ -110,8 +110,8 @@ def test_an_empty_folder_says_what_to_type(tmp_path):
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     """Saving a system again replaces the datasets that were run and keeps the others."""
     first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
-    leaderboard.write_results(first, "beir", tmp_path)
-    leaderboard.write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
+    write_results(first, "beir", tmp_path)
+    write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
     assert "| 0.2000 | 0.3000 | 2/12 |" in markdown(tmp_path)
 
 
@@ -126,7 +126,7 @@ def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
         )
         for name, level in levels.items()
     ]
-    leaderboard.write_results(made, "pydoc", tmp_path)
+    write_results(made, "pydoc", tmp_path)
     rows = [line for line in markdown(tmp_path).splitlines() if line.startswith(("| high", "| low"))]
 
     assert rows[0].startswith("| high | **0.8000** <sup>a</sup> |")
@@ -137,7 +137,7 @@ def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     """A result of other queries than the rest has its score, and a note says that it was not compared."""
     other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
-    leaderboard.write_results([result("bm25"), other], "pydoc", tmp_path)
+    write_results([result("bm25"), other], "pydoc", tmp_path)
 
     assert "- z was scored on other queries, judgements or rules than the first: not tested" in markdown(tmp_path)
 
@@ -153,9 +153,7 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
         )  # fmt: skip
         return result(system, timings=[timing])
 
-    leaderboard.write_results(
-        [timed("a", 50, "f1"), timed("b", 200, "f1", ["noisy"]), timed("c", 100, "f2")], "pydoc", tmp_path
-    )
+    write_results([timed("a", 50, "f1"), timed("b", 200, "f1", ["noisy"]), timed("c", 100, "f2")], "pydoc", tmp_path)
     _, first, second = markdown(tmp_path).split("### ")
 
     assert first.startswith("e2e QPS, single-stream-1t, k=1000 on pydoc/test: Fast (fingerprint f1)\n")

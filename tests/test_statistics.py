@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lexbench.analysis.significance import bootstrap, corrections, groups, noninferiority, power, randomisation
+from lexbench.analysis.significance import bootstrap, groups, randomisation
 from lexbench.measures import score
+from lexbench.report.comparison import no_worse
 from lexbench.trec.files import read_qrels, read_run
 
 RESAMPLES = 10_000
@@ -146,16 +147,16 @@ def test_a_macro_mean_has_the_interval_of_independent_datasets():
 
 def test_holm_is_the_hand_made_correction():
     """Of four, the least is multiplied by 4, the next by 3, and none is below one before it; at most 1."""
-    assert corrections.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert corrections.holm([0.9, 0.6]) == [1.0, 1.0]
-    assert corrections.holm([]) == []
+    assert randomisation.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert randomisation.holm([0.9, 0.6]) == [1.0, 1.0]
+    assert randomisation.holm([]) == []
 
 
 def test_the_detectable_difference_is_found_with_that_power():
     """By the noncentral t distribution, a paired test of that difference has power .8 within a hundredth."""
     for queries in (10, 50, 300):
         differences = np.random.default_rng(queries).normal(0, 0.2, queries)
-        effect = power.minimum_detectable(differences) / differences.std(ddof=1) * np.sqrt(queries)
+        effect = randomisation.minimum_detectable(differences) / differences.std(ddof=1) * np.sqrt(queries)
         limit = stats.t.ppf(0.975, queries - 1)
         assert 1 - stats.nct.cdf(limit, queries - 1, effect) == pytest.approx(0.8, abs=0.012)
 
@@ -163,24 +164,24 @@ def test_the_detectable_difference_is_found_with_that_power():
 def test_the_detectable_difference_is_that_of_g_power():
     """G*Power's example of a paired t test: half a standard deviation takes 34 pairs, and 33 are too few."""
     pairs = {queries: np.resize([1.0, -1.0], queries) for queries in (33, 34)}
-    detectable = {n: power.minimum_detectable(values) / values.std(ddof=1) for n, values in pairs.items()}
+    detectable = {n: randomisation.minimum_detectable(values) / values.std(ddof=1) for n, values in pairs.items()}
 
     assert detectable[34] < 0.5 < detectable[33]
-    assert power.minimum_detectable(np.array([0.3])) == np.inf
+    assert randomisation.minimum_detectable(np.array([0.3])) == np.inf
 
 
 def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
     """The same small loss is within the margin where queries are many, and not shown to be where they are few."""
     losses = np.random.default_rng(2).normal(-0.001, 0.05, 4000)
-    many, few = noninferiority.test(losses, 0.005), noninferiority.test(losses[:40], 0.005)
+    many, few = bootstrap.noninferiority(losses, 0.005), bootstrap.noninferiority(losses[:40], 0.005)
 
     assert many.holds
     assert many.bound == pytest.approx(losses.mean() - 1.645 * losses.std() / np.sqrt(4000), abs=1e-4)
     assert not few.holds
     assert randomisation.p_value(losses[:40]) > 0.05
-    assert noninferiority.said([many, many, few]) == "no worse than .005 on 2 of 3"
+    assert no_worse(many.margin, [one.holds for one in (many, many, few)]) == "no worse than .005 on 2 of 3"
     with pytest.raises(ValueError, match="above 0"):
-        noninferiority.test(losses, 0.0)
+        bootstrap.noninferiority(losses, 0.0)
 
 
 def test_letters_of_four_systems_by_hand():
@@ -228,7 +229,7 @@ def test_clear_differences_stay_clear_among_many_systems():
 
     assert found.systems == tuple(f"s{at:02}" for at in reversed(range(50)))
     assert len(found.groups) == 50
-    assert [corrections.resamples_for(n) for n in (1, 250, 1225)] == [10_000, 10_000, 49_000]
+    assert [randomisation.resamples_for(n) for n in (1, 250, 1225)] == [10_000, 10_000, 49_000]
 
 
 def test_there_are_letters_for_any_number_of_groups():

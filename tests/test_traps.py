@@ -13,10 +13,10 @@ import pytrec_eval
 from scipy import sparse
 
 from lexbench import suites
+from lexbench.analysis import aggregates
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
 from lexbench.measures import score, tie_report, with_threshold
-from lexbench.report import aggregates
 from lexbench.results import Measured
 from lexbench.runner.systems import describe
 from lexbench.storage import environment

@@ -18,7 +18,8 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Columns, best, weighted
 from lexbench.fusion.weight_grid import contenders, grid
 from lexbench.report.board import ranks
-from lexbench.report.leaderboard import pages, write_results
+from lexbench.report.leaderboard import pages
+from lexbench.results import write_results
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan

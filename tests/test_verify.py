@@ -8,13 +8,21 @@ import fruit
 import pytest
 
 from lexbench import api, catalog, measures, suites
-from lexbench.analysis.verification import Figure, Verdict, causes, figures, is_of, named, published, verify
-from lexbench.analysis.verification.diagnosis import explained
+from lexbench.analysis.verify import (
+    PublishedScore,
+    Verdict,
+    causes,
+    diagnose,
+    is_of,
+    published_scores,
+    systems_by_label,
+    verify,
+)
+from lexbench.analysis.verify.published import source as source_of
 from lexbench.cli import code
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
-from lexbench.report.leaderboard import write_results
-from lexbench.results import Counts, Result
+from lexbench.results import Counts, Result, write_results
 from lexbench.runner import plan
 from lexbench.runner.jobs import kept_results
 from lexbench.runner.stored_run import read_run as read_run_folder
@@ -29,7 +37,7 @@ MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # a
 
 def figure(value, measure="nDCG@10", dataset="beir/scifact/test", system="bm25", source="pyserini 2CR"):
     """Return a published figure."""
-    return Figure(system, system, dataset, measure, value, figures.source(source), "a table")
+    return PublishedScore(system, system, dataset, measure, value, source_of(source), "a table")
 
 
 def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
@@ -51,7 +59,7 @@ def dense(weights, engine="flat", **settings):
 
 def test_every_figure_reads_and_is_of_a_contract():
     """Each has a described source, a dataset with a contract and a measure that we read, and is stored once."""
-    every = published()
+    every = published_scores()
     keys = [(one.system, one.called, one.dataset, one.measure, one.source.name, one.where, one.value) for one in every]
 
     assert len(every) > 1500
@@ -85,7 +93,7 @@ def catalogue():
 
 def test_known_figures_are_there():
     """Pyserini's R@100 of BM25 on SciFact and on TREC DL, with its threshold; the paper's top-64; MTEB's MiniLM."""
-    found = {(one.system, one.dataset, one.measure, one.value, one.source.name) for one in published()}
+    found = {(one.system, one.dataset, one.measure, one.value, one.source.name) for one in published_scores()}
 
     assert {
         ("bm25", "beir/scifact/test", "R@100", 0.9253, "pyserini 2CR"),
@@ -208,7 +216,7 @@ def test_equal_figures_are_one_check():
     """Sources that printed the same value are named together."""
     (check,) = verify([result({"nDCG@10": 0.6789})], [figure(0.6789), figure(0.6789, source="anserini prebuilt")]).checks
 
-    assert [one.source.name for one in check.figures] == ["pyserini 2CR", "anserini prebuilt"]
+    assert [one.source.name for one in check.published] == ["pyserini 2CR", "anserini prebuilt"]
 
 
 def test_a_label_can_be_said_to_be_a_system():
@@ -216,11 +224,11 @@ def test_a_label_can_be_said_to_be_a_system():
     own, given = result({"nDCG@10": 0.645}, "a=b", recipe={}), figure(0.64508, system="minilm", source="MTEB")
 
     assert not verify([own], [given]).checks
-    assert verify([own], [given], named(["minilm=a=b"], [given], [own])).checks[0].verdict is Verdict.OK
+    assert verify([own], [given], systems_by_label(["minilm=a=b"], [given], [own])).checks[0].verdict is Verdict.OK
     with pytest.raises(CommandError, match="nothing is published of what stands before the ="):
-        named(["bert=a=b"], [given], [own])
+        systems_by_label(["bert=a=b"], [given], [own])
     with pytest.raises(CommandError, match="no result is of 'c'; there is: a=b"):
-        named(["minilm=c"], [given], [own])
+        systems_by_label(["minilm=c"], [given], [own])
 
 
 @pytest.mark.parametrize("name", ["bm25", "bm25+t5(zs)"])
@@ -231,8 +239,8 @@ def test_a_wrong_threshold_is_named(shared, name):
     run = read_run(folder / "baselines" / "passage" / f"{name}.run.gz")
     printed = (folder / "baselines" / "passage" / f"{name}.run.eval").read_text()
     (value,) = [float(line.split()[2]) for line in printed.splitlines() if line.split()[:2] == ["recip_rank", "all"]]
-    (cause,) = explained(run, qrels, figure(value, "RR"))
-    (back,) = explained(run, qrels, figure(measures.score(run, qrels, ["RR"]).means["RR"], "RR(rel=2)"))
+    (cause,) = causes(run, qrels, figure(value, "RR"))
+    (back,) = causes(run, qrels, figure(measures.score(run, qrels, ["RR"]).means["RR"], "RR(rel=2)"))
 
     assert str(cause) == f"would be {value:.4f} with grade 2 as the lowest that is relevant, and not 1"
     assert back.what == "with grade 1 as the lowest that is relevant, and not 2"
@@ -248,8 +256,8 @@ def test_a_kept_self_match_is_named():
     """The relevant document is second behind the query itself, so RR is 1/2 and not 1; and the other way round."""
     run = ranked(("d1", ["d1", "d2", "d3"]), ("d2", ["d2", "d1", "d3"]))
     qrels = Qrels.from_judgements([Judgement("d1", "d2", 1), Judgement("d2", "d1", 1)])
-    (kept,) = explained(run, qrels, figure(1.0, "RR@10"))
-    (dropped,) = explained(without_self_matches(run).run, qrels, figure(0.5, "RR@10"))
+    (kept,) = causes(run, qrels, figure(1.0, "RR@10"))
+    (dropped,) = causes(without_self_matches(run).run, qrels, figure(0.5, "RR@10"))
 
     assert str(kept) == "would be 1.0000 with the query's own document dropped"
     assert str(dropped) == "would be 0.5000 with the query's own document kept, in the first place"
@@ -260,8 +268,8 @@ def test_another_recall_is_named():
     run = ranked(("q", ["a", "x"]))
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 1)])
 
-    assert [cause.what for cause in explained(run, qrels, figure(1.0, "R@2"))] == ["as Success@2"]
-    assert [cause.what for cause in explained(run, qrels, figure(1.0, "R@1"))] == ["as RCap@1", "as Success@1"]
+    assert [cause.what for cause in causes(run, qrels, figure(1.0, "R@2"))] == ["as Success@2"]
+    assert [cause.what for cause in causes(run, qrels, figure(1.0, "R@1"))] == ["as RCap@1", "as Success@1"]
 
 
 def test_an_exponential_gain_is_named():
@@ -269,7 +277,7 @@ def test_an_exponential_gain_is_named():
     run = ranked(("q", ["a", "b"]))
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 3)])
     log = 1.5849625
-    (cause,) = explained(run, qrels, figure(round((1 + 7 / log) / (7 + 1 / log), 4)))
+    (cause,) = causes(run, qrels, figure(round((1 + 7 / log) / (7 + 1 / log), 4)))
 
     assert cause.what == "with a gain of 2^grade - 1"
 
@@ -279,7 +287,7 @@ def test_other_orders_of_ties_and_forgotten_queries_are_named():
     run = Run.from_entries(["q", "q"], ["a", "b"], [1.0, 1.0])
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("r", "a", 1)])
 
-    assert [cause.what for cause in explained(run, qrels, figure(0.5, "RR"))] == [
+    assert [cause.what for cause in causes(run, qrels, figure(0.5, "RR"))] == [
         "with equal scores in the other order",
         "without the queries that returned nothing",
     ]
@@ -290,7 +298,7 @@ def test_nothing_is_blamed_without_reason():
     run = ranked(("q", ["a", "b"]))
     qrels = Qrels.from_judgements([Judgement("q", "b", 1)])
 
-    assert explained(run, qrels, figure(0.9, "RR@10")) == []
+    assert causes(run, qrels, figure(0.9, "RR@10")) == []
 
 
 TINY = """\
@@ -390,7 +398,7 @@ def test_anserinis_bm25_is_reproduced(ir_datasets_home, tmp_path, monkeypatch):
     store = api.Store(tmp_path / "store")
     wanted = ["nDCG@10", "R@100", "R@1000"]
     (done,) = api.run_plan(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
-    found = verify([done.result], published())
+    found = verify([done.result], published_scores())
 
     assert [check.measure for check in found.checks if check.verdict is Verdict.OK] == wanted
     assert not found.off
@@ -401,4 +409,4 @@ def test_anserinis_bm25_is_reproduced(ir_datasets_home, tmp_path, monkeypatch):
     ).means["RCap@100"]
     (off,) = verify([done.result], [figure(round(capped, 4), "R@100", "beir/nfcorpus/test")]).checks
     assert off.verdict is Verdict.OFF
-    assert "as RCap@100" in [cause.what for cause in causes(off, store)]
+    assert "as RCap@100" in [cause.what for cause in diagnose(off, store)]

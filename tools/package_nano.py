@@ -19,7 +19,7 @@ import torch
 
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.lexmae import card
-from lexbench.report.leaderboard import read_results
+from lexbench.results import load_system
 from lexbench.storage import atomic
 
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
@@ -33,7 +33,7 @@ LIMITS = (
 
 def scores(folder: Path, name: str) -> Iterator[card.Score]:
     """Yield the scores of all systems in *folder* that the model *name* is a part of."""
-    found = (one for path in sorted(folder.glob("results/*/*.json")) for one in read_results(path).results)
+    found = (one for path in sorted(folder.glob("results/*/*.json")) for one in load_system(path).results)
     for one in found:
         if name in one.system:
             command = f"lexbench run suite {one.dataset.partition('/')[0]} -r '{one.system}'"

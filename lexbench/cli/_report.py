@@ -7,12 +7,11 @@ from typing import Any
 import click
 import msgspec
 
+from lexbench.analysis import aggregates
 from lexbench.cli._output import print_rows
-from lexbench.report import aggregates
-from lexbench.report.leaderboard import write_results
 from lexbench.report.table import tables
 from lexbench.report.terminal import render
-from lexbench.results import Result
+from lexbench.results import Result, write_results
 from lexbench.runner.jobs import Outcome
 from lexbench.runner.plan import Plan
 from lexbench.storage.store import readable_bytes

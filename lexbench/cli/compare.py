@@ -35,7 +35,7 @@ def command(  # noqa: PLR0913 - one a word of the command line
     """
     import msgspec
 
-    from lexbench.analysis.comparison.compare import compare
+    from lexbench.analysis.compare import compare
     from lexbench.report.comparison import tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store

@@ -27,7 +27,7 @@ def command(
     What is added up is the weight in the query times that in the document; for bm25 the idf, as often as the query has the
     term, times the part of its frequency. An index that is not in the store is made.
     """
-    from lexbench.analysis.explanation import explain
+    from lexbench.analysis.explain import explain
     from lexbench.report import explanation as report
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store

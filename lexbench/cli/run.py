@@ -33,7 +33,11 @@ def command() -> None:
 @_DEPTH
 @_DRY
 @click.option(
-    "--save", type=click.Path(path_type=Path, file_okay=False), help="Also write result files for this leaderboard folder."
+    "--results",
+    "--save",
+    "save",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Also write result files for this leaderboard folder.",
 )
 @timing_options
 @json_option

@@ -29,15 +29,15 @@ def command(
     exit code is 1 where one is off, or nothing could be compared.
     """
     from lexbench import suites
-    from lexbench.analysis.verification import causes, measured, named, published, verify
+    from lexbench.analysis.verify import diagnose, measured, published_scores, systems_by_label, verify
     from lexbench.report import verification as report
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
     store = Store()
-    results, figures = measured(suites.suite(name), store, folder, systems), published()
-    found = verify(results, figures, named(given, figures, results))
-    reasons = {number: causes(check, store) for number, check in enumerate(found.off)}
+    results, published = measured(suites.suite(name), store, folder, systems), published_scores()
+    found = verify(results, published, systems_by_label(given, published, results))
+    reasons = {number: diagnose(check, store) for number, check in enumerate(found.off)}
     if as_json:
         print_json(report.document(found, reasons))
     else:

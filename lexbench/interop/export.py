@@ -11,8 +11,7 @@ from lexbench.errors import CannotStart, LexbenchError, require
 from lexbench.interop import hub, ir_metadata, mteb, ranx
 from lexbench.interop.export_vectors import VECTORS, write_vectors
 from lexbench.report import figures
-from lexbench.report.leaderboard import file_name, read_results
-from lexbench.results import Result
+from lexbench.results import Result, file_name, files_of, load_system
 from lexbench.runner.jobs import Kept, kept_results
 from lexbench.runner.stored_run import read_run
 from lexbench.storage import atomic
@@ -74,8 +73,8 @@ def _by_system(layout: str, wanted: Sequence[Kept], tell: Callable[[str], None])
 def _saved(folder: Path) -> Iterator[Kept]:
     """Yield the results of the files in a leaderboard folder; a system that two suites have on a dataset comes once."""
     found: dict[tuple[str, str], Result] = {}
-    for path in sorted((folder / "results").glob("*/*.json")):
-        found |= {(result.dataset, result.system): result for result in read_results(path).results}
+    for path in files_of(folder):
+        found |= {(result.dataset, result.system): result for result in load_system(path).results}
     yield from (Kept(found[key], None) for key in sorted(found))
 
 

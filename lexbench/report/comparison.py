@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from lexbench.analysis.comparison.effects import LEVEL
-from lexbench.analysis.comparison.model import Changed, Comparison, Difference, OnDataset, Term
+from lexbench.analysis.compare.model import Comparison, DatasetComparison, Difference, QueryChange, TermChange
 from lexbench.analysis.significance.groups import letter
+from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.report.cells import Table, figure
 
 _DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
@@ -18,10 +18,10 @@ def tables(found: Comparison, *, curve: bool = False) -> list[Table]:
     """Return what a terminal shows of a comparison; with *curve* the systems as points of a learning curve instead of pairs."""
     names = {system: letter(at).upper() for at, system in enumerate(found.systems)}
     rows = tuple((f"{name}  {system}",) for system, name in names.items())
-    many = bool(found.differing) and len(names) > _SIDE_BY_SIDE
-    note = f"{len(found.differing)} settings differ: --json has them, and of {_SIDE_BY_SIDE} systems or fewer a table"
+    many = bool(found.config_diff) and len(names) > _SIDE_BY_SIDE
+    note = f"{len(found.config_diff)} settings differ: --json has them, and of {_SIDE_BY_SIDE} systems or fewer a table"
     shown = [Table("systems", ("the first is what the others are compared with",), rows, (note,) if many else ())]
-    if found.differing and not many:
+    if found.config_diff and not many:
         shown.append(_facts(found, names))
     if curve:
         return [*shown, *(_curve(one, names) for one in found.datasets)]
@@ -32,8 +32,8 @@ def tables(found: Comparison, *, curve: bool = False) -> list[Table]:
 
 
 def _facts(found: Comparison, names: dict[str, str]) -> Table:
-    told = [one for one in found.differing if not one.implied]
-    hidden = len(found.differing) - len(told)
+    told = [one for one in found.config_diff if not one.implied]
+    hidden = len(found.config_diff) - len(told)
     note = f"{hidden} more settings, of parts that only some kinds of these systems have, are in --json"
     rows = ((one.field, *(_short(value) for value in one.values)) for one in told)
     return Table("what differs", ("field", *names.values()), tuple(rows), (note,) if hidden else ())
@@ -52,7 +52,7 @@ def _short(value: str | None) -> str:
     return value if len(value) <= most else f"{value[: most - 1]}…"
 
 
-def _curve(one: OnDataset, names: dict[str, str]) -> Table:
+def _curve(one: DatasetComparison, names: dict[str, str]) -> Table:
     rows = (
         (
             _named(score.system, names),
@@ -92,7 +92,7 @@ def _effects(found: Comparison, names: dict[str, str]) -> Iterator[Table]:
             (_place(one, found), figure(one.scores[0].mean), figure(one.scores[at].mean), *_cells(one.differences[at - 1]))
             for one in found.datasets
         ]
-        for macro in found.macros:
+        for macro in found.means:
             own = macro.differences[at - 1]
             means = (figure(macro.means[found.systems[0]]), figure(macro.means[system]))
             difference = (figure(own.difference, _SIGNED), _span(own.interval, "+.3f"))
@@ -106,7 +106,7 @@ def _measure(found: Comparison) -> str:
     return f", {measures.pop()}" if len(measures) == 1 else ""
 
 
-def _place(one: OnDataset, found: Comparison) -> str:
+def _place(one: DatasetComparison, found: Comparison) -> str:
     return one.dataset if _measure(found) else f"{one.dataset} {one.measure}"
 
 
@@ -135,7 +135,7 @@ def _legend(found: Comparison) -> Iterator[str]:
         f"{family} comparison{'s' * (family > 1)}, {found.resamples:,} resamples"
     )
     yield "detectable: the least difference that one such test finds with power .8"
-    if found.macros:
+    if found.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if found.margin is not None:
         yield f"no worse: the difference is above -{found.margin:g} with 95 % confidence (one-sided bootstrap bound)"
@@ -152,16 +152,24 @@ def _verdicts(found: Comparison, names: dict[str, str]) -> Iterator[str]:
         counts = f"better than A on {better}, worse on {len(sure) - better}, undecided on {len(own) - len(sure)}"
         line = f"{names[system]}: {counts} of {len(own)} datasets"
         if found.margin is not None:
-            holds = sum(one.no_worse is not None and one.no_worse.holds for one in own)
-            line += f"; no worse than {f'{found.margin:g}'.removeprefix('0')} on {holds} of {len(own)}"
+            holds = [one.no_worse is not None and one.no_worse.holds for one in own]
+            line += f"; {no_worse(found.margin, holds)}"
         yield line
+
+
+def no_worse(margin: float, holds: Sequence[bool]) -> str:
+    """Say on how many datasets a system was shown to be no worse by more than *margin*: `no worse than .005 on 11 of 12`.
+
+    Each dataset is tested by itself: the count is not corrected for how many there are. That all hold needs no correction.
+    """
+    return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 
 
 def _changes(found: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield for each system the queries that changed most, and below them the documents and terms that did it."""
     several = len(found.datasets) > 1
     for system in found.systems[1:]:
-        own = [one for one in found.changed if one.system == system]
+        own = [one for one in found.query_changes if one.system == system]
         if own:
             rows = (_row(one, several=several) for one in own)
             notes = tuple(dict.fromkeys(line for one in own for line in _why(one, names[system])))
@@ -171,7 +179,7 @@ def _changes(found: Comparison, names: dict[str, str]) -> Iterator[Table]:
             yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
 
 
-def _row(one: Changed, *, several: bool) -> tuple[str, ...]:
+def _row(one: QueryChange, *, several: bool) -> tuple[str, ...]:
     text = " ".join((one.text or "").split())
     text = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
     query = f"{one.dataset} {one.query}" if several else one.query
@@ -182,7 +190,7 @@ def _row(one: Changed, *, several: bool) -> tuple[str, ...]:
     return (f"{query}: {text}" if text else query, figure(one.baseline_value), figure(one.value), *place)
 
 
-def _why(one: Changed, name: str) -> Iterator[str]:
+def _why(one: QueryChange, name: str) -> Iterator[str]:
     """Yield a line of terms, and one for each system of which they are not known."""
     if one.text is None:
         yield f"{one.dataset} is not on this machine: queries are shown by their ids"
@@ -194,7 +202,7 @@ def _why(one: Changed, name: str) -> Iterator[str]:
         yield from (f"terms of {line}" for line in one.moved.unavailable)
 
 
-def _term(term: Term, name: str) -> str:
+def _term(term: TermChange, name: str) -> str:
     values = {"A": term.baseline, name: term.system}
     known = [f"{system} {value:g}" for system, value in values.items() if value is not None]
     return f"{term.token} {' '.join(known)}"

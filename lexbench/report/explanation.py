@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lexbench.analysis.explanation import Explained, Explanation, Term
+from lexbench.analysis.explain import ExplainedDocument, Explanation, Term
 from lexbench.report.cells import DIGITS, Table
 
 _BEGINNING = 160  # characters of a document that are shown
@@ -20,7 +20,7 @@ def tables(found: Explanation, most: int) -> list[Table]:
     return [first, *(_of_document(rank, one, most) for rank, one in enumerate(found.documents, 1))]
 
 
-def _of_document(rank: int, one: Explained, most: int) -> Table:
+def _of_document(rank: int, one: ExplainedDocument, most: int) -> Table:
     rows = [
         (term.term, _number(term.query), _number(term.document), _number(term.contribution), _share(term, one))
         for term in one.terms[:most]
@@ -31,7 +31,7 @@ def _of_document(rank: int, one: Explained, most: int) -> Table:
     return Table(title, ("term", "query", "document", "adds", "share"), tuple(rows), (*_rest(one.terms, most), cut))
 
 
-def _share(term: Term, one: Explained) -> str:
+def _share(term: Term, one: ExplainedDocument) -> str:
     return f"{term.contribution / one.total:.0%}" if one.total else "—"
 
 

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.significance import bootstrap, groups, power
+from lexbench.analysis.significance import bootstrap, groups, randomisation
 
 _DIGITS = 4
 
@@ -42,7 +42,7 @@ def compare(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
         for number, name in enumerate(names)
     )
     ranges = tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names)))
-    smallest = median(power.minimum_detectable(scores[one] - scores[other]) for one, other in combinations(names, 2))
+    smallest = median(randomisation.minimum_detectable(scores[one] - scores[other]) for one, other in combinations(names, 2))
     detectable = round(smallest, _DIGITS) if isfinite(smallest) else None  # of one query nothing can be said
     letters = tied.letters if len(tied.groups) > 1 else {}  # one group of all says nothing, and would stand in every cell
     better = {name: len(worse) for name, worse in tied.worse.items()}

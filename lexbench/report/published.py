@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lexbench import catalog
-from lexbench.analysis.verification import figures
-from lexbench.analysis.verification.figures import Figure
+from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.report.board import Cell, System
 from lexbench.suites import Suite
@@ -23,21 +22,21 @@ class Row(NamedTuple):
 class Known(NamedTuple):
     """What has been published."""
 
-    figures: list[Figure]
+    figures: list[PublishedScore]
     models: dict[str, Model]  # by what figures call them
 
 
 def read() -> Known:
     """Read the catalogue and the files of published figures."""
-    models = {figures.typed(model): model for model in catalog.listing().values() if isinstance(model, Model)}
-    return Known(figures.published(), models)
+    models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
+    return Known(published_scores(), models)
 
 
 def rows(known: Known, suite: Suite, datasets: Sequence[str]) -> list[Row]:
     """Return the published systems that have a figure of the headline for one of *datasets*, those with the most first.
 
     A system is there once, by the source that has most of it, and so is what has the very same scores under other names.
-    Figures that are known to be of another protocol are left out.
+    PublishedScores that are known to be of another protocol are left out.
     """
     found = _by_system(one for one in known.figures if one.measure == suite.headline and one.dataset in suite.datasets)
     made = [row for row in _rows(found, known.models, suite.headline, datasets) if row.cells]
@@ -45,9 +44,9 @@ def rows(known: Known, suite: Suite, datasets: Sequence[str]) -> list[Row]:
     return list({tuple(sorted(row.scores.items())): row for row in reversed(made)}.values())[::-1]
 
 
-def _by_system(published: Iterable[Figure]) -> dict[str, dict[str, Figure]]:
+def _by_system(published: Iterable[PublishedScore]) -> dict[str, dict[str, PublishedScore]]:
     """Return the figures of each system by dataset: those of one source."""
-    by_source: dict[str, dict[str, dict[str, Figure]]] = {}
+    by_source: dict[str, dict[str, dict[str, PublishedScore]]] = {}
     for figure in published:
         if not figure.differs:
             sources = by_source.setdefault(figure.system or figure.called, {})
@@ -56,7 +55,7 @@ def _by_system(published: Iterable[Figure]) -> dict[str, dict[str, Figure]]:
 
 
 def _rows(
-    found: dict[str, dict[str, Figure]], models: dict[str, Model], headline: str, datasets: Sequence[str]
+    found: dict[str, dict[str, PublishedScore]], models: dict[str, Model], headline: str, datasets: Sequence[str]
 ) -> Iterator[Row]:
     for name, by_dataset in found.items():
         first = next(iter(by_dataset.values()))

@@ -7,8 +7,9 @@ import msgspec
 import numpy as np
 
 from lexbench import suites
+from lexbench.analysis import aggregates
 from lexbench.analysis.significance import bootstrap
-from lexbench.report import aggregates, published
+from lexbench.report import published
 from lexbench.report.board import Board, Mean, Section, System, family, machine_line, only, ranks
 from lexbench.report.panels import is_bound, panel
 from lexbench.results import Result

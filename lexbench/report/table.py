@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lexbench.report import aggregates
+from lexbench.analysis import aggregates
 from lexbench.report.cells import Table, figure, heading
 from lexbench.report.timings import timing_tables
 from lexbench.report.vectors import vector_tables

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lexbench.analysis.verification import Cause, Check, Unmatched, Verdict, Verification
+from lexbench.analysis.verify import Cause, Check, Unmatched, Verdict, Verification
 from lexbench.report.cells import DIGITS, Table, heading
 
 _HEADER = ("system", "measure", "measured", "published", "difference", "verdict", "source")
@@ -34,9 +34,9 @@ def _table(dataset: str, found: Verification, causes: Mapping[int, Sequence[Caus
 
 
 def _row(check: Check) -> tuple[str, ...]:
-    first = check.figures[0]
+    first = check.published[0]
     digits = max(DIGITS, len(first.printed.partition(".")[2]))
-    names = list(dict.fromkeys(figure.source.name for figure in check.figures))
+    names = list(dict.fromkeys(figure.source.name for figure in check.published))
     source = ", ".join(names[:_NAMED]) + (f" +{len(names) - _NAMED}" if len(names) > _NAMED else "")
     figures = f"{check.measured:.{digits}f}", first.printed, f"{check.difference:+.{digits}f}"
     return check.result.system, heading(check.measure), *figures, str(check.verdict), source
@@ -52,12 +52,12 @@ def _place(one: Check | Unmatched) -> str:
 
 
 def _reason(check: Check) -> str:
-    first = check.figures[0]
+    first = check.published[0]
     return f"{_place(check)}: {first.printed} ({first.source.name}) is not held against it: {check.reason}"
 
 
 def _explained(check: Check, causes: Sequence[Cause] | str) -> str:
-    allowed = f"{_place(check)}: off by more than {check.figures[0].tolerance:.4g}"
+    allowed = f"{_place(check)}: off by more than {check.published[0].tolerance:.4g}"
     if isinstance(causes, str):
         return f"{allowed}; {causes}"
     if not causes:
@@ -84,14 +84,14 @@ def document(found: Verification, causes: Mapping[int, Sequence[Cause] | str]) -
                 "dataset": check.result.dataset,
                 "measure": check.measure,
                 "measured": check.measured,
-                "published": check.figures[0].value,
+                "published": check.published[0].value,
                 "difference": check.difference,
-                "tolerance": check.figures[0].tolerance,
+                "tolerance": check.published[0].tolerance,
                 "verdict": str(check.verdict),
                 "reason": check.reason,
                 "sources": [
                     {"source": one.source.name, "where": one.where, "called": one.called, "rules": one.source.protocol}
-                    for one in check.figures
+                    for one in check.published
                 ],
                 "causes": _causes(causes.get(places.get(id(check), -1), ())),
             }

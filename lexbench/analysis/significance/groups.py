@@ -13,9 +13,7 @@ from string import ascii_letters
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.significance import randomisation
-from lexbench.analysis.significance.corrections import holm, resamples_for
-from lexbench.analysis.significance.randomisation import SEED
+from lexbench.analysis.significance.randomisation import LEVEL, SEED, holm, pairwise, resamples_for
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class TieGroups:
 
 
 def tie_groups(
-    scores: Mapping[str, NDArray[np.float64]], *, level: float = 0.05, resamples: int | None = None, seed: int = SEED
+    scores: Mapping[str, NDArray[np.float64]], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED
 ) -> TieGroups:
     """Test every two systems on one dataset, with values (queries,) each in the same order, and group those that tie.
 
@@ -40,7 +38,7 @@ def tie_groups(
     systems = tuple(sorted(scores, key=lambda name: (-float(np.mean(scores[name])), name)))
     values = np.array([scores[name] for name in systems], dtype=np.float64)
     pairs = list(combinations(range(len(systems)), 2))
-    ps = randomisation.pairwise(values, resamples=resamples or resamples_for(len(pairs), level), seed=seed)
+    ps = pairwise(values, resamples=resamples or resamples_for(len(pairs), level), seed=seed)
     for (one, other), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
         ps[one, other] = ps[other, one] = p
     apart = [pair for pair in pairs if ps[pair] < level]

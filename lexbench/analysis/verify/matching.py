@@ -1,4 +1,4 @@
-"""Whether a result is of the system that a published figure is of: by what was typed, by its settings, by its weights."""
+"""Whether a result is of the system that a published score is of: by what was typed, by its settings, by its weights."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from lexbench import catalog, registry
-from lexbench.analysis.verification.figures import weights
+from lexbench.analysis.verify.published import weights
 from lexbench.errors import LexbenchError, NotationError
 from lexbench.notation import Call, Part, parse
 from lexbench.results import Result
@@ -39,14 +39,14 @@ def _typed(result: Result) -> Part | None:
     return None
 
 
-def _is_made_by(plugin: type[Any], call: Call, told: Mapping[str, Any]) -> bool:
-    """Whether a retriever that was described as *told* is *plugin* with the settings of *call*, or that on another engine."""
-    identity, own = str(told.get("plugin", "")), registry.identity(plugin)
-    if identity != own and not identity.startswith(f"{own}_"):  # bm25_lucene is bm25 on another engine
+def _is_made_by(plugin: type[Any], call: Call, recipe: Mapping[str, Any]) -> bool:
+    """Whether the retriever of *recipe* is *plugin* with the settings of *call*, or that on another engine."""
+    identity, expected = str(recipe.get("plugin", "")), registry.identity(plugin)
+    if identity != expected and not identity.startswith(f"{expected}_"):  # bm25_lucene is bm25 on another engine
         return False
-    given = dict(call.kwargs)
-    files = {item.name for item in fields(plugin) if item.metadata.get("runtime") and item.name in given}
-    return _fits(_settings(plugin, given), told["settings"]) and set(told.get("identity", ())) == files
+    typed = dict(call.kwargs)
+    files = {item.name for item in fields(plugin) if item.metadata.get("runtime") and item.name in typed}
+    return _fits(_settings(plugin, typed), recipe["settings"]) and set(recipe.get("identity", ())) == files
 
 
 def _is_encoded(part: Part, typed: Part | None, result: Result) -> bool:
@@ -59,24 +59,25 @@ def _is_encoded(part: Part, typed: Part | None, result: Result) -> bool:
     model = catalog.model(name) if name in catalog.names() else None
     if (model is None or not model.encoder) and name not in registry.names("encoders"):
         return False
-    if not _is_exact(settings["engine"]) or _transforms(settings["transforms"]) != _own(part):
+    if not _is_exact(settings["engine"]) or _transforms(settings["transforms"]) != _transforms_of(part):
         return False
     plugin = registry.load("encoders", model.encoder if model else name)
-    wanted = _settings(plugin, {**(model.settings if model else {}), **dict(part.head.kwargs)})
+    expected = _settings(plugin, {**(model.settings if model else {}), **dict(part.head.kwargs)})
     if "-titled/" in result.dataset:  # there the titles are joined as the model's authors did, which the catalogue leaves open
-        wanted.pop("titles", None)
-    return encoder["plugin"] == registry.identity(plugin) and _fits(wanted, encoder["settings"])
+        expected.pop("titles", None)
+    return encoder["plugin"] == registry.identity(plugin) and _fits(expected, encoder["settings"])
 
 
-def _settings(plugin: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of *plugin* that change answers, those *given* before the defaults."""
-    own = [item for item in fields(plugin) if item.init and not item.metadata.get("runtime")]
-    defaults = {item.name: item.default for item in own if item.default is not MISSING}
-    return defaults | {item.name: given[item.name] for item in own if item.name in given}
+def _settings(plugin: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of *plugin* that change answers, those *typed* before the defaults."""
+    settings = [item for item in fields(plugin) if item.init and not item.metadata.get("runtime")]
+    defaults = {item.name: item.default for item in settings if item.default is not MISSING}
+    return defaults | {item.name: typed[item.name] for item in settings if item.name in typed}
 
 
-def _fits(wanted: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
-    return all(told.get(name, value) == value for name, value in wanted.items())
+def _fits(expected: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether *settings*, as far as they have them, are as *expected*."""
+    return all(settings.get(name, value) == value for name, value in expected.items())
 
 
 def _is_exact(engine: Mapping[str, Any]) -> bool:
@@ -86,10 +87,11 @@ def _is_exact(engine: Mapping[str, Any]) -> bool:
     return False
 
 
-def _transforms(told: list[Any]) -> list[Any]:
+def _transforms(recipes: list[Any]) -> list[Any]:
+    """Return the transforms that make a system another one."""
     whole = describe(registry.create("transforms", Call(_WHOLE)))
-    return [one for one in told if one != whole]
+    return [recipe for recipe in recipes if recipe != whole]
 
 
-def _own(part: Part) -> list[Any]:
+def _transforms_of(part: Part) -> list[Any]:
     return _transforms([describe(registry.create("transforms", call)) for call in part.transforms])

@@ -3,8 +3,8 @@
 import msgspec
 
 
-class Differing(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that is not the same for all systems."""
+class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting, or another fact of how results were made, that is not the same for all systems."""
 
     field: str  # as encoder.query_length, machine.processor, versions.torch
     values: list[str | None]  # of each system; None where it has no such field
@@ -44,7 +44,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     no_worse: NoWorse | None = None  # with a margin
 
 
-class OnDataset(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     """All systems on one dataset."""
 
     dataset: str
@@ -55,7 +55,7 @@ class OnDataset(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[Difference]  # of all but the first
 
 
-class MacroDifference(msgspec.Struct, frozen=True, kw_only=True):
+class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One system against the baseline in a mean over datasets."""
 
     system: str
@@ -63,35 +63,35 @@ class MacroDifference(msgspec.Struct, frozen=True, kw_only=True):
     interval: tuple[float, float]  # 95 %, bootstrap stratified by dataset
 
 
-class Macro(msgspec.Struct, frozen=True, kw_only=True):
+class MeanComparison(msgspec.Struct, frozen=True, kw_only=True):
     """A named mean over datasets, all of whose members are compared."""
 
     aggregate: str  # with its version, as beir-12@1
     measure: str
     means: dict[str, float]  # by system
-    differences: list[MacroDifference]
+    differences: list[MeanDifference]
 
 
-class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """What a vocabulary term adds to the score of the document that moved; None for a system without sparse vectors here."""
+class TermChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vocabulary term adds to the score of a document; None for a system whose sparse vectors are not in the store."""
 
     token: str
     baseline: float | None
     system: float | None
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The relevant document whose place in the list did most to the difference."""
 
     document: str
     grade: int
     baseline_rank: int | None  # None where it is not in the run
     rank: int | None
-    terms: list[Term]  # the largest changes first
+    terms: list[TermChange]  # the largest changes first
     unavailable: list[str]  # why terms of a system are not known
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
+class QueryChange(msgspec.Struct, frozen=True, kw_only=True):
     """A query on which a system and the baseline differ much."""
 
     dataset: str
@@ -100,17 +100,20 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None  # None where the dataset is not here
     baseline_value: float
     value: float
-    moved: Moved | None = None
+    moved: MovedDocument | None = None
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Systems compared with the first of them, on all datasets of which all have results."""
+_JSON_NAMES = {"config_diff": "differing", "means": "macros", "query_changes": "changed"}  # as they were in version 0.1
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename=_JSON_NAMES):
+    """Systems compared with the first of them, the baseline, on all datasets of which all have results."""
 
     systems: list[str]
-    differing: list[Differing]
-    datasets: list[OnDataset]
-    macros: list[Macro]
-    changed: list[Changed]
+    config_diff: list[ConfigDifference]
+    datasets: list[DatasetComparison]
+    means: list[MeanComparison]
+    query_changes: list[QueryChange]
     resamples: int  # of the tests; intervals have 10,000
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" where it is significantly worse, or with a margin not shown to be no worse

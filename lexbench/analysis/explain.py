@@ -49,8 +49,8 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """One document: its score, and the terms in common with the query, the one that adds most first."""
+class ExplainedDocument:
+    """One document: its score, and the terms that it shares with the query, the one that adds most first."""
 
     doc_id: str
     score: float  # the engine's
@@ -65,18 +65,18 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a system makes of a query, and of documents for it."""
+    """The terms that a system sees in a query, and what they add to the scores of documents."""
 
     system: str
     query: str
     terms: tuple[Term, ...]  # of the query, the heaviest first
-    documents: tuple[Explained, ...] = ()
+    documents: tuple[ExplainedDocument, ...] = ()
     unknown: tuple[str, ...] = field(default=())  # words of the query that BM25 found in no document
 
 
 def explain(
     query: str,
-    named: str,
+    system_name: str,
     dataset: str | None = None,
     documents: Sequence[str] = (),
     k: int = 3,
@@ -84,31 +84,32 @@ def explain(
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Explain *query*, a text or `qid:ID` of the dataset, for the system *named* in the notation of parts.
+    """Explain *query*, a text or `qid:ID` of the dataset, for the system *system_name* in the notation of parts.
 
     With a *dataset*, its *documents* of these ids are explained, or else the best *k*; what the store lacks of its index is
-    made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be given.
+    made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be named.
     """
-    found = system(named)
-    sparse_vectors = isinstance(found.retriever, Encoded) and found.retriever.engine.kind is Kind.SPARSE
-    if not (sparse_vectors or isinstance(found.retriever, BM25)):
-        raise CannotStart(_no_terms(found))
+    explained = system(system_name)
+    sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
+    if not (sparse_vectors or isinstance(explained.retriever, BM25)):
+        raise CannotStart(_no_terms(explained))
     if dataset is None:
         if documents or query.startswith(_BY_ID) or not sparse_vectors:
             what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "what a term weighs in bm25"
             raise CommandError(f"{what} is of a dataset; name it by -d, see: lexbench list datasets")
-        return _of_vectors(found, Query("", query), None, documents, k)
+        return _of_vectors(explained, Query("", query), None, documents, k)
     bench = Workbench(_opened(dataset), store or Store(), progress or Silent())
     asked = _query(query, bench.dataset)
-    return (_of_vectors if sparse_vectors else _of_bm25)(found, asked, bench, documents, k)
+    return (_of_vectors if sparse_vectors else _of_bm25)(explained, asked, bench, documents, k)
 
 
-def _no_terms(found: System) -> str:
-    if isinstance(found.retriever, Encoded):
-        return f"{found.label}: its vectors are {found.retriever.engine.kind}, so there are no terms to explain"
-    if hasattr(found.retriever, "parts"):
-        return f"{found.label} is made of several systems; explain each of them"
-    return f"{found.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
+def _no_terms(explained: System) -> str:
+    """Return why a system cannot be explained."""
+    if isinstance(explained.retriever, Encoded):
+        return f"{explained.label}: its vectors are {explained.retriever.engine.kind}, so there are no terms to explain"
+    if hasattr(explained.retriever, "parts"):
+        return f"{explained.label} is made of several systems; explain each of them"
+    return f"{explained.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
 
 
 def _opened(name: str) -> Dataset:
@@ -119,67 +120,73 @@ def _opened(name: str) -> Dataset:
     return open_dataset(suites.contract(name))
 
 
-def _query(given: str, dataset: Dataset) -> Query:
-    """Return the query that is given as a text, or by its id."""
-    if not given.startswith(_BY_ID):
-        return Query("", given)
+def _query(text: str, dataset: Dataset) -> Query:
+    """Return the query of that text, or of that id."""
+    if not text.startswith(_BY_ID):
+        return Query("", text)
     by_id = {query.query_id: query for query in dataset.queries}
-    name = given.removeprefix(_BY_ID)
-    if name not in by_id:
-        raise UnknownName(f"judged query of {dataset.contract.id}:", name, by_id)
-    return by_id[name]
+    query_id = text.removeprefix(_BY_ID)
+    if query_id not in by_id:
+        raise UnknownName(f"judged query of {dataset.contract.id}:", query_id, by_id)
+    return by_id[query_id]
 
 
 def _positions(bench: Workbench, documents: Sequence[str]) -> NDArray[np.int32]:
-    """Return the positions of the documents of these ids (n,), ascending; UnknownName for one that is not there."""
-    found = lookup(bench.corpus.doc_ids, encode(documents))
-    if (missing := np.flatnonzero(found < 0)).size:
-        name, corpus = documents[missing[0]], bench.dataset.contract.corpus
+    """Return the positions of the documents of these ids (n,), ascending; CannotStart for one that is not there."""
+    positions = lookup(bench.corpus.doc_ids, encode(documents))
+    if (missing := np.flatnonzero(positions < 0)).size:
+        doc_id, corpus = documents[missing[0]], bench.dataset.contract.corpus
         raise CannotStart(
-            f"no document {name!r} in {corpus}; ids are those of its files, as runs have them: leave --document out"
+            f"no document {doc_id!r} in {corpus}; ids are those of its files, as runs have them: leave --document out"
         )
-    return np.unique(found).astype(np.int32)
+    return np.unique(positions).astype(np.int32)
 
 
 def _scored(
-    found: System, encoded: Any, bench: Workbench, documents: Sequence[str], k: int
+    explained: System, encoded: Any, bench: Workbench, documents: Sequence[str], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return positions (n,) of the documents to explain and their scores: those asked for, or the best *k* of a search."""
+    retriever = explained.retriever
     if documents:
         docs = _positions(bench, documents)
-        scorer = found.retriever.scorer(iter(found.retriever.stored(bench)))
+        scorer = retriever.scorer(iter(retriever.stored(bench)))
         scores = scorer.score(encoded, docs[None])[0]
-        best = np.argsort(-scores, kind="stable")
-        return docs[best], scores[best]
-    hits = found.retriever.open(bench.index(found.retriever, found.label)).search(encoded, k)
-    there = hits.docs[0] >= 0
-    return hits.docs[0][there], hits.scores[0][there]
+        order = np.argsort(-scores, kind="stable")
+        return docs[order], scores[order]
+    hits = retriever.open(bench.index(retriever, explained.label)).search(encoded, k)
+    filled = hits.docs[0] >= 0
+    return hits.docs[0][filled], hits.scores[0][filled]
 
 
-def _explained(bench: Workbench, position: int, score: float, terms: Sequence[Term]) -> Explained:
+def _document(bench: Workbench, position: int, score: float, terms: Sequence[Term]) -> ExplainedDocument:
+    """Return the document at *position* with those of *terms* that it has."""
     (document,) = bench.corpus.documents(position, position + 1)
     common = sorted((term for term in terms if term.document), key=lambda term: (-term.contribution, term.term))
-    return Explained(document.doc_id, score, tuple(common), document.text)
+    return ExplainedDocument(document.doc_id, score, tuple(common), document.text)
 
 
-def _of_vectors(found: System, query: Query, bench: Workbench | None, documents: Sequence[str], k: int) -> Explanation:
+def _of_vectors(explained: System, query: Query, bench: Workbench | None, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system of sparse vectors, by the weights that its engine gets."""
-    retriever: Encoded = found.retriever
+    retriever: Encoded = explained.retriever
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
     token = getattr(retriever.encoder, "token", str)
     names = {number: token(number) for number in weights}
-    terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=lambda one: (-one.query, one.term))
+    terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=_heaviest_first)
     if bench is None:
-        return Explanation(found.label, query.text, tuple(terms))
-    docs, scores = _scored(found, encoded, bench, documents, k)
-    explained = []
+        return Explanation(explained.label, query.text, tuple(terms))
+    docs, scores = _scored(explained, encoded, bench, documents, k)
+    shown = []
     for position, score in zip(docs.tolist(), scores.tolist(), strict=True):
         stored = read_rows(bench.encodings(retriever.encoder).path, np.array([position], np.int32))
-        own = _weights(retriever.as_documents(stored))
-        common = [Term(names[number], weight, own.get(number, 0.0)) for number, weight in weights.items()]
-        explained.append(_explained(bench, position, score, common))
-    return Explanation(found.label, query.text, tuple(terms), tuple(explained))
+        in_document = _weights(retriever.as_documents(stored))
+        common = [Term(names[number], weight, in_document.get(number, 0.0)) for number, weight in weights.items()]
+        shown.append(_document(bench, position, score, common))
+    return Explanation(explained.label, query.text, tuple(terms), tuple(shown))
+
+
+def _heaviest_first(term: Term) -> tuple[float, str]:
+    return -term.query, term.term
 
 
 def _weights(vector: Any) -> dict[int, float]:
@@ -188,28 +195,29 @@ def _weights(vector: Any) -> dict[int, float]:
     return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
 
 
-def _of_bm25(found: System, query: Query, bench: Workbench, documents: Sequence[str], k: int) -> Explanation:
+def _of_bm25(explained: System, query: Query, bench: Workbench, documents: Sequence[str], k: int) -> Explanation:
     """Explain BM25, by what it scores a document for each term alone."""
-    searcher = found.retriever.open(bench.index(found.retriever, found.label))
+    searcher = explained.retriever.open(bench.index(explained.retriever, explained.label))
     singles, unknown = _single_terms(searcher, query.text)
     terms = [Term(term, float(single.weights[0])) for term, single in singles.items()]
-    docs, scores = _scored(found, searcher.encode([query.text]), bench, documents, k)
-    parts = [searcher.score(single, docs[None])[0] for single in singles.values()]
-    explained = []
-    for place, (position, score) in enumerate(zip(docs.tolist(), scores.tolist(), strict=True)):
-        shares = [Term(one.term, one.query, float(part[place]) / one.query) for one, part in zip(terms, parts, strict=True)]
-        explained.append(_explained(bench, position, score, shares))
-    heaviest = sorted(terms, key=lambda term: (-term.query, term.term))
-    return Explanation(found.label, query.text, tuple(heaviest), tuple(explained), tuple(unknown))
+    docs, scores = _scored(explained, searcher.encode([query.text]), bench, documents, k)
+    by_term = [searcher.score(single, docs[None])[0] for single in singles.values()]  # (n,) each
+    shown = []
+    for number, (position, score) in enumerate(zip(docs.tolist(), scores.tolist(), strict=True)):
+        in_document = [
+            Term(term.term, term.query, float(added[number]) / term.query) for term, added in zip(terms, by_term, strict=True)
+        ]
+        shown.append(_document(bench, position, score, in_document))
+    return Explanation(explained.label, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
 
 
 def _single_terms(searcher: BM25Searcher, text: str) -> tuple[dict[str, QueryTerms], list[str]]:
     """Return the terms of *text*, each as a query of it alone that counts as often as *text* has it; and what has no term."""
-    found = [(term, word) for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
-    counts, spelled = Counter(term for term, _ in found), dict(found)  # the word again: the stem of a stem is another
+    stems = [(term, word) for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
+    counts, spelling = Counter(term for term, _ in stems), dict(stems)  # the word again: the stem of a stem is another
     singles, unknown = {}, []
     for term, count in counts.items():
-        alone = searcher.encode([spelled[term]])
+        alone = searcher.encode([spelling[term]])
         if len(alone.terms):
             singles[term] = alone._replace(weights=(alone.weights * np.float32(count)).astype(np.float32))
         else:

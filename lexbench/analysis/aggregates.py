@@ -22,9 +22,9 @@ class Mean:
 
 def mean(aggregate: Aggregate, scores: Mapping[str, float]) -> Mean:
     """Return the macro mean of *scores* (dataset id -> mean of the aggregate's measure) over the members."""
-    there = [scores[member] for member in aggregate.members if member in scores]
-    complete = len(there) == len(aggregate.members)
-    return Mean(aggregate, len(there), sum(there) / len(there) if complete else None)
+    present = [scores[member] for member in aggregate.members if member in scores]
+    complete = len(present) == len(aggregate.members)
+    return Mean(aggregate, len(present), sum(present) / len(present) if complete else None)
 
 
 def over_results(aggregate: Aggregate, results: Iterable[Result]) -> Mean:

@@ -1,4 +1,4 @@
-"""Why a score is off: the kept run is scored again under rules that others have used by mistake, and what fits is named."""
+"""Why a score is off: its run is scored again under rules that others have used by mistake, and what fits is named."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import measures, suites
-from lexbench.analysis.verification.figures import Figure
-from lexbench.analysis.verification.verdicts import Check
+from lexbench.analysis.verify.published import PublishedScore
+from lexbench.analysis.verify.verdicts import Check
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result
@@ -39,21 +39,21 @@ class Cause:
         return f"would be {self.mean:.4f} {self.what}"
 
 
-def causes(check: Check, store: Store) -> list[Cause] | str:
+def diagnose(check: Check, store: Store) -> list[Cause] | str:
     """Return what explains a check that is off, nothing where nothing does; or why it cannot be looked for, as a line."""
     run = _run(check.result, store)
     if run is None:
         return f"its run is not in the store {store.root}, so the cause is not known"
     try:
-        return explained(run, open_dataset(suites.contract(check.result.dataset)).qrels, check.figures[0])
+        return causes(run, open_dataset(suites.contract(check.result.dataset)).qrels, check.published[0])
     except CannotStart as error:
         return f"the cause is not known: {error}"
 
 
-def explained(run: Run, qrels: Qrels, figure: Figure) -> list[Cause]:
-    """Return the rules under which *run* has the mean of *figure*, within its tolerance, and with ours has not."""
-    found = [Cause(what, mean()) for what, mean in _variants(run, qrels, figure.measure)]
-    return [cause for cause in found if abs(cause.mean - figure.value) <= figure.tolerance]
+def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
+    """Return the rules under which *run* has the published *score*, within its tolerance, and under ours has not."""
+    candidates = [Cause(what, mean()) for what, mean in _variants(run, qrels, score.measure)]
+    return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance]
 
 
 def _run(result: Result, store: Store) -> Run | None:
@@ -74,8 +74,8 @@ def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Calla
     dropped = without_self_matches(run)
     if dropped.dropped:
         yield "with the query's own document dropped", partial(mean, dropped.run)
-    if (kept := _with_self_matches(run)) is not None:
-        yield "with the query's own document kept, in the first place", partial(mean, kept)
+    if (extended := _with_self_matches(run)) is not None:
+        yield "with the query's own document kept, in the first place", partial(mean, extended)
     for other, what in _other_measures(measure):
         yield what, partial(_mean, run, qrels=qrels, measure=other)
     if measure.startswith("nDCG"):
@@ -91,18 +91,19 @@ def _mean(run: Run, qrels: Qrels, measure: str) -> float:
 
 def _over_answered(run: Run, qrels: Qrels, measure: str) -> float:
     """Return the mean over the queries that have a document at all: trec_eval's, where -c is forgotten."""
-    found = measures.score(run, qrels, [measure])
-    return found.means[str(measures.parse(measure))] * len(found.query_ids) / max(len(found.query_ids) - found.missing, 1)
+    scores = measures.score(run, qrels, [measure])
+    answered = len(scores.query_ids) - scores.missing
+    return scores.means[str(measures.parse(measure))] * len(scores.query_ids) / max(answered, 1)
 
 
 def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
     """Yield the measures that *measure* is mistaken for, and what the difference is."""
-    found = measures.parse(measure)
-    name = type(found).__name__
-    cutoff = getattr(found, "cutoff", None)
+    parsed = measures.parse(measure)
+    name = type(parsed).__name__
+    cutoff = getattr(parsed, "cutoff", None)
     at = f"@{cutoff}" if cutoff else ""
-    if hasattr(found, "rel"):
-        now = found.rel or 1
+    if hasattr(parsed, "rel"):
+        now = parsed.rel or 1
         for grade in _GRADES:
             if grade != now:
                 yield f"{name}(rel={grade}){at}", f"with grade {grade} as the lowest that is relevant, and not {now}"
@@ -113,10 +114,10 @@ def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
 
 def _with_self_matches(run: Run) -> Run | None:
     """Return *run* with each query's own document in front where the list lacks it; None where no query is a document."""
-    own = lookup(run.table, encode(run.query_ids))
+    own = lookup(run.table, encode(run.query_ids))  # the code of each query's own document, or -1
     lists = np.repeat(np.arange(len(own)), np.diff(run.offsets))
-    there = np.bincount(lists[run.docs == own[lists]], minlength=len(own)) > 0
-    added = np.flatnonzero((own >= 0) & ~there & (np.diff(run.offsets) > 0))
+    present = np.bincount(lists[run.docs == own[lists]], minlength=len(own)) > 0
+    added = np.flatnonzero((own >= 0) & ~present & (np.diff(run.offsets) > 0))
     if not len(added):
         return None
     firsts = run.offsets[added]

@@ -1,0 +1,242 @@
+"""The queries on which two systems differ most, the document whose place made the difference, and the terms that placed it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from math import log2
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lexbench import measures, suites
+from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
+from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.datasets.find import status
+from lexbench.encodings.shards import read_rows
+from lexbench.errors import LexbenchError
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner.jobs import Kept
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import describe, system
+from lexbench.storage.store import MANIFEST, Store, recipe_of
+from lexbench.trec.ids import encode, lookup
+from lexbench.trec.runs import Run
+from lexbench.types import Kind, Query
+
+_SHOWN = 6  # terms of a document
+
+
+class Pair(NamedTuple):
+    """The results of the baseline and of a system on one dataset."""
+
+    label: str  # of the system
+    measure: str
+    baseline: Kept
+    other: Kept
+
+    def values(self, query: int) -> tuple[float, float]:
+        """Return the baseline's value of a query, given by its place, and the other's."""
+        return self.baseline.result.per_query[self.measure][query], self.other.result.per_query[self.measure][query]
+
+
+def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[QueryChange]:
+    """Return the *count* queries on which the systems of *pairs*, one pair a dataset, differ most, the largest first.
+
+    Of queries that differ by as much the earlier dataset and query come first; those that do not differ are left out.
+    """
+    candidates = []
+    for number, pair in enumerate(pairs):
+        before, after = (np.array(kept.result.per_query[pair.measure]) for kept in (pair.baseline, pair.other))
+        differences = np.abs(after - before)
+        largest = np.argsort(-differences, kind="stable")[:count]
+        candidates += [(-float(differences[at]), number, int(at)) for at in largest if differences[at] > 0]
+    return [_change(pairs[number], query, reader) for _, number, query in sorted(candidates)[:count]]
+
+
+def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
+    first = pair.baseline.result
+    query_id = first.query_ids[query]
+    topics = _topics(first.dataset, first.digests.get("queries", ""), first.digests.get("qrels", ""))
+    before, after = pair.values(query)
+    return QueryChange(
+        dataset=first.dataset,
+        system=pair.label,
+        query=query_id,
+        text=topics.queries[query_id].text if topics else None,
+        baseline_value=before,
+        value=after,
+        moved=_moved(pair, query, topics, reader) if topics else None,
+    )
+
+
+class Topics:
+    """The queries and judgements of a dataset, by query id."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """Return the judged queries."""
+        return {query.query_id: query for query in self.dataset.queries}
+
+    @cached_property
+    def grades(self) -> dict[str, dict[str, int]]:
+        """Return the grade of every judged document of every query."""
+        grades: dict[str, dict[str, int]] = {}
+        for query_id, doc_id, grade in self.dataset.topics.judgements:
+            grades.setdefault(query_id, {})[doc_id] = grade
+        return grades
+
+
+@lru_cache(maxsize=2)
+def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
+    """Return the topics that results are of; None where they are not on this machine. Nothing is fetched."""
+    contract = suites.contracts().get(dataset)
+    if contract is None or status(contract) in ("not here", "to be fetched"):
+        return None
+    try:
+        opened = open_dataset(contract)
+    except LexbenchError:
+        return None
+    digests = (opened.queries_sha256, opened.qrels_sha256)
+    return Topics(opened) if digests == (queries_sha256, qrels_sha256) else None
+
+
+def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:
+    """Return the relevant document that did most to the difference; None where the runs are not in the store."""
+    if pair.baseline.run is None or pair.other.run is None:
+        return None
+    query_id = pair.baseline.result.query_ids[query]
+    old_ranks, new_ranks = (_ranks(reader.run(kept), query_id) for kept in (pair.baseline, pair.other))
+    cutoff = getattr(measures.parse(pair.measure), "cutoff", None)
+    before, after = pair.values(query)
+    sign = 1 if after > before else -1
+    grades = {document: grade for document, grade in topics.grades[query_id].items() if grade > 0}
+    gains = {
+        document: sign * grade * (_discount(new_ranks.get(document), cutoff) - _discount(old_ranks.get(document), cutoff))
+        for document, grade in grades.items()
+    }
+    document = max(gains, key=lambda doc_id: (gains[doc_id], doc_id), default=None)
+    if document is None or gains[document] <= 0:
+        return None
+    terms, unavailable = _term_changes(reader, (pair.baseline, pair.other), topics.queries[query_id], document)
+    return MovedDocument(
+        document=document,
+        grade=grades[document],
+        baseline_rank=old_ranks.get(document),
+        rank=new_ranks.get(document),
+        terms=terms,
+        unavailable=unavailable,
+    )
+
+
+def _ranks(run: Run, query: str) -> Mapping[str, int]:
+    """Return the rank of every document that *run* has for *query*."""
+    at = run.query_ids.index(query) if query in run.query_ids else -1
+    codes = run.docs[run.offsets[at] : run.offsets[at + 1]] if at >= 0 else run.docs[:0]
+    return {one.decode(): rank for rank, one in enumerate(run.table[codes].tolist(), start=1)}
+
+
+def _discount(rank: int | None, cutoff: int | None) -> float:
+    """Return how much a place counts, as in nDCG; beyond the measure's cut-off nothing."""
+    return 0.0 if rank is None or (cutoff is not None and rank > cutoff) else 1 / log2(rank + 1)
+
+
+class Unavailable(Exception):
+    """Why the terms of a system cannot be told."""
+
+
+@dataclass
+class StoreReader:
+    """Reads runs and the vectors of systems from the store, each once."""
+
+    store: Store
+    runs: dict[Path, Run] = field(default_factory=dict)
+    systems: dict[tuple[str, str], "SparseSystem | Unavailable"] = field(default_factory=dict)
+
+    def run(self, kept: Kept) -> Run:
+        """Return the run of a result that has one."""
+        assert kept.run is not None
+        if kept.run not in self.runs:
+            self.runs[kept.run] = read_run(kept.run).run
+        return self.runs[kept.run]
+
+    def sparse_system(self, kept: Kept) -> "SparseSystem":
+        """Return a result's system with its stored vectors; Unavailable where there are none or its terms have no names."""
+        key = (kept.result.system, kept.result.dataset)
+        if key not in self.systems:
+            try:
+                self.systems[key] = _sparse_system(kept, self)
+            except Unavailable as reason:
+                self.systems[key] = reason
+            except LexbenchError as error:  # the model is not here, or its extra
+                self.systems[key] = Unavailable(str(error))
+        opened = self.systems[key]
+        if isinstance(opened, Unavailable):
+            raise opened
+        return opened
+
+
+@dataclass(frozen=True)
+class SparseSystem:
+    """A system of sparse vectors, with the stored vectors of the documents."""
+
+    retriever: Encoded
+    vectors: Path
+    run: Run
+
+    def contributions(self, query: Query, document: str) -> dict[str, float]:
+        """Return what each term adds to the score of *document*: the product of its two weights, by the term's text."""
+        position = lookup(self.run.table, encode([document])).astype(np.int32)
+        in_query = self.retriever.encode_queries([query]).tocsr()
+        in_document = self.retriever.as_documents(read_rows(self.vectors, position)).tocsr()
+        products: Any = in_query.multiply(in_document).tocoo()
+        encoder: Any = self.retriever.encoder
+        return {
+            encoder.token(int(term)): float(value)
+            for term, value in zip(products.coords[1], products.data, strict=True)
+            if value
+        }
+
+
+def _sparse_system(kept: Kept, reader: StoreReader) -> SparseSystem:
+    retriever = system(kept.result.system).retriever
+    if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
+        raise Unavailable("has no sparse vectors")
+    if not hasattr(retriever.encoder, "token"):
+        raise Unavailable("does not say what its terms are")
+    if describe(retriever) != kept.result.recipe:
+        raise Unavailable("is another one today than when it was run")
+    wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": kept.result.digests.get("corpus")}
+    for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
+        if wanted.items() <= recipe_of(manifest.parent).items():
+            return SparseSystem(retriever, manifest.parent, reader.run(kept))
+    raise Unavailable("has no vectors in the store any more")
+
+
+def _term_changes(
+    reader: StoreReader, pair: tuple[Kept, Kept], query: Query, document: str
+) -> tuple[list[TermChange], list[str]]:
+    """Return the terms that changed most between the two systems' scores of *document*; then why those of one are not known."""
+    contributions: list[dict[str, float] | None] = []
+    unavailable = []
+    for kept in pair:
+        try:
+            contributions.append(reader.sparse_system(kept).contributions(query, document))
+        except Unavailable as reason:
+            contributions.append(None)
+            unavailable.append(f"{kept.result.system}: {reason}")
+    before, after = contributions
+    tokens = dict.fromkeys([*(before or ()), *(after or ())])
+    changes = [
+        TermChange(
+            token=token,
+            baseline=None if before is None else before.get(token, 0.0),
+            system=None if after is None else after.get(token, 0.0),
+        )
+        for token in tokens
+    ]
+    changes.sort(key=lambda change: (-abs((change.system or 0.0) - (change.baseline or 0.0)), change.token))
+    return changes[:_SHOWN], unavailable

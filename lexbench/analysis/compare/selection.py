@@ -1,0 +1,156 @@
+"""Which results are compared: systems by name from the store, or all systems of result files; and whether they may be."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lexbench import results
+from lexbench.errors import CannotStart, NotationError, UnknownName
+from lexbench.runner import systems
+from lexbench.runner.jobs import Kept, kept_results
+from lexbench.storage.store import Store
+
+_SHOWN_DIGITS = 16  # of a digest, in a message
+
+
+@dataclass(frozen=True)
+class SelectedSystem:
+    """One system that is compared, with all its results."""
+
+    label: str  # with the file that it is from, where another selected system has the same name
+    system: str
+    results: dict[str, list[Kept]]  # by dataset, the newest first
+
+    def newest(self, dataset: str, measure: str) -> Kept:
+        """Return the newest result on *dataset* that has *measure*; CannotStart where none has."""
+        for result in self.results[dataset]:
+            if measure in result.result.per_query:
+                return result
+        known = ", ".join(self.results[dataset][0].result.per_query)
+        raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose by -m, or run it again")
+
+
+def select(names: Sequence[str], store: Store, folder: Path | None = None) -> list[SelectedSystem]:
+    """Return the systems that *names* stand for, in their order, each once: labels, result files, or folders of these.
+
+    A label is looked for in the files that are named too, then in the store, or instead in *folder*, a folder of results.
+    InvalidFile, UnknownName or CannotStart, in one line.
+    """
+    in_files = _of_paths({text: _of_path(Path(text)) for text in names if Path(text).exists()})
+    loaded = [system for group in in_files.values() for system in group]
+    stored: list[Kept] | None = None
+    selected: dict[str, SelectedSystem] = {}
+    for text in names:
+        if text in in_files:
+            group = in_files[text]
+        elif not (group := [system for label in _labels(text) for system in loaded if system.system == label]):
+            if stored is None:
+                stored = list(_of_folder(folder) if folder else kept_results(store))
+            group = [_of_store(label, stored, folder) for label in _labels(text)]
+        for system in group:
+            selected.setdefault(system.label, system)
+    return list(selected.values())
+
+
+def _of_paths(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
+    """Return the systems by path; one that several paths have is the same system in all, or its label names the path."""
+    copies: dict[str, list[SelectedSystem]] = {}
+    for group in by_path.values():
+        for system in group:
+            copies.setdefault(system.system, []).append(system)
+    merged = {name: _merged(group) for name, group in copies.items()}
+    return {
+        path: [merged[one.system] or SelectedSystem(f"{path}: {one.system}", one.system, one.results) for one in group]
+        for path, group in by_path.items()
+    }
+
+
+def _of_path(path: Path) -> list[SelectedSystem]:
+    """Return the systems in a result file, or in a folder of them: what `run --results` or `export json` wrote."""
+    files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
+    if not files:
+        raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
+    return _grouped(Kept(result, None) for file in files for result in results.load_any(file))
+
+
+def _of_folder(folder: Path) -> Iterable[Kept]:
+    return (result for system in _of_path(folder) for group in system.results.values() for result in group)
+
+
+def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
+    """Return copies of one system as one; None where two of them have different results on a dataset."""
+    merged: dict[str, list[Kept]] = {}
+    for system in copies:
+        for dataset, group in system.results.items():
+            if list(map(_scored, merged.setdefault(dataset, group))) != list(map(_scored, group)):
+                return None
+    return SelectedSystem(copies[0].label, copies[0].system, merged)
+
+
+def _scored(kept: Kept) -> tuple[Any, ...]:
+    """Return what makes two results the same, whenever and wherever they were measured."""
+    return kept.result.contract, kept.result.digests, kept.result.recipe, kept.result.per_query
+
+
+def _grouped(loaded: Iterable[Kept]) -> list[SelectedSystem]:
+    by_system: dict[str, dict[str, list[Kept]]] = {}
+    for one in sorted(loaded, key=lambda kept: kept.result.measured.started, reverse=True):
+        by_system.setdefault(one.result.system, {}).setdefault(one.result.dataset, []).append(one)
+    return [SelectedSystem(system, system, by_system[system]) for system in sorted(by_system, key=_natural)]
+
+
+def _natural(label: str) -> list[tuple[int, str]]:
+    """Return a key by which step-900 comes before step-1000."""
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", label)]
+
+
+def _labels(text: str) -> list[str]:
+    """Return the labels that *text* may mean: each system that it names in the notation of parts, or itself."""
+    try:
+        return systems.each_of(text)
+    except NotationError:  # the label of an object of the user's
+        return [text]
+
+
+def _of_store(label: str, stored: Sequence[Kept], folder: Path | None) -> SelectedSystem:
+    matching = _grouped(one for one in stored if one.result.system == label)
+    if not matching:
+        known = {one.result.system for one in stored}
+        where = str(folder) if folder else "the store"
+        raise UnknownName(f"file, and no result in {where} of", label, known, see="lexbench list results, or lexbench run")
+    return matching[0]
+
+
+def common_datasets(systems: Sequence[SelectedSystem], named: Sequence[str]) -> list[str]:
+    """Return the datasets that all systems have results on, or those of them that are *named*; CannotStart without any."""
+    common = [name for name in sorted(systems[0].results) if all(name in system.results for system in systems)]
+    for name in named:
+        lacking = next((system for system in systems if name not in system.results), None)
+        if lacking:
+            known = ", ".join(sorted(lacking.results))
+            raise CannotStart(
+                f"{lacking.label} has no result on {name}; it has: {known}; make one: lexbench run dataset {name}"
+            )
+    if not common:
+        datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
+        raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
+    return [name for name in common if not named or name in named]
+
+
+def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[Kept]) -> None:
+    """Raise CannotStart where results on *dataset* are not of the same queries, judgements, corpus and rules."""
+    first = chosen[0].result
+    for label, other in zip(labels[1:], (kept.result for kept in chosen[1:]), strict=True):
+        pairs = {"contract": (first.contract, other.contract)} | {
+            name: (first.digests[name], value) for name, value in other.digests.items() if name in first.digests
+        }
+        for what, (ours, theirs) in pairs.items():
+            if ours != theirs:
+                raise CannotStart(
+                    f"{labels[0]} and {label} are not on the same {dataset}: {what} {ours[:_SHOWN_DIGITS]} and "
+                    f"{theirs[:_SHOWN_DIGITS]}; run both again, or leave it out: name the others by -d"
+                )
+        if first.query_ids != other.query_ids:
+            raise CannotStart(f"{labels[0]} and {label} were scored on different queries of {dataset}; run both again")
