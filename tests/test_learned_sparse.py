@@ -207,7 +207,7 @@ def test_kills_cost_nothing(checkpoint, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_kills_on_real_collections_cost_nothing(ir_datasets_home, tmp_path):
+def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
     """LexMAE and its top-K on SciFact and NFCorpus, killed twenty times at random moments, end in the same bytes."""
     folder = sparsified(tiny_bert(tmp_path / "model", safetensors=True, max_position_embeddings=512))
     name = f'lexmae(model="{folder}")'
@@ -215,7 +215,7 @@ def test_twenty_kills_on_real_collections_cost_nothing(ir_datasets_home, tmp_pat
     datasets = ["-d", "beir/scifact/test", "-d", "beir/nfcorpus/test"]
     arguments = [sys.executable, "-m", "lexbench", "run", "suite", "beir", *datasets, *systems]
 
-    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(ir_datasets_home)}, tmp_path, kills=20, seed=4) == 16
+    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(real_home)}, tmp_path, kills=20, seed=4) == 16
 
 
 def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):
