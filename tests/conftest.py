@@ -16,8 +16,14 @@ for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
 
 from lexbench import suites  # noqa: E402 - threads first
 
+_LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Begin with the files that take longest, so that processes that share the files out end together."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 @pytest.fixture(scope="session")

@@ -176,9 +176,9 @@ def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path)
 
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
-def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
+def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, bread_environment, tmp_path):
     """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
-    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path / "store")}
+    environment = {**bread_environment, "LEXBENCH_STORE": str(tmp_path / "store")}
 
     def lexbench(*words):
         done = subprocess.run(
@@ -187,7 +187,7 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    suite = ("run", "suite", "pydoc", "-d", "pydoc/test", "-m", "nDCG@10", "--json", "-r")
+    suite = ("run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10", "--json", "-r")
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
     first = lexbench(*suite, name + rest)["results"][0]
     documents, queries = lexbench("export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
