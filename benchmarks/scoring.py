@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lexbench.measures import score
-from lexbench.trec.files import read_qrels, read_run, write_qrels, write_run
 from lexbench.trec.ids import encode
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels, read_qrels, write_qrels
+from lexbench.trec.runs import Run, read_run, write_run
 from lexbench.types import Hits, Judgement
 
 PASSAGES = 8_841_823

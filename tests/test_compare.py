@@ -10,6 +10,7 @@ from lexbench import results, suites
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
+from lexbench.datasets.contracts import contract_of
 from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work, write_results
 from lexbench.storage.store import Store
 
@@ -268,7 +269,7 @@ def runs(tmp_path_factory):
     from lexbench.runner.plan import plan_suite
 
     folder = tmp_path_factory.mktemp("vectors")
-    dataset = open_dataset(suites.contract("pydoc/test"))
+    dataset = open_dataset(contract_of("pydoc/test"))
     query, document = next((row.query_id, row.doc_id) for row in dataset.topics.judgements if row.grade == 3)
     judged = {row.doc_id for row in dataset.topics.judgements if row.query_id == query}
     ids = sorted(one.doc_id for one in dataset.source.documents())

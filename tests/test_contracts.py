@@ -7,13 +7,14 @@ import pytest
 
 from lexbench import suites
 from lexbench.datasets import digests
-from lexbench.datasets.checks import check
-from lexbench.datasets.contract import Contract, Expected
+from lexbench.datasets.contracts import Contract, Expected, all_contracts, contract_of, suite_folders
+from lexbench.datasets.dataset import check
 from lexbench.errors import ContractMismatch, InvalidFile, UnknownName
-from lexbench.trec.files import read_judgements
+from lexbench.storage.reading import read_toml
+from lexbench.trec.qrels import read_judgements
 from lexbench.types import Query
 
-CONTRACTS = suites.contracts()
+CONTRACTS = all_contracts()
 # documents, judged queries, judgements, first digits of the archive's MD5: BEIR's own table and ir_datasets
 BEIR = {
     "beir/trec-covid": (171332, 50, 66336, "ce62140c"),
@@ -69,7 +70,7 @@ def found_in(rows):
 def test_file_is_named_for_the_dataset(dataset_id):
     """The file of a contract is called what the dataset is."""
     name = dataset_id.replace("/", "_").replace("-", "_")
-    assert (suites.folders()[0] / "datasets" / f"{name}.toml").is_file()
+    assert (suite_folders()[0] / "datasets" / f"{name}.toml").is_file()
 
 
 @pytest.mark.parametrize("dataset_id", CONTRACTS)
@@ -216,7 +217,7 @@ def test_a_wrong_key_or_type_is_an_error_that_names_the_place(line, place, tmp_p
     path = tmp_path / "x.toml"
     path.write_text(MINIMAL + line + "\n")
     with pytest.raises(InvalidFile) as error:
-        suites.read_toml(path, Contract)
+        read_toml(path, Contract)
     assert str(path) in str(error.value)
     assert place in str(error.value)
 
@@ -224,7 +225,7 @@ def test_a_wrong_key_or_type_is_an_error_that_names_the_place(line, place, tmp_p
 def test_unknown_dataset_names_near_ones():
     """A name that is almost right is answered with the right one."""
     with pytest.raises(UnknownName, match="beir/scifact/test"):
-        suites.contract("beir/scifact/tset")
+        contract_of("beir/scifact/tset")
 
 
 def test_mismatch_names_both_values():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lexbench.measures import External, parse, score
-from lexbench.trec.files import read_qrels, read_run
+from lexbench.trec.qrels import read_qrels
+from lexbench.trec.runs import read_run
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 # trec_eval's name -> ours. The files were made with `trec_eval -q -l 2 -m all_trec`.

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lexbench import suites
-from lexbench.datasets import docstrings, lines
-from lexbench.trec.files import read_judgements
+from lexbench.datasets import docstrings
+from lexbench.datasets.contracts import suite_folders
+from lexbench.datasets.records import read_records
+from lexbench.trec.qrels import read_judgements
 
 _FILE = Path(__file__).parent.parent / "tools" / "docstring_collection.py"
 _SPEC = importlib.util.spec_from_file_location("docstring_collection", _FILE)
@@ -152,9 +153,9 @@ def test_documents_with_one_sentence_share_a_query(tmp_path):
     many = [entry(f"b{i}", f"Fit this very model. {'word ' * 8}{i}") for i in range(6)]
     pairs = tool.write([*same, *many], {"p": "1.0"}, tmp_path)
 
-    queries = {query_id: fields["text"] for query_id, fields in lines.records(tmp_path / "queries.jsonl")}
+    queries = {query_id: fields["text"] for query_id, fields in read_records(tmp_path / "queries.jsonl")}
     judged = [(row.query_id, row.doc_id, row.grade) for row in read_judgements(tmp_path / "qrels" / "train.tsv")]
-    corpus = {doc_id: fields for doc_id, fields in lines.records(tmp_path / "corpus.jsonl")}  # noqa: C416 - of named tuples
+    corpus = {doc_id: fields for doc_id, fields in read_records(tmp_path / "corpus.jsonl")}  # noqa: C416 - of named tuples
     assert [text.removeprefix("how to ") for text in queries.values()] == ["fit the linear model"] * len(queries)
     assert {doc for _, doc, _ in judged} == {"a0", "a1"}
     assert {query for query, _, _ in judged} == queries.keys()
@@ -175,7 +176,7 @@ def test_most_draws_the_same_documents_in_any_order():
 def test_of_the_standard_library_documents_are_those_of_pydoc(standard):
     """Title and text of a document joined are what `pydoc` has, unless it lost its first sentence."""
     known = dict(docstrings.collect())
-    corpus = list(lines.records(standard / "corpus.jsonl"))
+    corpus = list(read_records(standard / "corpus.jsonl"))
     same = [known[doc_id] == f"{fields['title']} {fields['text']}" for doc_id, fields in corpus if doc_id in known]
 
     assert len(same) == len(corpus) > 5000
@@ -185,8 +186,8 @@ def test_of_the_standard_library_documents_are_those_of_pydoc(standard):
 
 def test_no_query_is_one_of_pydoc(standard):
     """The questions that `pydoc` is measured on are not trained on, and the tool does not know where they are."""
-    asked = {fields["text"].lower() for _, fields in lines.records(suites.folders()[0] / "pydoc" / "queries.tsv")}
-    made = {fields["text"].lower() for _, fields in lines.records(standard / "queries.jsonl")}
+    asked = {fields["text"].lower() for _, fields in read_records(suite_folders()[0] / "pydoc" / "queries.tsv")}
+    made = {fields["text"].lower() for _, fields in read_records(standard / "queries.jsonl")}
 
     assert len(asked) == 165
     assert len(made) > 2000
@@ -196,8 +197,8 @@ def test_no_query_is_one_of_pydoc(standard):
 
 def test_every_query_has_its_words_and_document(standard):
     """Queries have 4 to 20 words, "how to" not counted, and documents of the corpus; a third of those with a verb ask how."""
-    queries = {query_id: fields["text"] for query_id, fields in lines.records(standard / "queries.jsonl")}
-    documents = {doc_id for doc_id, _ in lines.records(standard / "corpus.jsonl")}
+    queries = {query_id: fields["text"] for query_id, fields in read_records(standard / "queries.jsonl")}
+    documents = {doc_id for doc_id, _ in read_records(standard / "corpus.jsonl")}
     judged = list(read_judgements(standard / "qrels" / "train.tsv"))
     verbs = [text for text in queries.values() if text.removeprefix("how to ").split()[0] in tool._VERBS]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lexbench import suites
 from lexbench.analysis.verify.published import PublishedFile
 from lexbench.cli import code
+from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.interop import export as exporting
 from lexbench.interop import hub, importing, ir_metadata, mteb, published, ranx
@@ -23,9 +23,10 @@ from lexbench.interop.importing import bring_in
 from lexbench.interop.losses import EXPORTED, IMPORTED
 from lexbench.interop.published import Row
 from lexbench.results import Counts, Measured, Result, write_results
+from lexbench.storage.reading import read_toml
 from lexbench.storage.store import Store
-from lexbench.trec import files
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing
+from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
+from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
 
 MEANS = {"nDCG@10": 0.25, "RR@10": 0.5, "R@100": 0.75, "AP@1000": 0.125, "Success@5": 1.0, "P@10": 0.1, "RCap@100": 0.8}
@@ -79,11 +80,10 @@ def test_a_run_for_ranx_reads_back(tmp_path, scored):
     assert np.array_equal(again.scores, strictly_decreasing(run))
 
 
-@pytest.mark.slow  # ranx is compiled first
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
 def test_ranx_and_we_read_each_other(tmp_path):
     """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
-    library = pytest.importorskip("ranx", reason="it is in the extra test")
+    library = pytest.importorskip("ranx", reason="it is in the extra test")  # takes seconds to compile
 
     ranx.write_run(RUN, tmp_path / "run.json")
     theirs = library.Run.from_file(str(tmp_path / "run.json"))
@@ -222,7 +222,7 @@ def test_a_file_as_mteb_writes_it_is_read(tmp_path):
 
 def test_tasks_of_mteb_are_datasets_of_ours():
     """Every dataset that a task of MTEB is said to equal has a contract."""
-    assert mteb.TASKS.keys() <= suites.contracts().keys()
+    assert mteb.TASKS.keys() <= all_contracts().keys()
 
 
 # Hugging Face
@@ -322,7 +322,7 @@ def test_published_rows_read_back_and_verify_reads_them(tmp_path):
     """The file has the form of suites/expected, whatever characters are in it, and is the same for the same rows."""
     rows = [Row('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()]
     published.write(reversed(rows), tmp_path / "x.toml")
-    expected = suites.read_toml(tmp_path / "x.toml", PublishedFile)
+    expected = read_toml(tmp_path / "x.toml", PublishedFile)
 
     assert published.read(tmp_path / "x.toml") == sorted(rows)
     assert expected.systems[0].figures[0].values == MEANS
@@ -365,13 +365,13 @@ def test_parquet_has_a_row_a_query_and_measure(saved, tmp_path):
 @pytest.fixture
 def runs(tmp_path):
     """Write RUN, or QRELS, in every format that is imported into TREC files."""
-    files.write_run(RUN, tmp_path / "trec")
-    files.write_msmarco_run(RUN, tmp_path / "msmarco")
+    write_run(RUN, tmp_path / "trec")
+    write_msmarco_run(RUN, tmp_path / "msmarco")
     lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
     (tmp_path / "scored").write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
     ranx.write_run(RUN, tmp_path / "ranx")
     list(ir_metadata.write(RUN, result(), tmp_path / "ir-metadata"))
-    files.write_beir_qrels(QRELS, tmp_path / "qrels")
+    write_beir_qrels(QRELS, tmp_path / "qrels")
     ranx.write_qrels(QRELS, tmp_path / "ranx-qrels")
     return tmp_path
 
@@ -381,10 +381,10 @@ def test_an_imported_file_is_ours(runs, layout):
     """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
     following = bring_in(layout, runs / layout, runs / "new folder" / "out")
     if layout.endswith("qrels"):
-        assert list(files.read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
+        assert list(read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
         assert following == f"lexbench score RUN --qrels '{runs}/new folder/out'"
     else:
-        assert order(files.read_run(runs / "new folder" / "out")) == order(RUN)
+        assert order(read_run(runs / "new folder" / "out")) == order(RUN)
         assert f"""-r 'run_file(path="{runs}/new folder/out")'""" in following
     assert (runs / "new folder" / "out.ir-metadata.yml").exists() == (layout == "ir-metadata")
 

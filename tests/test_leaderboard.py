@@ -5,6 +5,7 @@ import pytest
 
 from lexbench import suites
 from lexbench.cli import code
+from lexbench.datasets.contracts import suite_folders
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.report import leaderboard, published
 from lexbench.report.board import ranks
@@ -239,7 +240,7 @@ def test_a_result_that_does_not_read_names_the_place(tmp_path):
         load(tmp_path / "r.json")
 
 
-HISTORY = sorted((suites.folders()[0].parent / "tests" / "history").glob("*.json"))
+HISTORY = sorted((suite_folders()[0].parent / "tests" / "history").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", HISTORY, ids=lambda path: path.stem)

@@ -22,8 +22,7 @@ from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.storage import atomic
 from lexbench.storage.store import MANIFEST, Store
-from lexbench.trec import files
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Run, read_run, write_run
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +94,7 @@ def test_pieces_make_one_run(tmp_path, monkeypatch):
     _, pieces = mined(asked)
 
     assert pieces == whole
-    assert files.read_run(path).query_ids == ("qa", "qf")
+    assert read_run(path).query_ids == ("qa", "qf")
     assert sorted(one.name for one in path.parent.iterdir()) == sorted([path.name, path.name.replace(".trec.gz", ".json")])
 
 
@@ -157,7 +156,7 @@ def test_negatives_from_elsewhere(tmp_path, kept):
     """A run file is taken as a retriever is: its relevant documents are removed; lists out of order come into theirs."""
     folder = write(tmp_path / "fruit")
     entries = [("qf", "p1", 9.0), ("qx", "a1", 1.0), ("qa", "a1", 1.0), ("qf", "a4", 5.0), ("qa", "zz", 2.0), ("qa", "a3", 3.0)]
-    files.write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
+    write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
     asked = recipe(tmp_path, [folder], negatives=f'run_file(path="{tmp_path}/{{dataset}}.trec")')
     path, found = mined(asked)
     assert found == {"qf": ["p1"], "qa": ["zz", "a1"]}
@@ -166,7 +165,7 @@ def test_negatives_from_elsewhere(tmp_path, kept):
     lists = negatives.read(path, one, kept, Silent())
     assert [ids(one.corpus, lists[query]) for query in range(3)] == [["a1"], ["p1"], []]
 
-    files.write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
+    write_run(Run.from_entries(["qa"], ["p2"], [1.0]), tmp_path / "fruit.trec")
     assert mined(asked)[1] == {"qa": ["p2"]}
 
 
@@ -278,15 +277,15 @@ def test_killed_mining_goes_on(tmp_path, monkeypatch):
     assert all((tmp_path / "hurried" / path).read_bytes() == (tmp_path / "calm" / path).read_bytes() for path in files)
 
 
-def test_negatives_of_questions(bread, tmp_path, kept, monkeypatch):
-    """On questions about bread the negatives of a query are BM25's list without its relevant documents, to the depth."""
-    monkeypatch.chdir(bread.parent)
-    asked = recipe(tmp_path, ["bread"], depth=15)
+def test_nfcorpus(ir_datasets_home, monkeypatch, tmp_path, kept):
+    """On NFCorpus the negatives of a query are BM25's list without its relevant documents, to the depth."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    asked = recipe(tmp_path, ["beir/nfcorpus/train"], depth=20)
     (path,) = negatives.mine(asked, 1, Silent())
-    assert path.name == "bread.trec.gz"
-    one = open_training_set("bread", kept, Silent())
+    assert path.name == "beir-nfcorpus-train.trec.gz"
+    one = open_training_set("beir/nfcorpus/train", kept, Silent())
     found = negatives.read(path, one, kept, Silent())
 
-    assert found.lengths.max() == 15
-    assert np.mean(found.lengths == 15) > 0.5
+    assert found.lengths.max() == 20
+    assert np.mean(found.lengths == 20) > 0.5
     assert not any(np.isin(found[query], one.positives[query]).any() for query in range(len(found)))

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lexbench import measures, registry
-from lexbench.datasets.contract import Contract, Relevance, SourceFacts
+from lexbench.datasets.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import parse, score, tie_report, with_threshold
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Judgement
 
 PYTREC_EVAL = {

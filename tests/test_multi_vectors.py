@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from lexbench import api
+from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encode import encode
@@ -23,7 +24,6 @@ from lexbench.retrievers._stored_vectors import StoredVectors
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
 from lexbench.runner.systems import system
-from lexbench.suites import contract
 from lexbench.types import Document, Kind, MultiVectors
 
 WIDTH = 16
@@ -265,4 +265,4 @@ def test_the_disk_that_vectors_need_is_known_before_they_are_made():
     """Lists of vectors are by far the largest: 70 tokens of 128 numbers a document, in the encodings and in the index."""
     sizes = [plan.plan_dataset("beir/scifact/test", [given], ["nDCG@10"], 10).bytes_needed for given in (Letters(), "bm25")]
 
-    assert sizes[0] - sizes[1] == contract("beir/scifact/test").expected.documents * 72_000
+    assert sizes[0] - sizes[1] == contract_of("beir/scifact/test").expected.documents * 72_000

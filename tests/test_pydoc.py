@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from lexbench import suites
 from lexbench.datasets import docstrings
+from lexbench.datasets.contracts import contract_of, suite_folders
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.sources.pydoc import Pydoc
 
-DEV, TEST = suites.contract("pydoc/dev"), suites.contract("pydoc/test")
-FOLDER = suites.folders()[0] / "pydoc"
+DEV, TEST = contract_of("pydoc/dev"), contract_of("pydoc/test")
+FOLDER = suite_folders()[0] / "pydoc"
 LISTED = docstrings.read_list((FOLDER / "corpus.tsv").read_text(encoding="utf-8").splitlines())
 
 

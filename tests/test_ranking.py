@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from lexbench.errors import LexbenchError
 from lexbench.trec.ids import encode, factorize, lookup
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing, without_self_matches
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, strictly_decreasing, without_self_matches
 from lexbench.types import Hits, Judgement
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**100), max_value=2.0**100)

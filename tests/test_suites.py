@@ -4,6 +4,7 @@ import ir_measures
 import pytest
 
 from lexbench import suites
+from lexbench.datasets.contracts import contract_of
 from lexbench.errors import InvalidFile, UnknownName
 
 SUITES = ["beir", "msmarco_doc", "msmarco_passage", "pydoc", "trec_dl"]
@@ -70,7 +71,7 @@ def test_beir_12_is_the_twelve_of_the_paper():
 def test_no_suite_mixes_passages_with_and_without_titles():
     """MS MARCO with titles and without are never in one table."""
     for name in suites.suite_names():
-        corpora = {suites.contract(dataset).corpus for dataset in suites.suite(name).datasets}
+        corpora = {contract_of(dataset).corpus for dataset in suites.suite(name).datasets}
         assert not {"msmarco-passage", "msmarco-passage-titled"} <= corpora
 
 

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from lexbench import suites
 from lexbench.analysis import aggregates
+from lexbench.datasets.contracts import all_contracts, contract_of
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
 from lexbench.measures import score, tie_report, with_threshold
@@ -22,8 +23,8 @@ from lexbench.runner.systems import describe
 from lexbench.storage import environment
 from lexbench.storage.store import digest
 from lexbench.timing import _energy, figures
-from lexbench.trec.files import read_qrels, read_run, write_run
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing, without_self_matches
+from lexbench.trec.qrels import Qrels, read_qrels
+from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_run
 from lexbench.types import Judgement
 
 
@@ -96,10 +97,10 @@ def test_trap_06_checksums_of_another_dataset(tmp_path, monkeypatch):
     """Every archive has its own MD5 in our contracts, and one that does not match is refused before it is read."""
     from lexbench.datasets.find import find
 
-    archives = {(contract.source.md5, contract.corpus) for contract in suites.contracts().values() if contract.source.md5}
+    archives = {(contract.source.md5, contract.corpus) for contract in all_contracts().values() if contract.source.md5}
     assert Counter(md5 for md5, _ in archives).most_common(1)[0][1] == 1
 
-    contract = suites.contract("beir/scifact/test")
+    contract = contract_of("beir/scifact/test")
     archive = tmp_path / contract.corpus / str(contract.source.archive)
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"PK, and then the line went dead")
@@ -123,7 +124,7 @@ def test_trap_08_a_suite_that_is_not_what_its_name_says():
     beir = suites.suite("beir").aggregates[0]
     assert "beir/scidocs" in beir.members
     assert not any("msmarco" in member for member in beir.members)
-    assert suites.contract("beir/arguana").protocol.self_match == "drop"
+    assert contract_of("beir/arguana").protocol.self_match == "drop"
 
     scores = dict.fromkeys(beir.members, 0.6) | {"beir/scidocs": 0.0}
     assert aggregates.mean(beir, scores).value == pytest.approx(0.55)
@@ -151,8 +152,8 @@ def test_trap_10_times_divided_by_the_wrong_number():
 
 def test_trap_11_any_grade_counts_as_relevant():
     """Binary measures need grade 2 on DL passages and grade 1 on DL documents, and the three recalls have three names."""
-    passage = suites.contract("msmarco-passage/trec-dl-2019/judged")
-    document = suites.contract("msmarco-document/trec-dl-2019/judged")
+    passage = contract_of("msmarco-passage/trec-dl-2019/judged")
+    document = contract_of("msmarco-document/trec-dl-2019/judged")
     wanted = ["nDCG@10", "RR@10", "R@1000", "RCap@1000", "Success@1000", "AP"]
 
     assert [with_threshold(measure, document) for measure in wanted] == wanted
@@ -214,17 +215,14 @@ def test_trap_16_energy_that_is_a_guess(tmp_path):
     assert wrapped["per_query"] == pytest.approx(20e-6)
 
 
-def test_trap_17_self_matches_dropped_everywhere():
-    """Only ArguAna drops them."""
-    dropping = [name for name, contract in suites.contracts().items() if contract.protocol.self_match == "drop"]
+def test_trap_17_self_matches_dropped_everywhere(shared):
+    """Only ArguAna drops them: elsewhere equal ids mean nothing, and a real document would vanish."""
+    dropping = [name for name, contract in all_contracts().items() if contract.protocol.self_match == "drop"]
     assert dropping == ["beir/arguana"]
-    assert without_self_matches(run_of({"7": {"7": 2.0, "8": 1.0}})).dropped == 1
 
-
-def test_trap_17_elsewhere_equal_ids_mean_nothing(shared):
-    """In no other published judgements is a document with the query's id relevant, which dropping would lose."""
     data = shared / "data"
     files = [*data.glob("beir_topics_qrels/qrels.*"), *data.glob("msmarco/qrels.*-passage*")]
     assert len(files) == 15
     for path in files:  # had one of these a relevant document with the query's id, dropping it would cost score
         assert not [row for row in read_qrels(path).judgements() if row.query_id == row.doc_id and row.grade > 0], path
+    assert without_self_matches(run_of({"7": {"7": 2.0, "8": 1.0}})).dropped == 1

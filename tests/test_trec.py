@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.trec.files import read_qrels, read_run, write_beir_qrels, write_msmarco_run, write_qrels, write_run
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing
+from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
+from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
 
 RUN = "q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1 tag\nq2\tQ0\td1\t7\t-1e3\ttag\n"

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexbench import catalog, suites
+from lexbench import catalog
 from lexbench.catalog import Model
+from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 
@@ -81,7 +82,7 @@ def records(path: Path) -> Iterator[Record]:
         found = _record(raw, models)
         named = {found.system, *(_typed(model) for model in models if raw["system"] in (*model.named, model.name))}
         figure = found.source, found.dataset, found.measure, found.value
-        if found.dataset in suites.contracts() and kept.isdisjoint((system, *figure) for system in named):
+        if found.dataset in all_contracts() and kept.isdisjoint((system, *figure) for system in named):
             yield found
 
 
@@ -101,7 +102,7 @@ def _record(raw: dict[str, Any], models: list[Model]) -> Record:
     dataset = raw["dataset"]
     titled = dataset.replace("msmarco-passage/", "msmarco-passage-titled/")
     base = named or (catalog.model(system) if system in catalog.names() else None)
-    if base and base.titles and titled in suites.contracts():
+    if base and base.titles and titled in all_contracts():
         dataset = titled
     own = f" ({variant})" if variant and source in (_PAPER, "repo README") else ""
     return Record(f"{name}{own}", system, source, dataset, raw["where"], raw["metric"], raw["value"])

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench import suites
+from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.datasets.find import folder
+from lexbench.datasets.find import find_folder
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.progress import Progress, Silent
@@ -115,9 +115,9 @@ def _no_terms(explained: System) -> str:
 def _opened(name: str) -> Dataset:
     """Return the dataset of that id, or in the BEIR folder at that path."""
     if Path(name).exists():
-        contract, source = folder(Path(name))
+        contract, source = find_folder(Path(name))
         return open_dataset(contract, source)
-    return open_dataset(suites.contract(name))
+    return open_dataset(contract_of(name))
 
 
 def _query(text: str, dataset: Dataset) -> Query:

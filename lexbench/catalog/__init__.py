@@ -19,11 +19,10 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from lexbench import registry
-from lexbench.datasets.contract import Strict
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
+from lexbench.storage.reading import Strict, read_toml
 from lexbench.storage.store import readable_bytes
-from lexbench.suites import read_toml
 
 _OWN = Path(__file__).parent
 _VARIABLE = "LEXBENCH_MODELS"

@@ -44,9 +44,10 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             (s.id, str(len(s.datasets)), s.headline, s.description) for s in found
         ]
     if what == "datasets":
+        from lexbench.datasets.contracts import all_contracts
         from lexbench.datasets.find import status
 
-        contracts = suites.contracts().values()
+        contracts = all_contracts().values()
         header = ("dataset", "documents", "queries", "here")
         return header, [(c.id, _count(c.expected.documents), _count(c.expected.queries), status(c)) for c in contracts]
     if what == "models":

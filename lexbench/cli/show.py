@@ -25,6 +25,7 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
 
 def _shown(what: str, name: str) -> Any:
     from lexbench import suites
+    from lexbench.datasets.contracts import contract_of
     from lexbench.errors import UnknownName
     from lexbench.runner import jobs
     from lexbench.storage import environment, store
@@ -32,7 +33,7 @@ def _shown(what: str, name: str) -> Any:
     if what == "suite":
         return suites.suite(name)
     if what == "dataset":
-        return suites.contract(name)
+        return contract_of(name)
     if what == "model":
         from lexbench import catalog
 

@@ -1,15 +1,52 @@
-"""A dataset as the pipeline uses it: its judged queries and judgements in memory, its corpus still at the source."""
+"""A dataset that was found and checked: its judged queries and judgements in memory, its corpus still at the source."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lexbench.datasets.checks import Topics, absent, check, read_topics
-from lexbench.datasets.contract import Contract, Expected
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.datasets import digests
+from lexbench.datasets.contracts import Contract, Expected
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
 from lexbench.datasets.source import Source
-from lexbench.trec.runs import Qrels
-from lexbench.types import Query
+from lexbench.errors import ContractMismatch, InvalidFile
+from lexbench.trec import ids
+from lexbench.trec.qrels import Qrels
+from lexbench.types import Judgement, Query
+
+_LABELS = {
+    "documents": "documents",
+    "queries": "judged queries",
+    "judgements": "judgements",
+    "absent": "judged documents absent from the corpus",
+    "corpus_sha256": "SHA-256 of the corpus",
+    "queries_sha256": "SHA-256 of the queries",
+    "qrels_sha256": "SHA-256 of the judgements",
+}  # of the facts of a contract, in errors
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The judged queries of a dataset and their judgements."""
+
+    queries: tuple[Query, ...]  # by ascending bytes of the id; every one has a judgement
+    judgements: tuple[Judgement, ...]  # in the order of the source
+    unjudged: int  # queries that the source has besides
+
+    @cached_property
+    def facts(self) -> Expected:
+        """Their counts and digests, in the words of a contract."""
+        return msgspec.structs.replace(judgement_facts(self.judgements), queries_sha256=digests.queries_sha256(self.queries))
+
+    @property
+    def textless(self) -> tuple[str, ...]:
+        """The ids of judged queries whose text is empty: they find nothing."""
+        return tuple(query.query_id for query in self.queries if not query.text.strip())
 
 
 @dataclass(frozen=True)
@@ -33,16 +70,16 @@ class Dataset:
     @property
     def queries_sha256(self) -> str:
         """Digest of the judged queries."""
-        return self.topics.found.queries_sha256 or ""
+        return self.topics.facts.queries_sha256 or ""
 
     @property
     def qrels_sha256(self) -> str:
         """Digest of the judgements."""
-        return self.topics.found.qrels_sha256 or ""
+        return self.topics.facts.qrels_sha256 or ""
 
     def check_corpus(self, corpus: StoredCorpus) -> int:
         """Return how many judged documents *corpus* lacks; ContractMismatch where it is not what the contract expects."""
-        lacking = len(absent(self.topics.judgements, corpus.doc_ids))
+        lacking = len(absent_documents(self.topics.judgements, corpus.doc_ids))
         if not self.contract.source.varies:
             check(self.contract, Expected(documents=len(corpus), corpus_sha256=corpus.fingerprint, absent=lacking))
         return lacking
@@ -55,5 +92,70 @@ def open_dataset(contract: Contract, source: Source | None = None) -> Dataset:
     """
     source = source or find(contract)
     topics = read_topics(source)
-    check(contract, topics.found)
+    check(contract, topics.facts)
     return Dataset(contract, source, topics)
+
+
+def read_topics(source: Source) -> Topics:
+    """Read the queries and judgements of *source*.
+
+    InvalidFile: a query id or a judged pair twice, or a judgement of a query that has no text anywhere.
+    """
+    judgements = tuple(source.judgements())
+    judged = {row.query_id for row in judgements}
+    every = tuple(source.queries())
+    queries = tuple(sorted((query for query in every if query.query_id in judged), key=lambda query: query.query_id.encode()))
+    _refuse_twins([query.query_id for query in queries], "queries have the id")
+    _refuse_twins([(row.query_id, row.doc_id) for row in judgements], "judgements are of")
+    lost = judged.difference(query.query_id for query in queries)
+    if lost:
+        raise InvalidFile(f"{len(lost)} judged queries have no text, as {min(lost)!r}; are queries and qrels of one dataset?")
+    return Topics(queries, judgements, len(every) - len(queries))
+
+
+def _refuse_twins(keys: Sequence[object], what: str) -> None:
+    if len(set(keys)) < len(keys):
+        twin, _count = Counter(keys).most_common(1)[0]
+        raise InvalidFile(f"two {what} {twin!r}")
+
+
+def judgement_facts(judgements: Sequence[Judgement]) -> Expected:
+    """Return what *judgements* alone tell, in the words of a contract: counts and their digest."""
+    grades = Counter(row.grade for row in judgements)
+    return Expected(
+        queries=len({row.query_id for row in judgements}),
+        judgements=len(judgements),
+        grades={str(grade): count for grade, count in sorted(grades.items())},
+        qrels_sha256=digests.qrels_sha256(judgements),
+    )
+
+
+def absent_documents(judgements: Sequence[Judgement], doc_ids: NDArray[np.bytes_]) -> tuple[str, ...]:
+    """Return the judged documents that are not among *doc_ids* (documents,), which are descending; sorted."""
+    judged = sorted({row.doc_id for row in judgements})
+    present = ids.lookup(doc_ids, ids.encode(judged)) >= 0
+    return tuple(doc_id for doc_id, is_present in zip(judged, present, strict=True) if not is_present)
+
+
+def check(contract: Contract, facts: Expected) -> None:
+    """Raise ContractMismatch, naming both values, where *facts* differ from the contract in what both of them give."""
+    expected = msgspec.to_builtins(contract.expected)
+    actual = msgspec.to_builtins(facts)
+    wrong = [
+        f"{label}: {_short(expected[key])} expected, {_short(actual[key])} found"
+        for key, label in _LABELS.items()
+        if None not in (expected[key], actual[key]) and expected[key] != actual[key]
+    ]
+    if expected["grades"] and actual["grades"]:
+        wrong += [
+            f"judgements of grade {grade}: {expected['grades'].get(grade, 0)} expected, {actual['grades'].get(grade, 0)} found"
+            for grade in sorted(expected["grades"] | actual["grades"], key=int)
+            if expected["grades"].get(grade, 0) != actual["grades"].get(grade, 0)
+        ]
+    if wrong:
+        raise ContractMismatch(f"{contract.id} is not what its contract {contract.stamp} says: {'; '.join(wrong)}")
+
+
+def _short(value: object) -> str:
+    """Write a count whole and a digest by its first 16 digits."""
+    return str(value)[:16]

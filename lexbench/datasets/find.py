@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench.datasets import places
-from lexbench.datasets.contract import Contract, SourceFacts, TextPolicy
-from lexbench.datasets.source import Source, locators, missing
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.datasets.source import Source, locators, missing, user_folders
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import InvalidFile, MissingData
 
 
-class Found(NamedTuple):
-    """A dataset that has no contract of its own, with the default one."""
+class Located(NamedTuple):
+    """A dataset's contract, and where its data are."""
 
     contract: Contract
     source: Source
@@ -23,7 +22,7 @@ def find(contract: Contract) -> Source:
     Raises MissingData (one line: what, where looked, how to provide it) or ContractMismatch (an archive that is not the
     published one), within seconds.
     """
-    folders = places.folders_of(contract)
+    folders = user_folders(contract)
     for locator in locators(contract):
         source = locator.locate(contract, folders)
         if source is not None:
@@ -34,11 +33,11 @@ def find(contract: Contract) -> Source:
 
 def status(contract: Contract) -> str:
     """Return in a few words whether and where the dataset is, as `list datasets` shows it; touches no network."""
-    folders = places.folders_of(contract)
+    folders = user_folders(contract)
     return next(filter(None, (locator.status(contract, folders) for locator in locators(contract))), "not here")
 
 
-def folder(path: Path, split: str | None = None) -> Found:
+def find_folder(path: Path, split: str | None = None) -> Located:
     """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
 
     *path* is a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv (plain or .gz; the corpus may be one folder up), or one
@@ -67,7 +66,7 @@ def folder(path: Path, split: str | None = None) -> Found:
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
         raise MissingData(f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or corpus.jsonl.gz")
-    return Found(contract, source)
+    return Located(contract, source)
 
 
 def _stem(path: Path) -> str:

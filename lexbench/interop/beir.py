@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lexbench.datasets.checks import Topics
-from lexbench.datasets.contract import Contract, Protocol, SourceFacts
-from lexbench.datasets.dataset import Dataset
+from lexbench.datasets.contracts import Contract, Protocol, SourceFacts
+from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.datasets.digests import netstrings, utf8
-from lexbench.datasets.text import document
+from lexbench.datasets.records import document
 from lexbench.errors import CommandError
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning

@@ -5,7 +5,8 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lexbench import results, suites
+from lexbench import results
+from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError, require
 from lexbench.interop import hub, ir_metadata, mteb, ranx
@@ -16,8 +17,8 @@ from lexbench.runner.jobs import Kept, kept_results
 from lexbench.runner.stored_run import read_run
 from lexbench.storage import atomic
 from lexbench.storage.store import Store
-from lexbench.trec import files
-from lexbench.trec.runs import Run
+from lexbench.trec.qrels import write_qrels
+from lexbench.trec.runs import Run, write_msmarco_run, write_run
 
 
 def export(
@@ -105,15 +106,15 @@ def _run(kept: Kept) -> Run:
 
 
 def _write_trec(kept: Kept, path: Path) -> None:
-    files.write_run(_run(kept), path, tag="lexbench")
+    write_run(_run(kept), path, tag="lexbench")
 
 
 def _write_msmarco(kept: Kept, path: Path) -> None:
-    files.write_msmarco_run(_run(kept), path)
+    write_msmarco_run(_run(kept), path)
 
 
 def _write_qrels(kept: Kept, path: Path) -> None:
-    files.write_qrels(open_dataset(suites.contract(kept.result.dataset)).qrels, path)
+    write_qrels(open_dataset(contract_of(kept.result.dataset)).qrels, path)
 
 
 def _write_csv(kept: Kept, path: Path) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lexbench import suites
+from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.progress import Progress, Silent
@@ -30,7 +30,7 @@ def write_vectors(layout: str, kept: Kept, store: Store, path: Path, progress: P
     retriever = system(kept.result.system).retriever
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         raise CannotStart(f"{kept.result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
-    bench = Workbench(open_dataset(suites.contract(kept.result.dataset)), store, progress or Silent())
+    bench = Workbench(open_dataset(contract_of(kept.result.dataset)), store, progress or Silent())
     queries = list(bench.dataset.queries)
     vectors = retriever.encode_queries(queries)
     vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))

@@ -9,16 +9,16 @@ from shlex import quote
 from lexbench.errors import CannotStart
 from lexbench.interop import hub, ir_metadata, mteb, published, ranx
 from lexbench.interop.published import Row
-from lexbench.trec import files
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels, read_qrels, write_qrels
+from lexbench.trec.runs import Run, read_run, write_run
 
 _RUNS: Mapping[str, Callable[[Path], Run]] = {
-    "trec": partial(files.read_run, layout="trec"),
-    "msmarco": partial(files.read_run, layout="msmarco"),
-    "scored": partial(files.read_run, layout="scored"),
+    "trec": partial(read_run, layout="trec"),
+    "msmarco": partial(read_run, layout="msmarco"),
+    "scored": partial(read_run, layout="scored"),
     "ranx": ranx.read_run,
 }
-_QRELS: Mapping[str, Callable[[Path], Qrels]] = {"qrels": files.read_qrels, "ranx-qrels": ranx.read_qrels}
+_QRELS: Mapping[str, Callable[[Path], Qrels]] = {"qrels": read_qrels, "ranx-qrels": ranx.read_qrels}
 _ROWS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     "mteb": mteb.read,
     "model-index": hub.read_model_index,
@@ -40,7 +40,7 @@ def bring_in(layout: str, source: Path, target: Path) -> str:
         published.write(rows, target)
         return f"{len(rows)} published scores; as a file of suites/expected, `lexbench verify SUITE` compares with them"
     if layout in _QRELS:
-        files.write_qrels(_QRELS[layout](source), target)
+        write_qrels(_QRELS[layout](source), target)
         return f"lexbench score RUN --qrels {quote(str(target))}"
     if layout == "ir-metadata":
         run, found = ir_metadata.read(source)
@@ -48,6 +48,6 @@ def bring_in(layout: str, source: Path, target: Path) -> str:
         ir_metadata.write_metadata(found, beside)
     else:
         run = _RUNS[layout](source)
-    files.write_run(run, target)
+    write_run(run, target)
     system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
     return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"

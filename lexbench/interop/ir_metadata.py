@@ -15,8 +15,7 @@ from lexbench.errors import InvalidFile
 from lexbench.results import Result
 from lexbench.storage import atomic
 from lexbench.storage.reading import lines
-from lexbench.trec import files
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Run, read_run, write_run
 
 RUN, METADATA = "run.txt", "ir-metadata.yml"
 _START, _END = "ir_metadata.start", "ir_metadata.end"
@@ -25,7 +24,7 @@ _START, _END = "ir_metadata.start", "ir_metadata.end"
 def write(run: Run, result: Result, folder: Path) -> Iterator[Path]:
     """Write a run and its metadata into *folder*, yielding both paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    files.write_run(run, folder / RUN)
+    write_run(run, folder / RUN)
     yield folder / RUN
     write_metadata(metadata(result), folder / METADATA)
     yield folder / METADATA
@@ -87,10 +86,10 @@ def read(path: Path) -> tuple[Run, dict[str, Any]]:
     InvalidFile where one of them is missing or does not read.
     """
     if path.is_dir():
-        place, run = path / METADATA, files.read_run(path / RUN)
+        place, run = path / METADATA, read_run(path / RUN)
         text = b"".join(line + b"\n" for _, line in lines(place))
     else:
-        place, run = path, files.read_run(path)
+        place, run = path, read_run(path)
         text = _head(path)
     try:
         found = msgspec.yaml.decode(text, type=dict[str, Any])

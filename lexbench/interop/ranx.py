@@ -11,7 +11,8 @@ import msgspec
 
 from lexbench.errors import InvalidFile, LexbenchError, require
 from lexbench.storage import atomic
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Judgement
 
 N = TypeVar("N")

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from lexbench.datasets.contract import Strict
 from lexbench.lexmae.recipe import Recipe
+from lexbench.storage.reading import Strict
 
 What = Literal["pretrained", "stage1", "stage2", "stage3"]
 

@@ -28,9 +28,8 @@ from lexbench.runner.systems import System
 from lexbench.storage import atomic, legacy
 from lexbench.storage.reading import blocks, file_digest
 from lexbench.storage.store import Store, digest
-from lexbench.trec import files
 from lexbench.trec.ids import encode, factorize, lookup
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Run, write_run
 
 _FORMAT = 1  # goes up when the same settings would give other negatives
 _QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
@@ -89,7 +88,7 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, kep
         for run in _runs(training_set, system, depth, kept, progress):
             mined = _without_relevant(run, training_set).cut(depth)
             progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
-            files.write_run(mined, part)
+            write_run(mined, part)
             with part.open("rb") as file:
                 shutil.copyfileobj(file, whole)  # gzip files in a row are one gzip file
             lengths += np.diff(mined.offsets).tolist()

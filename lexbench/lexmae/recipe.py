@@ -11,9 +11,9 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from lexbench.datasets.contract import Strict
 from lexbench.errors import CommandError, InvalidFile, LexbenchError
 from lexbench.lexmae import _recipe_checks, _recipe_table
+from lexbench.storage.reading import Strict
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]

@@ -21,7 +21,8 @@ from lexbench.lexmae.training_sets import TrainingSet, open_training_set, search
 from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
 from lexbench.types import Hits, Query
 
 _CANDIDATES = "bm25"

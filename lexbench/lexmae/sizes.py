@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench import suites
 from lexbench.datasets import find
-from lexbench.datasets.contract import Contract
+from lexbench.datasets.contracts import Contract, all_contracts
 from lexbench.errors import MissingData, UnknownName
 from lexbench.storage.reading import open_file
 
@@ -56,22 +55,22 @@ def _corpus_file(place: Path) -> Path:
     return found[0]
 
 
-def dataset(name: str) -> find.Found:
+def dataset(name: str) -> find.Located:
     """Return the dataset of that id, or that in the BEIR folder, or of its qrels file, at that path.
 
     Errors are those of opening it: UnknownName, MissingData, InvalidFile or ContractMismatch.
     """
     place = Path(name)
     if place.exists():
-        return find.folder(place, _SPLIT if any(place.glob(f"qrels/{_SPLIT}.tsv*")) else None)
+        return find.find_folder(place, _SPLIT if any(place.glob(f"qrels/{_SPLIT}.tsv*")) else None)
     contract = _contract(name)
-    return find.Found(contract, find.find(contract))
+    return find.Located(contract, find.find(contract))
 
 
 def _contract(name: str) -> Contract:
-    if name not in suites.contracts():
-        raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
-    return suites.contracts()[name]
+    if name not in all_contracts():
+        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+    return all_contracts()[name]
 
 
 def _lines(path: Path) -> int:

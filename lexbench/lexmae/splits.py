@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from lexbench import suites
+from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CannotStart
 from lexbench.lexmae.recipe import Recipe
 
@@ -36,14 +37,14 @@ def _refuse(name: str, place: str, instead: str) -> None:
 
 def _instead(name: str) -> str | None:
     """Return the dataset for tuning that a tested one names, unless that is tested itself."""
-    contract = suites.contracts().get(name)
+    contract = all_contracts().get(name)
     return contract.tuning if contract and contract.tuning not in _tested() else None
 
 
 @cache
 def _tested() -> frozenset[str]:
     """Return the ids of datasets for testing, and of those with the queries of one: MS MARCO's dev, with titles or without."""
-    known = suites.contracts()
+    known = all_contracts()
     names = {name for suite in suites.suite_names() for name in suites.suite(suite).datasets}
     names |= {contract.id for contract in known.values() if contract.tuning}
     queries = {known[name].expected.queries_sha256 for name in names} - {None}

@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import suites
-from lexbench.datasets.checks import Topics
-from lexbench.datasets.contract import Contract, SourceFacts, TextPolicy
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.datasets.find import folder
+from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.find import find_folder
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.progress import Progress
@@ -111,9 +109,9 @@ def search(
 
 
 def _of_contract(name: str) -> Dataset:
-    if name not in suites.contracts():
-        raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
-    return open_dataset(suites.contract(name))
+    if name not in all_contracts():
+        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+    return open_dataset(contract_of(name))
 
 
 def _of_folder(place: Path) -> Dataset:
@@ -122,7 +120,7 @@ def _of_folder(place: Path) -> Dataset:
     if _SPLIT not in splits and (len(splits) > 1 or "test" in splits):
         files = ", ".join(f"{place}/qrels/{split}.tsv" for split in sorted(splits))
         raise InvalidFile(f"{place} has no qrels/{_SPLIT}.tsv to train on; make one, or name one of: {files}")
-    return open_dataset(*folder(place, _SPLIT if _SPLIT in splits else None))
+    return open_dataset(*find_folder(place, _SPLIT if _SPLIT in splits else None))
 
 
 def _of_corpus(place: Path) -> Dataset:

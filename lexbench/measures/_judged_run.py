@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.trec.ids import lookup
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
 
 
 @dataclass(frozen=True, eq=False)

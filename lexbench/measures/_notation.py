@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from lexbench import registry
-from lexbench.datasets.contract import Contract
+from lexbench.datasets.contracts import Contract
 from lexbench.errors import NotationError, UnknownName
 from lexbench.measures._measure import Measure
 

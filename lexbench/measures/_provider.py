@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from lexbench.errors import CannotStart, LexbenchError, NotationError
 from lexbench.measures._notation import External, own
 from lexbench.measures._scores import score
-from lexbench.trec.runs import Qrels, Run, strictly_decreasing
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, strictly_decreasing
 from lexbench.types import Judgement
 
 

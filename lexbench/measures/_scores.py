@@ -10,7 +10,8 @@ from lexbench.errors import LexbenchError
 from lexbench.measures._judged_run import join
 from lexbench.measures._measure import Measure
 from lexbench.measures._notation import AnyMeasure, External, parse
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
 
 
 @dataclass(frozen=True, eq=False)

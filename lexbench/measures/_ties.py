@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from lexbench.measures._judged_run import JudgedRun, join
 from lexbench.measures._notation import AnyMeasure, External, parse
 from lexbench.results import Tie
-from lexbench.trec.runs import Qrels, Run
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
 
 
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Tie]:

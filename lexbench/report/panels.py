@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from lexbench import suites
+from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.sources.pydoc import Pydoc
 from lexbench.report import trade_off
 from lexbench.report.board import SCALE, Cell, Panel, Speed, System, machine_line, ranks
@@ -116,7 +116,7 @@ def _speed(timings: Sequence[Timing]) -> Speed | None:
 
 def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
     """Return the texts of *queries* where they are ours to pass on; those of other datasets have licenses of their own."""
-    contract = suites.contracts().get(dataset)
+    contract = all_contracts().get(dataset)
     if contract is None or contract.source.loader != "pydoc":
         return None
     texts = {query.query_id: query.text for query in Pydoc(contract).queries()}

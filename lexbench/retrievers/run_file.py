@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from lexbench.errors import MissingData
 from lexbench.storage.reading import file_digest
-from lexbench.trec.files import read_run
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Run, read_run
 
 
 @dataclass(frozen=True)

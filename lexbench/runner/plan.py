@@ -6,9 +6,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lexbench import measures, suites
-from lexbench.datasets.contract import Contract
-from lexbench.datasets.find import folder
+from lexbench import measures
+from lexbench.datasets.contracts import Contract, all_contracts, contract_of
+from lexbench.datasets.find import find_folder
 from lexbench.datasets.source import Source
 from lexbench.errors import CommandError, UnknownName
 from lexbench.retrievers.encoded import Encoded
@@ -81,7 +81,7 @@ def plan_suite(
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
     found = systems_of(given or suite.retrievers)
-    contracts = [suites.contract(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
+    contracts = [contract_of(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
     command = f"lexbench run suite {quote(name or suite.id)}{_options(wanted, depth)} -d"
     wanted, depth = wanted or suite.measures, depth or suite.depth
     jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
@@ -96,9 +96,9 @@ def _options(wanted: Sequence[str], depth: int | None) -> str:
 def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
     """Plan the *given* systems on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
     place = Path(name)
-    if not place.exists() and name not in suites.contracts():
-        raise UnknownName("dataset or folder", name, suites.contracts(), see="lexbench list datasets")
-    contract, source = folder(place) if place.exists() else (suites.contract(name), None)
+    if not place.exists() and name not in all_contracts():
+        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+    contract, source = find_folder(place) if place.exists() else (contract_of(name), None)
     command = f"lexbench run dataset {quote(name)}{_options(wanted, depth)}"
     return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from lexbench import measures, suites
-from lexbench.datasets.checks import check, found
-from lexbench.datasets.dataset import open_dataset
+from lexbench import measures
+from lexbench.datasets.contracts import contract_of
+from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.errors import CommandError
 from lexbench.results import Counts, Result
-from lexbench.trec.files import read_qrels, read_run
-from lexbench.trec.runs import Filtered, Qrels, Run, without_self_matches
+from lexbench.trec.qrels import Qrels, read_qrels
+from lexbench.trec.runs import Filtered, Run, read_run, without_self_matches
 
 
 def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, dataset: str, contract: str, depth: int) -> Result:
@@ -42,12 +42,12 @@ def score_file(path: Path, named: Sequence[str], *, dataset: str | None = None, 
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
         return _result(ranked, read_qrels(qrels), named, system=path.name, dataset=qrels.name, contract="none")
-    contract = suites.contract(dataset)
+    contract = contract_of(dataset)
     if qrels is None:
         judged = open_dataset(contract).qrels
     else:
         judged = read_qrels(qrels)
-        check(contract, found(tuple(judged.judgements())))
+        check(contract, judgement_facts(tuple(judged.judgements())))
     if contract.protocol.self_match == "drop":
         ranked = without_self_matches(ranked.run)
     wanted = [measures.with_threshold(measure, contract) for measure in named]

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from lexbench import measures, suites
-from lexbench.datasets.checks import Topics
-from lexbench.datasets.contract import Contract
-from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench import measures
+from lexbench.datasets.contracts import Contract, all_contracts, contract_of
+from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError
 from lexbench.results import BOUND
 from lexbench.retrievers._combination import CHOSEN, Combination
@@ -36,12 +35,12 @@ def check(retriever: Any, contract: Contract) -> None:
     if "tuned" not in rules(retriever):
         return
     if contract.tuning is None:
-        known = [one.id for one in suites.contracts().values() if one.tuning]
+        known = [one.id for one in all_contracts().values() if one.tuning]
         raise CommandError(
             f'{contract.id}: its contract names no tuning queries, which weights="tuned" needs; type weights=[…], or run only '
             f"datasets that have some: {', '.join(known)}"
         )
-    other = suites.contract(contract.tuning)
+    other = contract_of(contract.tuning)
     if other.corpus != contract.corpus:
         raise CommandError(
             f"{contract.id} has the corpus {contract.corpus}, and {other.id}, its tuning queries, {other.corpus}; "
@@ -86,7 +85,7 @@ class _Queries(NamedTuple):
 
 def _tuning(tested: Dataset) -> _Queries:
     """Return the dataset of the tuning queries, without those that are tested."""
-    found = open_dataset(suites.contract(str(tested.contract.tuning)))
+    found = open_dataset(contract_of(str(tested.contract.tuning)))
     ids = {query.query_id for query in tested.queries}
     texts = {_plain(query) for query in tested.queries}
     queries = tuple(query for query in found.queries if query.query_id not in ids and _plain(query) not in texts)

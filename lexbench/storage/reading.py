@@ -1,6 +1,6 @@
-"""Reading files: their digests, their lines, and blocks of lines. Names that end in `.gz` are decompressed on the way.
+"""Reading files: digests, lines, blocks of lines, and TOML. Lines of names that end in `.gz` are decompressed on the way.
 
-What does not read is an InvalidFile that names the file and, where lines are read one by one, the last line that did.
+What does not read is an InvalidFile that names the file and the place in it.
 """
 
 import gzip
@@ -9,12 +9,21 @@ import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from lexbench.errors import InvalidFile
 
 _BLOCK = 1 << 24  # bytes of a block of lines
 _UNREADABLE = (OSError, EOFError, zlib.error)
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a TOML file in which an unknown key is an error."""
+
+
+Table = TypeVar("Table", bound=Strict)
 
 
 class Block(NamedTuple):
@@ -75,3 +84,11 @@ def blocks(path: Path) -> Iterator[Block]:
 
 def _invalid(place: str, error: Exception) -> InvalidFile:
     return InvalidFile(f"{place}: {getattr(error, 'strerror', None) or error}")
+
+
+def read_toml(path: Path, model: type[Table]) -> Table:
+    """Read a TOML file as *model*; InvalidFile names the file and the place, as `$.datasets[1].exclude_self`."""
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=model)
+    except (msgspec.DecodeError, ValueError) as error:  # the second is tomllib's
+        raise InvalidFile(f"{path}: {error}") from None

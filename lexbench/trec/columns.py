@@ -4,6 +4,7 @@ A line has a fixed number of fields, set apart by white space. Blank lines and t
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile
+from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.reading import Block, blocks
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
@@ -104,3 +105,14 @@ def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind]) -> Iterator[by
             except ValueError:
                 raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a number ({kind})") from None
         yield line + b"\n"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn an error of what is made of a file's columns into an InvalidFile that names the file."""
+    try:
+        yield
+    except InvalidFile:
+        raise
+    except LexbenchError as error:
+        raise InvalidFile(f"{path}: {error}") from None

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.errors import LexbenchError
+
 
 class Factors(NamedTuple):
     """Ids as codes: `table[codes]` gives them back."""
@@ -61,3 +63,12 @@ def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int
     codes = len(table) - after
     found = fits & (table[np.minimum(codes, len(table) - 1)] == short)
     return np.where(found, codes, -1)
+
+
+def check_writable(ids: NDArray[np.bytes_], what: str) -> None:
+    """Raise LexbenchError for the first id that would not read back: white space splits it, # makes the line a comment."""
+    for name in ids.tolist():
+        if name.split() != [name] or name.startswith(b"#"):
+            raise LexbenchError(
+                f"{what} {name.decode()!r} cannot be written: it is empty, has white space in it or begins with '#'"
+            )

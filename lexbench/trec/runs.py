@@ -1,21 +1,34 @@
-"""Ranked lists in the one canonical order, and relevance judgements, both as arrays.
+"""Ranked lists as arrays, in the one canonical order, and their files: TREC's and MS MARCO's.
 
 The order is trec_eval's: score as float32, then document id in byte order, both descending. One function makes it, and
 everything that is scored or exported has gone through it. Document ids are kept once, in a table sorted in descending byte
 order, so a document is a number (its code) and "the smaller code first" breaks ties.
+
+    TREC run        query Q0 document rank score tag       the rank is ignored: the score decides, as in trec_eval
+    MS MARCO run    query document rank                    the rank decides
+
+What is written holds strictly decreasing scores, so every tool that reads it sees our order. `#` lines are read over and
+never written: pytrec_eval, ir_measures and ranx fail on them. A name that ends in `.gz` is read and written compressed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lexbench.errors import LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.storage.atomic import writer
 from lexbench.trec import order
-from lexbench.trec.ids import encode, factorize, lookup
-from lexbench.types import Hits, Judgement
+from lexbench.trec.columns import Kind, first_fields, naming, read_columns
+from lexbench.trec.ids import check_writable, encode, factorize, lookup
+from lexbench.types import Hits
+
+RunFormat = Literal["trec", "msmarco", "scored"]
+_TREC: Sequence[Kind] = ("id", "skip", "id", "skip", "float", "skip")
+_RANKED: Sequence[Kind] = ("id", "id", "float")
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,38 +160,50 @@ def _keep(run: Run, keep: NDArray[np.bool_]) -> Run:
     return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
 
 
-@dataclass(frozen=True, eq=False)
-class Qrels:
-    """The judgements of one dataset."""
+def read_run(path: Path, layout: RunFormat | None = None) -> Run:
+    """Read a run; *layout* is told by the number of columns where it is not given.
 
-    query_ids: tuple[str, ...]  # sorted; every one has a judgement
-    offsets: NDArray[np.int64]  # (queries + 1,)
-    doc_ids: NDArray[np.bytes_]  # (judgements,) sorted within a query
-    grades: NDArray[np.int32]  # (judgements,)
+    A file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, … in every list. Other tools
+    write (query, document, score) in the same shape; such a file must be asked for, as "scored". InvalidFile otherwise.
+    """
+    layout = layout or ("msmarco" if len(first_fields(path)) == len(_RANKED) else "trec")  # other numbers are trec's to refuse
+    if layout == "trec":
+        queries, documents, scores = read_columns(path, _TREC)
+    else:
+        queries, documents, numbers = read_columns(path, _RANKED)
+        scores = numbers if layout == "scored" else -numbers
+    with naming(path):
+        run = Run.from_entries(queries, documents, scores)
+    if layout == "msmarco" and not np.array_equal(-run.scores, run.ranks):
+        raise InvalidFile(
+            f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, say 'scored'"
+        )
+    return run
 
-    def __len__(self) -> int:
-        """Return the number of judgements."""
-        return len(self.grades)
 
-    @classmethod
-    def from_judgements(cls, judgements: Iterable[Judgement]) -> "Qrels":
-        """Gather judgements that come in any order; one that is repeated counts once.
+def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
+    """Write a TREC run: ranks from 1, scores strictly decreasing as float32 numbers and as the text that is written."""
+    check_writable(encode([tag]), "tag")
+    scores, end = strictly_decreasing(run), tag.encode()
+    line = b"%b Q0 %b %d %.9g %b\n"  # nine digits tell any two float32 numbers apart
+    with writer(path) as file:
+        for query, documents, part in _lists(run):
+            ranked = enumerate(zip(documents, scores[part].tolist(), strict=True), 1)
+            file.write(b"".join(line % (query, document, rank, score, end) for rank, (document, score) in ranked))
 
-        LexbenchError where a document is judged twice for one query, with different grades.
-        """
-        by_query: dict[str, dict[str, int]] = {}
-        for query_id, doc_id, grade in judgements:
-            known = by_query.setdefault(query_id, {}).setdefault(doc_id, grade)
-            if known != grade:
-                raise LexbenchError(f"document {doc_id!r} of query {query_id!r} is judged twice, {known} and {grade}")
-        ordered = {query_id: sorted(by_query[query_id].items()) for query_id in sorted(by_query)}
-        offsets = np.concatenate(([0], np.cumsum([len(judged) for judged in ordered.values()], dtype=np.int64)))
-        doc_ids = encode(doc_id for judged in ordered.values() for doc_id, _ in judged)
-        grades = np.array([grade for judged in ordered.values() for _, grade in judged], dtype=np.int32)
-        return cls(tuple(ordered), offsets, doc_ids, grades)
 
-    def judgements(self) -> Iterable[Judgement]:
-        """Yield every judgement, by query and then document id, both ascending."""
-        queries = np.repeat(np.arange(len(self.query_ids)), np.diff(self.offsets)).tolist()
-        for query, doc_id, grade in zip(queries, self.doc_ids.tolist(), self.grades.tolist(), strict=True):
-            yield Judgement(self.query_ids[query], doc_id.decode(), grade)
+def write_msmarco_run(run: Run, path: Path) -> None:
+    """Write an MS MARCO run: query, document and rank, set apart by tabs."""
+    with writer(path) as file:
+        for query, documents, _ in _lists(run):
+            file.write(b"".join(b"%b\t%b\t%d\n" % (query, document, rank) for rank, document in enumerate(documents, 1)))
+
+
+def _lists(run: Run) -> Iterator[tuple[bytes, list[bytes], slice]]:
+    """Yield the id, the document ids in order and the entries of each query, once all of them are known to be writable."""
+    check_writable(encode(run.query_ids), "query id")
+    used = np.zeros(len(run.table), dtype=bool)
+    used[run.docs] = True
+    check_writable(run.table[used], "document id")
+    for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
+        yield query.encode(), run.table[run.docs[start:stop]].tolist(), slice(start, stop)

@@ -23,6 +23,7 @@ from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
@@ -87,7 +88,7 @@ def measure_of(dataset: str, measure: str | None) -> str:
     """Return the measure to compare by, with the contract's threshold: *measure*, else the headline of the dataset's suite."""
     every_suite = (suites.suite(name) for name in suites.suite_names())
     headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), HEADLINE)
-    contract = suites.contracts().get(dataset)
+    contract = all_contracts().get(dataset)
     return with_threshold(headline, contract) if contract else headline
 
 

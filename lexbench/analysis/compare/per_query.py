@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lexbench import measures, suites
+from lexbench import measures
 from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
+from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import status
 from lexbench.encodings.shards import read_rows
@@ -93,7 +94,7 @@ class Topics:
 @lru_cache(maxsize=2)
 def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
     """Return the topics that results are of; None where they are not on this machine. Nothing is fetched."""
-    contract = suites.contracts().get(dataset)
+    contract = all_contracts().get(dataset)
     if contract is None or status(contract) in ("not here", "to be fetched"):
         return None
     try:

@@ -9,9 +9,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import measures, suites
+from lexbench import measures
 from lexbench.analysis.verify.published import PublishedScore
 from lexbench.analysis.verify.verdicts import Check
+from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result
@@ -21,7 +22,8 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup
-from lexbench.trec.runs import Qrels, Run, without_self_matches
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, without_self_matches
 
 _GRADES = (1, 2, 3)  # thresholds that somebody has used
 _RECALLS = ("R", "RCap", "Success")
@@ -45,7 +47,7 @@ def diagnose(check: Check, store: Store) -> list[Cause] | str:
     if run is None:
         return f"its run is not in the store {store.root}, so the cause is not known"
     try:
-        return causes(run, open_dataset(suites.contract(check.result.dataset)).qrels, check.published[0])
+        return causes(run, open_dataset(contract_of(check.result.dataset)).qrels, check.published[0])
     except CannotStart as error:
         return f"the cause is not known: {error}"
 

@@ -11,9 +11,9 @@ from functools import cache
 from msgspec import field
 
 from lexbench import catalog, measures, suites
-from lexbench.datasets.contract import Strict
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import parse
+from lexbench.storage.reading import Strict, read_toml
 
 _SOURCES = "sources"
 _SAME_ARITHMETIC = 0.0005  # what the order of additions, and of equal scores at the last place, can move
@@ -118,7 +118,7 @@ class PublishedScore:
 
 def published_scores() -> list[PublishedScore]:
     """Return every published score, those of the catalogue first; a model whose file does not read has none."""
-    return [*_of_catalogue(), *(score for name in suites.expected() if name != _SOURCES for score in _of_file(name))]
+    return [*_of_catalogue(), *(score for name in suites.published_figures() if name != _SOURCES for score in _of_file(name))]
 
 
 def weights() -> dict[str, str]:
@@ -142,7 +142,7 @@ def _of_catalogue() -> Iterator[PublishedScore]:
 
 
 def _of_file(name: str) -> Iterator[PublishedScore]:
-    for system in suites.read_toml(suites.expected()[name], PublishedFile).systems:
+    for system in read_toml(suites.published_figures()[name], PublishedFile).systems:
         for scores in system.figures:
             for measure, value in scores.values.items():
                 names = system.system, system.called, scores.dataset, _notation(measure)
@@ -156,12 +156,12 @@ def _notation(measure: str) -> str:
 
 @cache
 def _sources() -> _Sources:
-    return suites.read_toml(suites.expected()[_SOURCES], _Sources)
+    return read_toml(suites.published_figures()[_SOURCES], _Sources)
 
 
 def source(name: str) -> Source:
     """Return what is known of a source; InvalidFile for one that nobody has described."""
     known = {described.name: described for described in _sources().sources}
     if name not in known:
-        raise InvalidFile(f"{suites.expected()[_SOURCES]}: no source {name!r}; there is: {', '.join(known)}; add it")
+        raise InvalidFile(f"{suites.published_figures()[_SOURCES]}: no source {name!r}; there is: {', '.join(known)}; add it")
     return known[name]

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lexbench.datasets import lines
-from lexbench.datasets.contract import Contract
+from lexbench.datasets.contracts import Contract
+from lexbench.datasets.records import document, read_records
 from lexbench.datasets.source import missing
-from lexbench.datasets.text import document
 from lexbench.errors import InvalidFile
 from lexbench.storage.reading import cached_file_digest
-from lexbench.trec.files import read_judgements
+from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 _CORPUS = ("corpus.jsonl", "collection.tsv")
@@ -21,7 +20,7 @@ _QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
 
 @dataclass(frozen=True)
 class Files:
-    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.lines`), plain or .gz."""
+    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.records`), plain or .gz."""
 
     contract: Contract
     corpus: Path
@@ -31,10 +30,10 @@ class Files:
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
         """Return the dataset if one of *folders* has its corpus; MissingData if that has no queries or qrels with it."""
-        corpus = _one(folders, _CORPUS, contract)
+        corpus = _only_file(folders, _CORPUS, contract)
         if corpus is None:
             return None
-        queries, qrels = _one(folders, _QUERIES, contract), _one(folders, _QRELS, contract)
+        queries, qrels = _only_file(folders, _QUERIES, contract), _only_file(folders, _QRELS, contract)
         if queries is None or qrels is None:
             lacking = _names(_QUERIES if queries is None else _QRELS, contract)
             raise missing(contract, f"there is {corpus}, but with it no {' or '.join(lacking)}")
@@ -44,7 +43,7 @@ class Files:
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
         """Return the file that the corpus is, or ''."""
         try:
-            corpus = _one(folders, _CORPUS, contract)
+            corpus = _only_file(folders, _CORPUS, contract)
         except InvalidFile as error:
             return str(error)
         return f"here: {corpus}" if corpus else ""
@@ -56,7 +55,7 @@ class Files:
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the file."""
-        for doc_id, fields in lines.records(self.corpus):
+        for doc_id, fields in read_records(self.corpus):
             try:
                 yield document(doc_id, fields, self.contract.text.document)
             except KeyError as error:
@@ -64,7 +63,7 @@ class Files:
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the file."""
-        for query_id, fields in lines.records(self.queries_file):
+        for query_id, fields in read_records(self.queries_file):
             if "text" not in fields:
                 raise InvalidFile(f"{self.queries_file}: query {query_id!r} has no text")
             yield Query(query_id, fields["text"])
@@ -93,13 +92,13 @@ def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
     return [name.format(split=split if "/" in name else split.replace("/", ".")) for name in patterns]
 
 
-def _one(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
+def _only_file(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
     """Return the file, from the first folder that has one; InvalidFile where a folder has two that would do."""
     for folder in folders:
         names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", ".gz"))
-        found = [folder / name for name in names if (folder / name).is_file()]
-        if len(found) > 1:
-            raise InvalidFile(f"{found[0]} and {found[1]} would both do for {contract.id}; keep one")
-        if found:
-            return found[0]
+        files = [folder / name for name in names if (folder / name).is_file()]
+        if len(files) > 1:
+            raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")
+        if files:
+            return files[0]
     return None

@@ -1,7 +1,7 @@
 """Datasets as the ir_datasets library gives them: it fetches what is not here, and checks what it fetched.
 
 What it does not do, and this does: stay quiet, give up within seconds where there is no network, fail in one way, and check
-an archive that somebody put into its folder.
+an archive that somebody put into its folder. That folder is IR_DATASETS_HOME, by default ~/.ir_datasets.
 """
 
 import os
@@ -10,16 +10,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-from lexbench.datasets import places
-from lexbench.datasets.contract import Contract
-from lexbench.datasets.source import missing
-from lexbench.datasets.text import document
+from lexbench.datasets.contracts import Contract
+from lexbench.datasets.records import document
+from lexbench.datasets.source import missing, offline
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
+
+_PATIENCE = 5.0  # seconds until a server that does not answer is given up
+_GRACE = 1.0  # seconds more for it to say so itself
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,19 @@ class IrDatasets:
         if source.present():
             source.check_archive()
             return source
-        looked = ", ".join(str(place) for place in (*folders, places.ir_datasets_home() / contract.corpus))
-        if places.offline():
+        looked = ", ".join(str(folder) for folder in (*folders, home_folder() / contract.corpus))
+        if offline():
             raise missing(contract, f"looked in {looked}; LEXBENCH_OFFLINE forbids to fetch it")
-        if contract.source.url and (unreachable := places.why_unreachable(contract.source.url)):
-            raise missing(contract, f"looked in {looked}; {unreachable}")
+        if contract.source.url and (reason := unreachable(contract.source.url)):
+            raise missing(contract, f"looked in {looked}; {reason}")
         return source
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
         """Return where it is, or that it would be fetched."""
         if cls(contract).present():
-            return f"here: {places.ir_datasets_home() / contract.corpus}"
-        return "" if places.offline() else "to be fetched"
+            return f"here: {home_folder() / contract.corpus}"
+        return "" if offline() else "to be fetched"
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
@@ -60,7 +64,7 @@ class IrDatasets:
 
         A failed attempt leaves `irds_version.txt`, `*.tmp*` and a store without `bin.pos` behind.
         """
-        home, facts = places.ir_datasets_home(), self.contract.source
+        home, facts = home_folder(), self.contract.source
         folder = home / self.contract.corpus
         if facts.md5 and (home / "downloads" / facts.md5).is_file():
             return True
@@ -69,14 +73,14 @@ class IrDatasets:
 
     def check_archive(self) -> None:
         """Raise ContractMismatch if the archive is not the published one: the library takes one that lies there as it is."""
-        expected, found = self.contract.source.md5, self._md5()
-        if expected and found and expected != found:
-            archive = places.ir_datasets_home() / self.contract.corpus / str(self.contract.source.archive)
-            raise ContractMismatch(f"{self.contract.id}: MD5 of {archive}: {expected} expected, {found} found; remove it")
+        expected, actual = self.contract.source.md5, self._md5()
+        if expected and actual and expected != actual:
+            archive = home_folder() / self.contract.corpus / str(self.contract.source.archive)
+            raise ContractMismatch(f"{self.contract.id}: MD5 of {archive}: {expected} expected, {actual} found; remove it")
 
     def _md5(self) -> str | None:
         """Return the MD5 of the archive in the library's folder, None if there is none."""
-        archive = places.ir_datasets_home() / self.contract.corpus / (self.contract.source.archive or "")
+        archive = home_folder() / self.contract.corpus / (self.contract.source.archive or "")
         return cached_file_digest(archive, "md5") if archive.is_file() else None
 
     def documents(self) -> Iterator[Document]:
@@ -111,13 +115,50 @@ class IrDatasets:
     def _read(self, what: str) -> Iterator[Any]:
         """Yield what the library gives; all the ways in which it fails to become one."""
         try:
-            dataset = _library(str(places.ir_datasets_home())).load(self.contract.id)
+            dataset = _library(str(home_folder())).load(self.contract.id)
             yield from getattr(dataset, f"{what}_iter")()
         except (CommandError, InvalidFile):
             raise
         except Exception as error:
             first_line = (str(error).splitlines() or [""])[0][:120]
             raise missing(self.contract, f"ir_datasets failed at its {what} ({type(error).__name__}: {first_line})") from error
+
+
+def home_folder() -> Path:
+    """Return the folder of ir_datasets, without making it."""
+    return Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
+
+
+def unreachable(url: str) -> str:
+    """Return why the server of *url* cannot be had, '' if it can. Each server is asked once a process."""
+    parts = urlsplit(url)
+    return _why_unreachable(f"{parts.scheme}://{parts.netloc}/")
+
+
+@cache
+def _why_unreachable(server: str) -> str:
+    """Ask in a thread: neither looking up a name nor a proxy keeps to a time-out."""
+    reasons = [f"{server} did not answer in {_PATIENCE:.0f} s"]
+    thread = Thread(target=lambda: reasons.append(_ask(server)), daemon=True)
+    thread.start()
+    thread.join(_PATIENCE + _GRACE)
+    return reasons[-1]
+
+
+def _ask(server: str) -> str:
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    request = urllib.request.Request(server, method="HEAD")  # noqa: S310 - the address is a contract's
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE):  # noqa: S310
+            return ""
+    except (urllib.error.HTTPError, http.client.HTTPException):
+        return ""  # it answers, if not to this
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return f"{urlsplit(server).hostname}: {getattr(reason, 'strerror', None) or reason}"
 
 
 @cache

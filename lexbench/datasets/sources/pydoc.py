@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from lexbench import suites
-from lexbench.datasets import docstrings, lines
-from lexbench.datasets.contract import Contract
+from lexbench.datasets import docstrings
+from lexbench.datasets.contracts import Contract, suite_folders
+from lexbench.datasets.records import read_records
 from lexbench.storage.reading import cached_file_digest
-from lexbench.trec.files import read_judgements
+from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 
@@ -46,7 +46,7 @@ class Pydoc:
     @property
     def folder(self) -> Path:
         """Where our part of it is: in the wheel, or in the checkout."""
-        return suites.folders()[0] / "pydoc"
+        return suite_folders()[0] / "pydoc"
 
     @cached_property
     def _documents(self) -> docstrings.ListedDocuments:
@@ -60,29 +60,30 @@ class Pydoc:
 
     def documents(self) -> Iterator[Document]:
         """Yield the listed documents that this Python has with the listed text, by id."""
-        return (Document(found.doc_id, found.text) for found in self._documents.documents)
+        return (Document(doc_id, text) for doc_id, text in self._documents.documents)
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries of the split."""
-        mine = self._mine()
-        found = lines.records(self.folder / "queries.tsv")
-        return (Query(query_id, fields["text"]) for query_id, fields in found if query_id in mine)
+        split = self._split()
+        records = read_records(self.folder / "queries.tsv")
+        return (Query(query_id, fields["text"]) for query_id, fields in records if query_id in split)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements of the queries of the split."""
-        mine = self._mine()
-        return (row for row in read_judgements(self.folder / "qrels.tsv", header=False) if row.query_id in mine)
+        split = self._split()
+        return (row for row in read_judgements(self.folder / "qrels.tsv") if row.query_id in split)
 
-    def _mine(self) -> frozenset[str]:
-        found = lines.records(self.folder / "split.tsv")
-        return frozenset(query_id for query_id, fields in found if fields["text"] == self.contract.source.split)
+    def _split(self) -> frozenset[str]:
+        """Return the ids of the queries of the split."""
+        records = read_records(self.folder / "split.tsv")
+        return frozenset(query_id for query_id, fields in records if fields["text"] == self.contract.source.split)
 
     def remarks(self) -> list[str]:
         """Return how many of the listed documents this Python lacks or has with another text, if there are any."""
-        kept, missing, different = self.report
+        same, missing, different = self.report
         if not missing and not different:
             return []
-        listed = kept + len(missing) + len(different)
+        listed = same + len(missing) + len(different)
         lack = f"{len(missing)} of {listed} documents are missing and {len(different)} have another text"
         return [f"{lack} in Python {platform.python_version()}: compare its scores only with others of this Python"]
 

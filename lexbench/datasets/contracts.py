@@ -1,15 +1,18 @@
-"""The facts that decide a dataset's numbers, one TOML file a dataset, stamped into every result.
+"""Contracts: the facts that decide a dataset's numbers, one TOML file a dataset, stamped into every result.
 
-Contracts are data: a wrong key or type is an error that names its place (`$.protocol.self_match`).
+They are data, in `datasets/` of the folders of suites: a wrong key or type is an error that names its place
+(`$.protocol.self_match`).
 """
 
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Literal
 
-import msgspec
+from msgspec import field
 
-
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a TOML file in which an unknown key is an error."""
+from lexbench.errors import CannotStart, UnknownName
+from lexbench.storage.reading import Strict, read_toml
 
 
 class SourceFacts(Strict, frozen=True):
@@ -24,7 +27,7 @@ class SourceFacts(Strict, frozen=True):
 
 
 class TextPolicy(Strict, frozen=True):
-    """How the fields of a document become one text (see `lexbench.datasets.text`)."""
+    """How the fields of a document become one text (see `lexbench.datasets.records`)."""
 
     document: Literal["text", "title_text", "title_line_text", "url_title_body"] = "text"
     note: str = ""
@@ -41,7 +44,7 @@ class Relevance(Strict, frozen=True):
     """The grade from which a document counts as relevant in binary measures, and the gain of graded ones."""
 
     default: int = 1
-    measures: dict[str, int] = {}  # exceptions, by measure name, as {RR = 2}; measures of grades (nDCG) have no threshold
+    measures: dict[str, int] = field(default_factory=dict)  # exceptions, by name, as {RR = 2}; those of grades (nDCG) have none
     gain: Literal["linear"] = "linear"
 
 
@@ -52,7 +55,7 @@ class Expected(Strict, frozen=True):
     queries: int | None = None  # judged ones
     judgements: int | None = None
     absent: int | None = None  # judged documents that the corpus does not have
-    grades: dict[str, int] = {}  # grade -> number of judgements
+    grades: dict[str, int] = field(default_factory=dict)  # grade -> number of judgements
     corpus_sha256: str | None = None
     queries_sha256: str | None = None
     qrels_sha256: str | None = None
@@ -92,3 +95,38 @@ class Contract(Strict, frozen=True):
     def threshold(self, measure: str) -> int:
         """Return the lowest relevant grade for the binary *measure* named so (`RR`, `R`, `AP`, ...)."""
         return self.relevance.measures.get(measure, self.relevance.default)
+
+
+@cache
+def suite_folders() -> tuple[Path, ...]:
+    """Return the folders that hold suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
+    package = Path(__file__).parent.parent
+    in_wheel = package / "_suites"
+    return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entry_points(group="lexbench.suites"))
+
+
+def _folder(entry: EntryPoint) -> Path:
+    try:
+        return Path(str(entry.load().__file__)).parent
+    except Exception as error:  # another package's mistake is no reason for a traceback of ours
+        raise CannotStart(f"suites of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
+
+
+def toml_files(*parts: str) -> dict[str, Path]:
+    """Return the TOML files in the folder *parts* of the folders of suites, by name; of two of a name the first counts."""
+    paths = [path for folder in suite_folders() for path in sorted(folder.joinpath(*parts).glob("*.toml"))]
+    return {path.stem: path for path in reversed(paths)}
+
+
+@cache
+def all_contracts() -> dict[str, Contract]:
+    """Return every contract by dataset id, sorted."""
+    contracts = (read_toml(path, Contract) for path in toml_files("datasets").values())
+    return {contract.id: contract for contract in sorted(contracts, key=lambda contract: contract.id)}
+
+
+def contract_of(dataset_id: str) -> Contract:
+    """Return the contract of a dataset, or UnknownName."""
+    if dataset_id not in all_contracts():
+        raise UnknownName("dataset", dataset_id, all_contracts(), see="lexbench list datasets")
+    return all_contracts()[dataset_id]

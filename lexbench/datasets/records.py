@@ -1,0 +1,107 @@
+"""Documents and queries as the field's files have them, one a line, and how a document's fields become one text.
+
+    corpus.jsonl, queries.jsonl     BEIR: {"_id": ..., "title": ..., "text": ...}; of MS MARCO documents also "url" and "body"
+    collection.tsv, queries.tsv     MS MARCO: id<TAB>text, id<TAB>title<TAB>text, or id<TAB>url<TAB>title<TAB>body
+
+Only a newline ends a line, whatever else Unicode has. InvalidFile names the file and the line. Fields are joined once, when a
+corpus is read, by the contract's policy. What is kept of the title is where the body starts, for encoders that put something
+of their own between the two.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from lexbench.errors import InvalidFile
+from lexbench.storage.reading import lines
+from lexbench.types import Document
+
+Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`, as far as the collection has them
+Policy = Literal["text", "title_text", "title_line_text", "url_title_body"]
+
+_COLUMNS = {2: ("text",), 3: ("title", "text"), 4: ("url", "title", "body")}  # of a TSV file, after the id
+_NO_TITLE = "-"  # what RocketQA's and Tevatron's titled MS MARCO has where a passage has none
+
+
+class Record(NamedTuple):
+    """A document or query as its file has it."""
+
+    record_id: str
+    fields: dict[str, str]
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Yield the records of a .jsonl or .tsv file (the name decides), plain or .gz; blank lines are passed over."""
+    parse = _json_record if ".jsonl" in path.suffixes else _tsv_record
+    for number, line in lines(path):
+        try:
+            text = line.decode().rstrip("\r")
+            if text.strip():
+                yield parse(text)
+        except KeyError as error:
+            raise InvalidFile(f"{path}, line {number}: there is no {error}") from None
+        except (ValueError, TypeError) as error:
+            raise InvalidFile(f"{path}, line {number}: {error}") from None
+
+
+def _json_record(line: str) -> Record:
+    fields = json.loads(line)
+    record_id = fields["_id"]
+    if not isinstance(record_id, str):
+        raise TypeError(f"the _id {record_id!r} is not a string")
+    return Record(record_id, {name: value for name, value in fields.items() if isinstance(value, str)})
+
+
+def _tsv_record(line: str) -> Record:
+    record_id, *values = line.split("\t")
+    if len(values) + 1 not in _COLUMNS:
+        raise ValueError(f"{len(values) + 1} columns, not 2 (id, text), 3 (id, title, text) or 4 (id, url, title, body)")
+    fields = dict(zip(_COLUMNS[len(values) + 1], values, strict=True))
+    if fields.get("title", "").strip() == _NO_TITLE:
+        fields["title"] = ""
+    return Record(record_id, fields)
+
+
+def text(fields: Fields) -> str:
+    """Return the text alone, whatever title there is."""
+    return fields["text"]
+
+
+def title_text(fields: Fields) -> str:
+    """Return title and text with a space between, as BEIR and Pyserini's "flat" indexes do."""
+    return f"{fields.get('title', '')} {fields['text']}".strip()
+
+
+def title_line_text(fields: Fields) -> str:
+    """Return the title on a line of its own, then the text: to words the same as a space, and it can be told apart again."""
+    title = fields.get("title", "")
+    return f"{title}\n{fields['text']}" if title else fields["text"]
+
+
+def url_title_body(fields: Fields) -> str:
+    """Return URL, title and body on lines of their own, as the TREC file that Anserini indexes has them."""
+    return f"{fields.get('url', '')}\n{fields.get('title', '')}\n{fields['body']}"
+
+
+POLICIES: Mapping[Policy, Callable[[Fields], str]] = {
+    "text": text,
+    "title_text": title_text,
+    "title_line_text": title_line_text,
+    "url_title_body": url_title_body,
+}
+_BODIES: Mapping[Policy, str] = {
+    "title_text": "text",
+    "title_line_text": "text",
+    "url_title_body": "body",
+}  # the field that is the body, of policies with titles
+
+
+def document(doc_id: str, fields: Fields, policy: Policy) -> Document:
+    """Return a document, its fields joined by *policy*; KeyError for a field that the collection does not have."""
+    joined = POLICIES[policy](fields)
+    if policy not in _BODIES or not fields.get("title", "").strip():
+        return Document(doc_id, joined)
+    body = fields[_BODIES[policy]]
+    ending = body if joined.endswith(body) else body.rstrip()  # a policy may strip the end
+    return Document(doc_id, joined, len(joined) - len(ending))

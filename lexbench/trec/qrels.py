@@ -1,0 +1,99 @@
+"""Relevance judgements as arrays, and their files: TREC's, MS MARCO's and BEIR's.
+
+    TREC qrels      query 0 document grade                 MS MARCO's are the same, set apart by tabs
+    BEIR qrels      query document grade                   tabs, and a header line
+
+`#` lines are read over. A name that ends in `.gz` is read and written compressed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.storage.atomic import writer
+from lexbench.trec.columns import Kind, first_fields, naming, read_columns
+from lexbench.trec.ids import check_writable, encode
+from lexbench.types import Judgement
+
+_HEADER = [b"query-id", b"corpus-id", b"score"]
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """The judgements of one dataset."""
+
+    query_ids: tuple[str, ...]  # sorted; every one has a judgement
+    offsets: NDArray[np.int64]  # (queries + 1,)
+    doc_ids: NDArray[np.bytes_]  # (judgements,) sorted within a query
+    grades: NDArray[np.int32]  # (judgements,)
+
+    def __len__(self) -> int:
+        """Return the number of judgements."""
+        return len(self.grades)
+
+    @classmethod
+    def from_judgements(cls, judgements: Iterable[Judgement]) -> "Qrels":
+        """Gather judgements that come in any order; one that is repeated counts once.
+
+        LexbenchError where a document is judged twice for one query, with different grades.
+        """
+        by_query: dict[str, dict[str, int]] = {}
+        for query_id, doc_id, grade in judgements:
+            known = by_query.setdefault(query_id, {}).setdefault(doc_id, grade)
+            if known != grade:
+                raise LexbenchError(f"document {doc_id!r} of query {query_id!r} is judged twice, {known} and {grade}")
+        ordered = {query_id: sorted(by_query[query_id].items()) for query_id in sorted(by_query)}
+        offsets = np.concatenate(([0], np.cumsum([len(judged) for judged in ordered.values()], dtype=np.int64)))
+        doc_ids = encode(doc_id for judged in ordered.values() for doc_id, _ in judged)
+        grades = np.array([grade for judged in ordered.values() for _, grade in judged], dtype=np.int32)
+        return cls(tuple(ordered), offsets, doc_ids, grades)
+
+    def judgements(self) -> Iterable[Judgement]:
+        """Yield every judgement, by query and then document id, both ascending."""
+        queries = np.repeat(np.arange(len(self.query_ids)), np.diff(self.offsets)).tolist()
+        for query, doc_id, grade in zip(queries, self.doc_ids.tolist(), self.grades.tolist(), strict=True):
+            yield Judgement(self.query_ids[query], doc_id.decode(), grade)
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Read the judgements of a TREC or MS MARCO file, or of a BEIR file, which has a header line."""
+    with naming(path):
+        return Qrels.from_judgements(read_judgements(path))
+
+
+def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
+    """Yield the judgements of a qrels file, in its order.
+
+    Without *header* a file of three columns needs none. InvalidFile names the line that does not read.
+    """
+    first = first_fields(path)
+    three = first == _HEADER or (len(first) == len(_HEADER) and not header)
+    kinds: Sequence[Kind] = ("id", "id", "int") if three else ("id", "skip", "id", "int")
+    queries, documents, grades = read_columns(path, kinds, header=first == _HEADER)
+    try:
+        for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
+            yield Judgement(query.decode(), document.decode(), grade)
+    except UnicodeDecodeError as error:
+        raise InvalidFile(f"{path}: an id is not UTF-8 ({error})") from None
+
+
+def write_qrels(qrels: Qrels, path: Path) -> None:
+    """Write TREC qrels, sorted by query and document id."""
+    _write_judgements(qrels, path, "{0} 0 {1} {2}\n")
+
+
+def write_beir_qrels(qrels: Qrels, path: Path) -> None:
+    """Write the qrels file of a BEIR folder, sorted by query and document id."""
+    _write_judgements(qrels, path, "{0}\t{1}\t{2}\n", b"\t".join(_HEADER) + b"\n")
+
+
+def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:
+    check_writable(encode(qrels.query_ids), "query id")
+    check_writable(qrels.doc_ids, "document id")
+    with writer(path) as file:
+        file.write(header)
+        file.writelines(line.format(*judgement).encode() for judgement in qrels.judgements())
