@@ -15,7 +15,8 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.checkpoints import masked_lm
+from lexbench.checkpoints.files import digests
+from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
 from lexbench.errors import InvalidFile, MissingData
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
@@ -23,7 +24,7 @@ TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical
 
 def load(folder, **settings):
     """Load *folder* in float32 on the processor, unless told otherwise."""
-    return masked_lm.load(str(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
+    return load_masked_lm(masked_lm_files(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
 
 
 def tokens(tokenizer):
@@ -60,7 +61,7 @@ def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architectu
     assert not any(parameter.requires_grad for part in (loaded.body, loaded.transform) for parameter in part.parameters())
     assert not loaded.body.training
     assert loaded.config._attn_implementation == "sdpa"
-    assert loaded.defaults == {}
+    assert masked_lm_files(folder).defaults == {}
 
 
 @pytest.mark.parametrize("form", ["fine_tuned", "pretrained", "sparse_encoder", "sparse_encoder_5"])
@@ -155,7 +156,12 @@ def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
     masked = torch.where(tokens(loaded.tokenizer)[1][:, :, None].bool(), logits(loaded), -torch.inf)
     expected = SparseEncoder(str(folder), device="cpu").encode(TEXTS, show_progress_bar=False).to_dense()
 
-    assert loaded.defaults == {"positions": "all", "activation": "log1p_relu", "query_length": 64, "document_length": 64}
+    assert masked_lm_files(folder).defaults == {
+        "positions": "all",
+        "activation": "log1p_relu",
+        "query_length": 64,
+        "document_length": 64,
+    }
     torch.testing.assert_close(masked.amax(1).relu().log1p(), expected, atol=1e-5, rtol=0)
 
 
@@ -169,7 +175,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
     theirs.save_pretrained(str(tmp_path / "b"), create_model_card=False)
     for settings, expected in ({}, length or 64), ({"model_max_length": 10**30}, 64), ({"model_max_length": 7}, 7):
         reconfigure(tmp_path / "b", "tokenizer_config.json", **settings)
-        said = load(tmp_path / "b").defaults
+        said = masked_lm_files(tmp_path / "b").defaults
         assert SparseEncoder(str(tmp_path / "b"), device="cpu").max_seq_length == expected
         assert (said["query_length"], said["document_length"]) == (expected, expected)
 
@@ -187,7 +193,7 @@ def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
     loaded = load(folder)
 
     torch.testing.assert_close(logits(loaded), whole, atol=1e-5, rtol=0)
-    assert loaded.defaults["document_length"] == 64
+    assert masked_lm_files(folder).defaults["document_length"] == 64
 
 
 def test_two_towers_are_two_checkpoints(tmp_path):
@@ -243,7 +249,7 @@ def test_weights_are_in_memory(tmp_path):
 def test_digests_are_of_what_determines_the_vectors(tmp_path):
     """A weight, a token or a setting changes its digest; the folder's name, paths and training_args.bin change nothing."""
     folder = checkpoints.tiny_bert(tmp_path / "a", form="fine_tuned", safetensors=True)
-    first = masked_lm.digest(str(folder))
+    first = digests(masked_lm_files(folder))
     assert first["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     assert set(first) == {"weights", "tokenizer", "config"}
     assert str(tmp_path) not in str(first)
@@ -251,11 +257,11 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
     folder = folder.rename(tmp_path / "b")
     (folder / "training_args.bin").write_bytes(b"anything")
     reconfigure(folder, _name_or_path=str(tmp_path), transformers_version="4.11.3")
-    assert masked_lm.digest(str(folder)) == first
+    assert digests(masked_lm_files(folder)) == first
 
     def changed(other):
-        digests = masked_lm.digest(str(other))
-        return {part for part in first if digests[part] != first[part]}
+        after = digests(masked_lm_files(other))
+        return {part for part in first if after[part] != first[part]}
 
     def one_weight(state):
         state["cls.predictions.bias"][7] += 1e-3
@@ -271,18 +277,19 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
 def test_a_digest_follows_a_file_that_is_written_over(tmp_path):
     """What is remembered of a file is not believed once the file has changed."""
     folder = checkpoints.tiny_bert(tmp_path, seed=1, safetensors=True)
-    first = masked_lm.digest(str(folder))
+    first = digests(masked_lm_files(folder))
     checkpoints.tiny_bert(tmp_path, seed=2, safetensors=True)
 
-    assert masked_lm.digest(str(folder))["weights"] != first["weights"]
+    assert digests(masked_lm_files(folder))["weights"] != first["weights"]
 
 
 def test_digests_need_no_torch(tmp_path):
     """A plan asks for digests, and must not wait for torch to be imported."""
     folder = checkpoints.tiny_bert(tmp_path)
     code = (
-        "import sys; from lexbench.encoders import _checkpoint; "
-        f"_checkpoint.digest({str(folder)!r}); print({{'torch', 'transformers', 'safetensors'}} & set(sys.modules))"
+        "import sys; from pathlib import Path; from lexbench.checkpoints import files, masked_lm; "
+        f"files.digests(masked_lm.masked_lm_files(Path({str(folder)!r}))); "
+        "print({'torch', 'transformers', 'safetensors'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout
 
@@ -320,7 +327,7 @@ def test_training_arguments_are_never_opened(tmp_path):
     for name in ("training_args.bin", "pytorch_model.bin"):
         (folder / name).write_bytes(pickle.dumps(Malicious(tmp_path / "written")))
     load(folder)
-    masked_lm.digest(str(folder))
+    digests(masked_lm_files(folder))
 
     assert not (tmp_path / "written").exists()
 
@@ -354,7 +361,7 @@ def test_defaults_are_what_the_folder_says(tmp_path, form, settings, expected):
     """Our own table comes first, then what LexMAE's classes would have done; a plain folder says nothing."""
     folder = reconfigure(checkpoints.tiny_bert(tmp_path, form=form, num_hidden_layers=1), **settings)
 
-    assert load(folder).defaults == expected
+    assert masked_lm_files(folder).defaults == expected
 
 
 def test_a_second_logarithm_is_one_of_the_defaults(tmp_path):
@@ -363,4 +370,4 @@ def test_a_second_logarithm_is_one_of_the_defaults(tmp_path):
     reconfigure(folder, "1_SpladePooling/config.json", activation_function="log1p_relu")
 
     lengths = {"query_length": 64, "document_length": 64}
-    assert load(folder).defaults == {"positions": "all", "activation": "log1p_log1p_relu", **lengths}
+    assert masked_lm_files(folder).defaults == {"positions": "all", "activation": "log1p_log1p_relu", **lengths}

@@ -8,13 +8,13 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.checkpoints import masked_lm
+from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
 from lexbench.errors import CommandError, InvalidFile, MissingData
 
 
 def load(folder):
     """Load *folder* in float32 on the processor."""
-    return masked_lm.load(str(folder), dtype=torch.float32, device="cpu")
+    return load_masked_lm(masked_lm_files(folder), dtype=torch.float32, device="cpu")
 
 
 def cut(folder, name="model.safetensors", keep=0.5):

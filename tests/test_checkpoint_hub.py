@@ -11,18 +11,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import checkpoints
 import pytest
 
-from lexbench.checkpoints import masked_lm
+from lexbench.checkpoints.files import digests
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.masked_lm import masked_lm_files
 from lexbench.errors import CommandError, MissingData
 
 COMMIT = "a" * 40
 COPY = 'put a copy of the model into a folder and give model="FOLDER"'
 ASK = """
 import json, sys
-from lexbench.encoders import _checkpoint
+from lexbench.checkpoints.files import digests
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.masked_lm import masked_lm_files
 from lexbench.errors import LexbenchError
 for name, revision in json.loads(sys.argv[1]):
     try:
-        print(json.dumps([str(masked_lm.fetch(name, revision)), masked_lm.digest(name, revision)]))
+        folder = fetch(name, revision)
+        print(json.dumps([str(folder), digests(masked_lm_files(folder))]))
     except LexbenchError as error:
         print(json.dumps([type(error).__name__, str(error)]))
 """
@@ -38,7 +43,7 @@ print(json.dumps([str(place), *map(str, sorted(given_models.transformer(place).i
 def test_a_folder_that_is_not_there(name):
     """What can only be a folder is not asked for at the hub."""
     with pytest.raises(MissingData) as raised:
-        masked_lm.fetch(name)
+        fetch(name)
     assert str(raised.value) == f"no folder {name}; {COPY}"
 
 
@@ -46,11 +51,11 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
     """A folder has no revisions, and a file is not one."""
     (tmp_path / "file").touch()
 
-    assert masked_lm.fetch(str(tmp_path)) == tmp_path
+    assert fetch(str(tmp_path)) == tmp_path
     with pytest.raises(CommandError, match="revision='main' is for models of the hub"):
-        masked_lm.fetch(str(tmp_path), "main")
+        fetch(str(tmp_path), "main")
     with pytest.raises(CommandError, match="is a file; give the folder that it is in"):
-        masked_lm.fetch(str(tmp_path / "file"))
+        fetch(str(tmp_path / "file"))
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -163,7 +168,7 @@ def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
     names = ["org/safe", "org/old", "org/st"]
     answers = hub.ask(*((name, None) for name in names))
 
-    assert [digests for _, digests in answers] == [masked_lm.digest(str(hub.folders[name])) for name in names]
+    assert [parts for _, parts in answers] == [digests(masked_lm_files(hub.folders[name])) for name in names]
     assert all(folder.endswith(COMMIT) for folder, _ in answers)
     modules = ["modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "1_SpladePooling/config.json"]
     each = ["config.json", "vocab.txt", "tokenizer_config.json"]

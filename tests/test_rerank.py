@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
-from lexbench.neural.pairs import kept
+from lexbench.neural.cross_encoder import pair_lengths
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -163,7 +163,7 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them():
         for first in range(12):
             for second in range(12):
                 encoding = plain.encode(["a"] * first, ["b"] * second, is_pretokenized=True)
-                assert kept(first, second, room, "longest_first") == (encoding.ids.count(0), encoding.ids.count(1))
+                assert pair_lengths(first, second, room, "longest_first") == (encoding.ids.count(0), encoding.ids.count(1))
 
 
 def test_a_long_query_leaves_room_or_does_not(models):
@@ -199,7 +199,7 @@ def test_batches_change_nothing_but_the_rounding(models):
     for tokens in (1, 40):
         assert CrossEncoder(str(models[0]), batch_tokens=tokens).score(queries, documents) == pytest.approx(whole, abs=1e-4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lexbench.neural.pairs._PIECE", 3)
+        patch.setattr("lexbench.neural.cross_encoder._PAIRS", 3)
         assert CrossEncoder(str(models[0])).score(queries, documents) == pytest.approx(whole, abs=1e-4)
 
 

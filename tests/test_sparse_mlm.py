@@ -17,8 +17,8 @@ from safetensors.torch import load_file  # noqa: E402
 
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
-from lexbench.neural import packing  # noqa: E402
 from lexbench.neural.token_batches import batches, cutter, tokenise  # noqa: E402
+from lexbench.neural.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
 from lexbench.runner.systems import describe  # noqa: E402
 from lexbench.types import Document, Encoder, Staged  # noqa: E402
 
@@ -338,16 +338,16 @@ def test_workers_share_the_work_and_give_the_same_bytes(folder):
 def test_packed_layers_are_linear_layers(dtype):
     """Where packed layers are used, they give what linear layers give, whatever the shape."""
     kind = getattr(torch, dtype)
-    if not packing.usable("cpu", kind):
+    if not packing_works("cpu", kind):
         pytest.skip("this torch, or this processor, has no packed layers")
     torch.manual_seed(0)
     layer, states = torch.nn.Linear(48, 33).to(kind), torch.randn(2, 5, 48).to(kind)
     whole = torch.nn.Sequential(torch.nn.Linear(48, 48), torch.nn.Sequential(torch.nn.GELU(), layer)).to(kind)
     with torch.inference_mode():
         expected = whole(states)
-        packing.pack(whole)
+        pack(whole)
 
-        assert isinstance(whole[1][1], packing.Packed)
+        assert isinstance(whole[1][1], PackedLinear)
         assert torch.allclose(whole(states), expected, atol=1e-5 if dtype == "float32" else 0.02)
         assert whole(states[:, :0]).shape == (2, 0, 33)
 

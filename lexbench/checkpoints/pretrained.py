@@ -1,4 +1,7 @@
-"""Whole models of transformers, and their tokenizers, from folders. No code of a model is run, and no pickled object made."""
+"""Tokenizers, configurations and whole models as transformers loads them from a folder, with one-line errors.
+
+No code of a model is run, and no pickled object made. Needs torch.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,27 +15,45 @@ from lexbench.errors import InvalidFile
 _AGAIN = "take the model from its source again"
 
 
-def tokenizer(place: Path) -> PreTrainedTokenizerFast:
-    """Return the tokenizer in a folder; InvalidFile where it does not read, or has no fast form."""
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Return the tokenizer in *folder*; InvalidFile where it does not read, or has no fast form."""
     try:
-        found = AutoTokenizer.from_pretrained(place, trust_remote_code=False)  # local_files_only would be saved with it
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # local_files_only would be saved with it
     except Exception as error:  # tokenizers raises no class of its own
-        raise InvalidFile(f"{place}: the tokenizer does not load ({first_line(error)}); {_AGAIN}") from error
-    if not isinstance(found, PreTrainedTokenizerFast):
-        raise InvalidFile(f"{place}: {type(found).__name__} has no fast form; save it as tokenizer.json")
-    return found
+        raise InvalidFile(f"{folder}: the tokenizer does not load ({first_line(error)}); {_AGAIN}") from error
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InvalidFile(f"{folder}: {type(tokenizer).__name__} has no fast form; save it as tokenizer.json")
+    return tokenizer
 
 
-def model(place: Path, kind: Any) -> tuple[Any, list[str]]:
-    """Return the model in a folder as the class that *kind* of transformers chooses, and which parameters were not there.
+def load_encoding_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Return the tokenizer in *folder* as `load_tokenizer`; InvalidFile where it lacks a special token that encoding needs."""
+    tokenizer = load_tokenizer(folder)
+    ids = {"first": tokenizer.cls_token_id, "separating": tokenizer.sep_token_id, "padding": tokenizer.pad_token_id}
+    if missing := [role for role, token_id in ids.items() if token_id is None]:
+        raise InvalidFile(f"{folder}: the tokenizer has no {' and no '.join(missing)} token; {_AGAIN}")
+    return tokenizer
+
+
+def check_token_ids(tokenizer: PreTrainedTokenizerFast, embeddings: int, folder: Path) -> None:
+    """Raise InvalidFile where the tokenizer gives ids for which the model, which has so many *embeddings*, has none."""
+    if (largest := max(tokenizer.get_vocab().values(), default=0)) >= embeddings:
+        raise InvalidFile(
+            f"{folder}: the tokenizer numbers its tokens up to {largest} and the model has {embeddings}; "
+            "they do not belong together: take both from one source"
+        )
+
+
+def load_model(folder: Path, auto_class: Any) -> tuple[Any, list[str]]:
+    """Return the model in *folder*, of the class that *auto_class* of transformers chooses, and the parameters not there.
 
     In float32 and in evaluation mode. InvalidFile where its files do not read or fit.
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # what is missing is returned
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        found, told = kind.from_pretrained(
-            place,
+        model, loading = auto_class.from_pretrained(
+            folder,
             dtype=torch.float32,
             local_files_only=True,
             trust_remote_code=False,
@@ -40,21 +61,21 @@ def model(place: Path, kind: Any) -> tuple[Any, list[str]]:
             output_loading_info=True,
         )
     except Exception as error:  # of transformers, safetensors and torch
-        raise InvalidFile(f"{place}: the model does not load ({first_line(error)}); {_AGAIN}") from error
-    return found.eval(), sorted(told["missing_keys"])
+        raise InvalidFile(f"{folder}: the model does not load ({first_line(error)}); {_AGAIN}") from error
+    return model.eval(), sorted(loading["missing_keys"])
 
 
-def complete(place: Path, kind: Any, role: str, unneeded: tuple[str, ...] = ()) -> Any:
-    """Return the model as `model` does; InvalidFile where a weight is missing that does not begin with one of *unneeded*.
+def load_complete_model(folder: Path, auto_class: Any, role: str, unneeded: tuple[str, ...] = ()) -> Any:
+    """Return the model as `load_model` does; InvalidFile where a parameter is missing that is not *unneeded*.
 
-    *role* is what errors say the model is to be: "a teacher".
+    *role* is what the model is to be, for the message: "a teacher". *unneeded* are beginnings of names.
     """
-    found, missing = model(place, kind)
-    if lost := [name for name in missing if not name.startswith(unneeded)]:
-        raise InvalidFile(f"{place}: {len(lost)} weights are missing ({lost[0]}); {role} needs all of them")
-    return found
+    model, missing = load_model(folder, auto_class)
+    if needed := [name for name in missing if not name.startswith(unneeded)]:
+        raise InvalidFile(f"{folder}: {len(needed)} weights are missing ({needed[0]}); {role} needs all of them")
+    return model
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line that an error says, or its class."""
+    """Return the first line of an error's message, or the name of its class where it has none."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,124 +1,201 @@
-"""What a folder says about encoding besides its weights: our own table, LexMAE's settings, sentence-transformers' modules."""
+"""How a checkpoint is to be encoded with, as its folder states it: the defaults of the encoders' settings.
 
-import json
+Each function takes the checkpoint's folder and its config.json and returns settings of one encoder by name, {} where the folder
+states none. A table `lexbench` in config.json, which our trainings write, comes first; then what the authors' own files say
+(LexMAE, ColBERT), or those of sentence-transformers and PyLate. A way of encoding that lexbench does not have is a
+CommandError, not passed over. Loads no torch.
+"""
+
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from string import punctuation
 from typing import Any
 
+from lexbench.checkpoints.files import ABOUT, TRANSFORMER, Module, modules, optional_json, prompts, read_json
 from lexbench.errors import CommandError, InvalidFile
 
-MODULES = "modules.json"
-_AGAIN = "take the file from the model's source again"
-_PIPELINE = ("Transformer", "SpladePooling")  # sentence-transformers 5.4 and later; MLMTransformer before
+POOLINGS = ("mean", "cls")
+_SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers 5.4 and later; MLMTransformer before
 _ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs is before the logarithm, ours is the whole
-_OF_LEXMAE = ("EDMLM", "SpladeEnocder")  # ends of the authors' class names, the second one misspelt by them
+_LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # ends of the authors' class names, the second one misspelt by them
+_HEADS = {(): "none", ("Dense",): "linear", ("Dense", "LayerNorm"): "linear_layernorm"}
+_COLBERT_NAMES = {  # theirs, and our settings
+    "query_maxlen": "query_length",
+    "doc_maxlen": "document_length",
+    "query_token_id": "query_marker",
+    "doc_token_id": "document_marker",
+    "mask_punctuation": "skip_punctuation",
+    "attend_to_mask_tokens": "attend_to_masks",
+}
+_PYLATE_NAMES = {
+    "query_length": "query_length",
+    "document_length": "document_length",
+    "query_prefix": "query_marker",
+    "document_prefix": "document_marker",
+    "attend_to_expansion_tokens": "attend_to_masks",
+}
+_PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": "[Q] ", "document_prefix": "[D] "}
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the table that a JSON file holds; InvalidFile where it does not read or is something else."""
-    found = _json(path)
-    if not isinstance(found, dict):
-        raise InvalidFile(f"{path}: it holds no table {{…}} of settings; {_AGAIN}")
-    return found
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidFile(f"{path}: does not read as JSON ({error}); {_AGAIN}") from error
-
-
-def trained_on(folder: Path) -> set[str]:
-    """Return the datasets whose queries a model that lexbench trained has learned from; nothing of others, which do not say."""
-    recipe = optional_json(folder / "training.json").get("recipe")
-    stages = recipe.values() if isinstance(recipe, dict) else ()
-    listed = [stage.get("queries") for stage in stages if isinstance(stage, dict)]
-    return {str(name) for names in listed if isinstance(names, list) for name in names}
-
-
-def model_folder(folder: Path) -> Path:
-    """Return where in *folder* the model is: there itself, or where its `modules.json` says."""
-    return folder / _pipeline(folder)[0][1] if (folder / MODULES).is_file() else folder
-
-
-def modules(folder: Path) -> list[tuple[str, str]]:
-    """Return the class and the place in *folder* of each of its modules, of whatever kind; none where it is a plain model.
-
-    InvalidFile where `modules.json` does not read, or names a place outside the folder.
-    """
-    listed = folder / MODULES
-    if not listed.is_file():
-        return []
-    try:
-        found = [(str(one["type"]).rpartition(".")[2], str(one["path"])) for one in _json(listed)]
-    except (TypeError, KeyError) as error:
-        raise InvalidFile(f"{listed}: it is no list of modules, each with `type` and `path`; {_AGAIN}") from error
-    if any(PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts for _, path in found):
-        raise InvalidFile(f"{listed}: a module lies outside the folder; {_AGAIN}")
-    return found
-
-
-def defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `sparse_mlm` that a folder carries, {} where it carries none.
-
-    *config* is its config.json. CommandError where sentence-transformers would encode in a way that lexbench does not.
-    """
-    if "lexbench" in config:
-        if not isinstance(config["lexbench"], dict):
-            raise InvalidFile(f"{folder}: `lexbench` in config.json is no table of settings")
-        return dict(config["lexbench"])
-    if (folder / MODULES).is_file():
-        return _of_pipeline(folder, config)
-    authors = any(str(name).endswith(_OF_LEXMAE) for name in config.get("architectures") or ())
-    if authors or "keep_special_tokens" in config:
+def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that a folder states."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    if modules(folder):
+        return _of_sparse_encoder(folder, config)
+    by_the_authors = any(str(name).endswith(_LEXMAE_CLASSES) for name in config.get("architectures") or ())
+    if by_the_authors or "keep_special_tokens" in config:
         return {"positions": "all" if config.get("keep_special_tokens") else "text"}
     return {}
 
 
-def _of_pipeline(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the pooling of a SparseEncoder says, where there is nothing in the folder that lexbench does not do."""
-    (_, model), (_, pooling) = _pipeline(folder)
-    said = read_json(folder / pooling / "config.json")
-    if (strategy := said.get("pooling_strategy", "max")) != "max":
-        raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
-    if (activation := said.get("activation_function", "relu")) not in _ACTIVATIONS:
-        raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
-    about = optional_json(folder / "config_sentence_transformers.json")
-    if any((about.get("prompts") or {}).get(role) for role in ("query", "document")):
-        raise CommandError(f"{folder}: it puts a prompt before texts (config_sentence_transformers.json); lexbench does not")
-    transformer = optional_json(folder / model / "sentence_bert_config.json")
-    if transformer.get("do_lower_case"):
-        raise CommandError(f"{folder}: it lower-cases texts (sentence_bert_config.json); leave that to the tokenizer")
-    length = sequence_length(transformer, optional_json(folder / model / "tokenizer_config.json"), config)
-    lengths = {"query_length": length, "document_length": length} if length else {}
-    return {"positions": "all", "activation": _ACTIVATIONS[activation], **lengths}
+def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `dense` that a folder states."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    listed = modules(folder)
+    if not listed:
+        return {}
+    kinds = [module.kind for module in listed]
+    head = tuple(kind for kind in kinds[2:] if kind != "Normalize")
+    if kinds[:2] != ["Transformer", "Pooling"] or head not in _HEADS:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; of sentence-transformers' models lexbench's `dense` takes those of "
+            "Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them"
+        )
+    for module in listed[2:]:
+        if module.kind == "Dense":
+            _check_no_activation(folder / module.subfolder)
+    about = optional_json(folder / ABOUT)
+    cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
+    transformer = folder / listed[0].subfolder
+    lowercase = {"lowercase": True} if optional_json(transformer / TRANSFORMER).get("do_lower_case") else {}
+    return {
+        "pooling": pooling_of(folder / listed[1].subfolder),
+        "head": _HEADS[head],
+        "similarity": "cosine" if cosine else "dot",  # where nothing is said sentence-transformers has cosine
+        **_prompt_settings(about),
+        **lowercase,
+        **_lengths(transformer, config),
+    }
 
 
-def sequence_length(transformer: Mapping[str, Any], tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
-    """Return how many tokens of a text sentence-transformers reads: from 6 on it says so in the tokenizer's settings.
-
-    There 10**30 stands for no limit; then the model's positions are one.
-    """
-    if type(before := transformer.get("max_seq_length")) is int:
-        return before
-    limits = tokenizer.get("model_max_length"), config.get("max_position_embeddings")
-    return min((limit for limit in limits if type(limit) is int), default=None)
-
-
-def optional_json(path: Path) -> dict[str, Any]:
-    """Return the table that a JSON file holds, {} where there is no file; InvalidFile where it does not read."""
-    return read_json(path) if path.is_file() else {}
+def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `late_interaction` that a folder states."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    if listed := modules(folder):
+        return _of_pylate(folder, [module.kind for module in listed])
+    colbert = optional_json(folder / "artifact.metadata")
+    if (similarity := colbert.get("similarity", "cosine")) != "cosine":
+        raise CommandError(f"{folder}: its similarity is {similarity!r} (artifact.metadata); lexbench does 'cosine'")
+    masks = {"mask_queries_to": colbert["query_maxlen"]} if "query_maxlen" in colbert else {}
+    return _renamed(colbert, _COLBERT_NAMES) | masks
 
 
-def _pipeline(folder: Path) -> list[tuple[str, str]]:
-    """Return both modules of a SPLADE model; CommandError where it is another kind of model."""
-    found = modules(folder)
-    kinds = tuple(kind for kind, _ in found)
-    if tuple("Transformer" if kind == "MLMTransformer" else kind for kind in kinds) != _PIPELINE:
+def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the settings that our own trainings write into config.json, None where there is no such table."""
+    if "lexbench" not in config:
+        return None
+    if not isinstance(config["lexbench"], dict):
+        raise InvalidFile(f"{folder}: `lexbench` in config.json is no table of settings")
+    return dict(config["lexbench"])
+
+
+def trained_on(folder: Path) -> set[str]:
+    """Return the datasets whose queries a model that lexbench trained has learned from; none for others, which do not say."""
+    recipe = optional_json(folder / "training.json").get("recipe")
+    stages = recipe.values() if isinstance(recipe, dict) else ()
+    datasets = [stage.get("queries") for stage in stages if isinstance(stage, dict)]
+    return {str(name) for names in datasets if isinstance(names, list) for name in names}
+
+
+def sparse_encoder_modules(folder: Path) -> list[Module]:
+    """Return both modules of a SparseEncoder of sentence-transformers; CommandError for another kind of model."""
+    listed = modules(folder)
+    kinds = [module.kind for module in listed]
+    if tuple("Transformer" if kind == "MLMTransformer" else kind for kind in kinds) != _SPLADE_MODULES:
         remark = ", which often has no model for queries (inference-free)" if "Router" in kinds else ""
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds) or 'no modules'}{remark}; "
-            f"of sentence-transformers' models lexbench takes those of {' and '.join(_PIPELINE)}"
+            f"of sentence-transformers' models lexbench takes those of {' and '.join(_SPLADE_MODULES)}"
         )
-    return found
+    return listed
+
+
+def _of_sparse_encoder(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    transformer, pooling = (folder / module.subfolder for module in sparse_encoder_modules(folder))
+    pooling_config = read_json(pooling / "config.json")
+    if (strategy := pooling_config.get("pooling_strategy", "max")) != "max":
+        raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
+    if (activation := pooling_config.get("activation_function", "relu")) not in _ACTIVATIONS:
+        raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
+    if any(prompts(folder).get(role) for role in ("query", "document")):
+        raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
+    if optional_json(transformer / TRANSFORMER).get("do_lower_case"):
+        raise CommandError(f"{folder}: it lower-cases texts ({TRANSFORMER}); leave that to the tokenizer")
+    return {"positions": "all", "activation": _ACTIVATIONS[activation], **_lengths(transformer, config)}
+
+
+def _of_pylate(folder: Path, kinds: list[str]) -> dict[str, Any]:
+    if kinds != ["Transformer", "Dense"]:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; of models of one vector a token lexbench takes ColBERT's own, and "
+            "PyLate's of Transformer and Dense"
+        )
+    stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
+    pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated
+    if any(prompts(folder).values()):
+        raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
+    skipped = pylate.get("skiplist_words", list(punctuation))
+    if skipped and set(skipped) != set(punctuation):
+        raise CommandError(f"{folder}: it skips {len(skipped)} words of its own (skiplist_words); lexbench skips punctuation")
+    masks = pylate["query_length"] if pylate.get("do_query_expansion", True) else 0
+    return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)}
+
+
+def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {ours: settings[theirs] for theirs, ours in names.items() if settings.get(theirs) is not None}
+
+
+def pooling_of(folder: Path) -> str:
+    """Return how a module Pooling in *folder* pools, one of POOLINGS; CommandError if lexbench does not pool like that.
+
+    Its settings have two forms: `pooling_mode`, and one switch for each way.
+    """
+    config = read_json(folder / "config.json")
+    switches = [name for name, value in config.items() if value is True and name.startswith("pooling_mode_")]
+    ways = [name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for name in switches]
+    pooling = config.get("pooling_mode", ways[0] if len(ways) == 1 else ways)
+    if pooling not in POOLINGS:
+        raise CommandError(f"{folder}: it pools by {pooling!r}; lexbench does {', '.join(POOLINGS)}")
+    return str(pooling)
+
+
+def _check_no_activation(folder: Path) -> None:
+    activation = str(read_json(folder / "config.json").get("activation_function", "Tanh")).rpartition(".")[2]
+    if activation != "Identity":
+        raise CommandError(f"{folder}: a Dense layer with {activation}; lexbench does those without activation")
+
+
+def _prompt_settings(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the prompts of queries and documents; where none has such a name, the one that the folder calls the default."""
+    by_name = about.get("prompts") or {}
+    default = by_name.get(about.get("default_prompt_name"), "")
+    names = {"query_prompt": ("query",), "document_prompt": ("document", "passage", "corpus")}
+    settings = {ours: next((by_name[name] for name in theirs if name in by_name), default) for ours, theirs in names.items()}
+    return {name: str(prompt) for name, prompt in settings.items() if prompt}
+
+
+def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many tokens of a text sentence-transformers reads, as both lengths; {} where nothing says it.
+
+    Before version 6 a file of its own says so; since then the tokenizer's settings do, where 10**30 stands for no limit: then
+    the model's positions are the limit.
+    """
+    length = optional_json(transformer / TRANSFORMER).get("max_seq_length")
+    if type(length) is not int:
+        tokenizer = optional_json(transformer / "tokenizer_config.json")
+        limits = tokenizer.get("model_max_length"), config.get("max_position_embeddings")
+        length = min((limit for limit in limits if type(limit) is int), default=None)
+    return {"query_length": length, "document_length": length} if length else {}

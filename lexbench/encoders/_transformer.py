@@ -1,21 +1,27 @@
-"""What encoders that run a transformer have in common: its weights, how texts are cut, where and in which batches it runs."""
+"""The base of encoders that run a transformer: its checkpoint, how texts are cut, where and in which batches it runs."""
 
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from lexbench.checkpoints import files
-from lexbench.checkpoints.files import Files, fetch
+from lexbench.checkpoints.files import CheckpointFiles, digests
+from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.token_batches import Batch, Input, Tokens, batches
+from lexbench.neural.token_batches import Batch, Input, Tokens, batches, tokenise
 from lexbench.registry import at_search, runtime
-from lexbench.types import Document
+from lexbench.types import Document, Kind
+
+if TYPE_CHECKING:
+    from lexbench.neural.transformer_model import ModelSpec
 
 _CHOICES = {
     "titles": ("off", "pair", "string"),
@@ -30,13 +36,8 @@ _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 V = TypeVar("V")
 
 
-def untold(_count: int) -> None:
-    """Hear of progress, where nobody else wants to."""
-
-
-def place() -> Any:
-    """Return a setting that says where weights are: their digests are in the key, and where they lie is not."""
-    return runtime(None)
+def no_progress(_count: int) -> None:
+    """Take the number of documents done, where nobody asks for progress."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class Transformer(ABC):
     "cuda:0,cuda:1", are `workers`.
     """
 
-    model: str = field(metadata={"runtime": True})
-    revision: str | None = place()
-    query_model: str | None = place()
-    query_revision: str | None = place()
+    model: str = field(metadata={"runtime": True})  # these four say where files are; what is in them is in `identity`
+    revision: str | None = runtime(None)
+    query_model: str | None = runtime(None)
+    query_revision: str | None = runtime(None)
     titles: str = "off"
     query_length: int = at_search(512)
     document_length: int = 512
@@ -65,19 +66,19 @@ class Transformer(ABC):
     deterministic: ClassVar[bool] = True  # on one machine and device: neither workers nor threads change a bit
     requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "neural"
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # further settings, and what each may be
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # a subclass's own settings, and what each may be
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        for name, known in {**self.choices, **_CHOICES}.items():
-            if (given := getattr(self, name)) not in known:
-                raise CommandError(f"{self.plugin}({name}={given!r}): there is {', '.join(known)}")
+        for name, allowed in {**self.choices, **_CHOICES}.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise CommandError(f"{self.plugin}({name}={value!r}): there is {', '.join(allowed)}")
         for name in ("query_length", "document_length"):
-            if (given := getattr(self, name)) < _SHORTEST:
-                raise CommandError(f"{self.plugin}({name}={given}): give at least {_SHORTEST} tokens; special tokens count")
+            if (value := getattr(self, name)) < _SHORTEST:
+                raise CommandError(f"{self.plugin}({name}={value}): give at least {_SHORTEST} tokens; special tokens count")
         for name in ("batch_tokens", "threads"):
-            if (given := getattr(self, name)) < 0:
-                raise CommandError(f"{self.plugin}({name}={given}): give a number above 0, or 0 for what suits the device")
+            if (value := getattr(self, name)) < 0:
+                raise CommandError(f"{self.plugin}({name}={value}): give a number above 0, or 0 for what suits the device")
         if not _DEVICE.fullmatch(self.device):
             raise CommandError(
                 f"{self.plugin}(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps; several as cpu,cpu"
@@ -90,22 +91,24 @@ class Transformer(ABC):
         """The name that a user types for the encoder."""
         return type(self).__module__.rpartition(".")[2]
 
+    # ---- the checkpoint ----------------------------------------------------------------------------------------------------
+
     @classmethod
     @abstractmethod
-    def files(cls, folder: Any) -> Files:
-        """Return the files in a checkpoint's *folder* that decide its vectors, and the settings that it carries."""
+    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files in a checkpoint's *folder* that decide its vectors, and the settings that it states."""
 
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that the checkpoint named by *settings* (`model`, `revision`) says it is to be run with."""
-        return cls.files(fetch(str(settings["model"]), settings.get("revision"))).defaults
+        return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     def remarks(self) -> list[str]:
-        """Return what a reader of scores must know: where the checkpoint says that it is encoded with in another way."""
-        said = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
+        """Return one line for each setting that is not what the checkpoint says it is to be run with."""
+        stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
-            for name, value in said.items()
+            for name, value in stated.items()
             if name in {**self.choices, **_CHOICES} and value != getattr(self, name)
         ]
 
@@ -116,15 +119,33 @@ class Transformer(ABC):
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""
-        query = self._digest(self.query_model, self.query_revision) if self.query_model else None
+        query = self._digests(self.query_model, self.query_revision) if self.query_model else None
         return self.index_identity() | {"query_model": query}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return those that document vectors come from."""
-        return {"model": self._digest(self.model, self.revision)}
+        """Return the digests of what document vectors come from."""
+        return {"model": self._digests(self.model, self.revision)}
 
-    def _digest(self, model: str, revision: str | None) -> dict[str, str]:
-        return files.digest(self.files(fetch(model, revision)))
+    def _digests(self, model: str, revision: str | None) -> dict[str, str]:
+        return digests(self.checkpoint_files(fetch(model, revision)))
+
+    # ---- encoding ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _model_class(self) -> "Callable[[ModelSpec], Any]":
+        """Return the class that holds the checkpoint in memory, which needs torch and so is not imported before."""
+
+    @abstractmethod
+    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+        """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
+
+    @abstractmethod
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> Any:
+        """Return the vectors of the documents whose *tokens* are given, in order; *advance* hears how many more are done."""
+
+    def encode_document(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of documents that have no title, in order."""
+        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
 
     def workers(self) -> list[Self]:
         """Return one copy for each device that is named; those on the processor share its cores."""
@@ -132,9 +153,20 @@ class Transformer(ABC):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         on_cores = devices.count("cpu")
         share = max(1, cores // on_cores) if on_cores > 1 else 0
-        return [replace(self, device=one, threads=self.threads or (share if one == "cpu" else 0)) for one in devices]
+        return [replace(self, device=device, threads=self.threads or (share if device == "cpu" else 0)) for device in devices]
 
-    def titled(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
+    def _document_model(self) -> Any:
+        return self._loaded(self.model, self.revision)
+
+    def _query_model(self) -> Any:
+        return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
+
+    def _loaded(self, name: str, revision: str | None) -> Any:
+        from lexbench.neural.transformer_model import ModelSpec, loaded
+
+        return loaded(self._model_class(), ModelSpec(name, revision, self.dtype, self.device.split(",")[0]))
+
+    def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
         """Return what the tokenizer takes of *documents*: after *prompt*, the title (*no_title* for none) as `titles` says."""
         if self.titles == "off":
             return [prompt + document.text for document in documents]
@@ -143,13 +175,13 @@ class Transformer(ABC):
 
     def _in_batches(
         self,
-        tokens: Tokens,
         model: Any,
+        tokens: Tokens,
         compute: Callable[[Batch], V],
         advance: Callable[[int], None],
         silent: Sequence[int] = (),
-    ) -> Iterator[tuple[Any, V]]:
-        """Yield, batch by batch, the places (n,) of texts among *tokens* and what *compute* returns for them.
+    ) -> Iterator[tuple[NDArray[np.int64], V]]:
+        """Yield, batch by batch, which texts (n,) of *tokens* are in it and what *compute* returns for them.
 
         *silent*: ids whose positions do not pool. LexbenchError where a batch does not fit into memory.
         """
@@ -157,20 +189,63 @@ class Transformer(ABC):
 
         if self.threads:
             torch.set_num_threads(self.threads)
-        most = self.batch_tokens or _BATCH_TOKENS[model.device.type]
-        for batch in batches(tokens, most, _BATCH_TEXTS, pad=model.pad, silent=silent):
+        most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
+        for batch in batches(tokens, most_tokens, _BATCH_TEXTS, pad=model.pad, silent=silent):
             try:
-                made = compute(batch)
+                vectors = compute(batch)
             except torch.OutOfMemoryError as error:
                 raise LexbenchError(
                     f"{model.name}: a batch of {batch.ids.size} tokens does not fit into the memory of {model.device}; "
                     f"type batch_tokens={batch.ids.size // 2}"
                 ) from error
-            yield batch.texts, made
+            yield batch.texts, vectors
             advance(len(batch.texts))
 
-    def refuse_what_is_no_number(self, model: Any, values: Any) -> None:
+    def _check_finite(self, model: Any, values: Any) -> None:
         """Raise LexbenchError unless all of *values*, an array, are finite."""
         if not np.isfinite(values).all():
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{model.name} in {self.dtype} gives weights that are not numbers; {hint}")
+
+
+@dataclass(frozen=True)
+class SparseTransformer(Transformer):
+    """An encoder of vectors over the vocabulary of a transformer. Settings and towers as of `Transformer`."""
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+
+    @abstractmethod
+    def _silent(self, model: Any) -> Sequence[int]:
+        """Return the ids of tokens whose positions give no weight."""
+
+    @abstractmethod
+    def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary) of one batch; LexbenchError where nobody could want them."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The width of the vectors."""
+        return int(self._document_model().vocabulary)
+
+    def token(self, term: int) -> str:
+        """Return the entry of the vocabulary whose column is *term*."""
+        return str(self._document_model().tokenizer.convert_ids_to_tokens(int(term)))
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
+        return self._encode(self._document_model(), tokens, advance)
+
+    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of queries."""
+        model = self._query_model()
+        return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
+
+    def _encode(self, model: Any, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+        silent = self._silent(model)
+        done = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, silent))
+        if not done:
+            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
+        longest_first: Any = sparse.vstack([vectors for _, vectors in done], format="csr")
+        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in done]))])
+        vectors.sort_indices()
+        return vectors

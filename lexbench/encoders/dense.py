@@ -8,15 +8,15 @@ and passage as a pair. `lexbench list models` has those whose settings are known
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import Files
-from lexbench.checkpoints.pooling import POOLINGS, defaults
-from lexbench.encoders._transformer import Transformer, untold
+from lexbench.checkpoints.files import CheckpointFiles
+from lexbench.checkpoints.settings import POOLINGS, dense_defaults
+from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Input, Tokens, filled, tokenise
 from lexbench.registry import at_search
@@ -25,7 +25,7 @@ from lexbench.types import Document, Kind
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from lexbench.encoders._dense_model import DenseModel
+    from lexbench.encoders._body_models import DenseModel
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Dense(Transformer):
             )
         super().__post_init__()
         for name in ("skip", "mask_queries_to"):
-            if (given := getattr(self, name)) < 0:
-                raise CommandError(f"dense({name}={given}): a whole number from 0")
+            if (value := getattr(self, name)) < 0:
+                raise CommandError(f"dense({name}={value}): a whole number from 0")
         if self.mask_queries_to > self.query_length:
             raise CommandError(
                 f"dense(mask_queries_to={self.mask_queries_to}): queries have at most query_length={self.query_length} tokens"
@@ -78,71 +78,54 @@ class Dense(Transformer):
             raise CommandError(f'dense(skip={self.skip}) leaves out positions of the mean; type pooling="mean", or skip=0')
 
     @classmethod
-    def files(cls, folder: Path) -> Files:
-        """Return the files of a body; a folder of sentence-transformers carries settings."""
-        found = body_files(folder)
-        return replace(found, defaults=defaults(folder, found.config))
+    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of a body, and the settings that a folder of sentence-transformers, or ours, states."""
+        files = body_files(folder)
+        return replace(files, defaults=dense_defaults(folder, files.config))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, prompt and titles put where the settings say, cut to `document_length`."""
-        model = self._model(self.model, self.revision)
-        texts = self.titled(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
+        model = self._document_model()
+        texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
         return self._tokens(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> NDArray[np.float32]:
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
         """Return the vectors (documents, dimensions) of *tokens*, in order."""
-        return self._encode(self._model(self.model, self.revision), tokens, advance)
-
-    def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors (texts, dimensions) of documents that have no title."""
-        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
+        return self._encode(self._document_model(), tokens, advance)
 
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
-        two = self.query_model is not None
-        model = self._model(self.query_model or self.model, self.query_revision if two else self.revision)
-        prompted: list[Input] = [self.query_prompt + text for text in texts]
-        tokens = self._tokens(model.cutter(self.query_length, "query_length"), prompted)
+        model = self._query_model()
+        tokens = self._tokens(model.cutter(self.query_length, "query_length"), [self.query_prompt + text for text in texts])
         if self.mask_queries_to:
-            tokens = filled(tokens, _mask(model), self.mask_queries_to)
+            tokens = filled(tokens, model.mask_token(), self.mask_queries_to)
         return self._encode(model, tokens)
 
-    def _tokens(self, cut: "Tokenizer", texts: Sequence[Input]) -> Tokens:
+    def _tokens(self, cutter: "Tokenizer", texts: Sequence[Input]) -> Tokens:
         if self.lowercase:
             texts = [text.lower() if isinstance(text, str) else (text[0].lower(), text[1].lower()) for text in texts]
-        return tokenise(cut, texts, special=self.special_tokens, types=self.type_ids)
+        return tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
 
-    def _model(self, name: str, revision: str | None) -> "DenseModel":
-        from lexbench.encoders._dense_model import DenseModel
-        from lexbench.neural.transformer_model import Place, loaded
+    def _model_class(self) -> "type[DenseModel]":
+        from lexbench.encoders._body_models import DenseModel
 
-        model = loaded(DenseModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
+        return DenseModel
+
+    def _encode(self, model: "DenseModel", tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
         model.check_head(self.head)
-        return model
-
-    def _encode(self, model: "DenseModel", tokens: Tokens, advance: Callable[[int], None] = untold) -> NDArray[np.float32]:
-        done = list(self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance))
+        done = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance))
         if not done:
             return np.zeros((0, model.dimensions), np.float32)
-        longest_first = np.concatenate([made for _, made in done])
-        found = np.empty_like(longest_first)
-        found[np.concatenate([places for places, _ in done])] = longest_first
-        return found
+        longest_first = np.concatenate([vectors for _, vectors in done])
+        vectors = np.empty_like(longest_first)
+        vectors[np.concatenate([texts for texts, _ in done])] = longest_first
+        return vectors
 
     def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of one batch."""
         from torch.nn.functional import normalize
 
-        from lexbench.encoders._dense_model import vectors
-
-        made = vectors(model, batch, self.pooling, self.skip)
-        found: NDArray[np.float32] = (normalize(made, dim=1) if self.similarity == "cosine" else made).cpu().numpy()
-        self.refuse_what_is_no_number(model, found)
-        return found
-
-
-def _mask(model: Any) -> int:
-    """Return the number of [MASK]; CommandError where the model has none."""
-    if (found := model.tokenizer.mask_token_id) is None:
-        raise CommandError(f"{model.name}: its tokenizer has no [MASK] to fill queries with; type mask_queries_to=0")
-    return int(found)
+        pooled = model.vectors(batch, self.pooling, self.skip)
+        vectors: NDArray[np.float32] = (normalize(pooled, dim=1) if self.similarity == "cosine" else pooled).cpu().numpy()
+        self._check_finite(model, vectors)
+        return vectors

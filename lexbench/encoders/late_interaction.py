@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import Files
-from lexbench.checkpoints.late_interaction import defaults
-from lexbench.encoders._transformer import Transformer, untold
+from lexbench.checkpoints.files import CheckpointFiles
+from lexbench.checkpoints.settings import late_interaction_defaults
+from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.encodings.shards import offsets_of, rows_of
 from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Tokens, filled
@@ -24,7 +24,7 @@ from lexbench.registry import at_search
 from lexbench.types import Document, Kind, MultiVectors
 
 if TYPE_CHECKING:
-    from lexbench.encoders._late_interaction_model import LateInteractionModel
+    from lexbench.encoders._body_models import LateInteractionModel
 
 
 @dataclass(frozen=True)
@@ -55,39 +55,35 @@ class LateInteraction(Transformer):
             raise CommandError(f"late_interaction(mask_queries_to={self.mask_queries_to}): a whole number from 0")
 
     @classmethod
-    def files(cls, folder: Path) -> Files:
-        """Return the files of a body with what stands behind it, and the settings that the folder carries."""
-        found = body_files(folder)
-        return replace(found, defaults=defaults(folder, found.config))
+    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of a body with what stands behind it, and the settings that the folder states."""
+        files = body_files(folder)
+        return replace(files, defaults=late_interaction_defaults(folder, files.config))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where the settings say, cut to `document_length` with the marker."""
-        model = self._model(self.model, self.revision)
-        texts = self.titled(documents, str(model.tokenizer.sep_token))
-        marker = model.token(self.document_marker, "document_marker") if self.document_marker else None
-        return model.marked(texts, self.document_length, "document_length", marker)
+        model = self._document_model()
+        texts = self._inputs(documents, str(model.tokenizer.sep_token))
+        marker = model.token_id(self.document_marker, "document_marker") if self.document_marker else None
+        tokens: Tokens = model.marked(texts, self.document_length, "document_length", marker)
+        return tokens
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = untold) -> MultiVectors:
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> MultiVectors:
         """Return the vectors of the *tokens* of documents that are no punctuation, document after document, in order."""
-        model = self._model(self.model, self.revision)
-        skipped = model.punctuation if self.skip_punctuation else []
-        made = self._in_batches(tokens, model, lambda batch: self._vectors(model, batch), advance, skipped)
-        return _in_order(list(made), model.dimensions)
-
-    def encode_document(self, texts: Sequence[str]) -> MultiVectors:
-        """Return the vectors of documents that have no title."""
-        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
+        model = self._document_model()
+        skipped = model.punctuation() if self.skip_punctuation else []
+        done = self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, skipped)
+        return _in_order(list(done), model.dimensions)
 
     def encode_query(self, texts: Sequence[str]) -> MultiVectors:
         """Return the vectors of all tokens of queries, [MASK] among them."""
-        two = self.query_model is not None
-        model = self._model(self.query_model or self.model, self.query_revision if two else self.revision)
-        marker = model.token(self.query_marker, "query_marker") if self.query_marker else None
+        model = self._query_model()
+        marker = model.token_id(self.query_marker, "query_marker") if self.query_marker else None
         tokens = model.marked(list(texts), self.query_length, "query_length", marker)
         attended = np.diff(tokens.starts)
         if self.mask_queries_to:
             model.cutter(self.mask_queries_to, "mask_queries_to")  # refuses more than the model takes
-            tokens = filled(tokens, model.mask, self.mask_queries_to)
+            tokens = filled(tokens, model.mask_token(), self.mask_queries_to)
         if self.attend_to_masks:
             attended = np.diff(tokens.starts)
 
@@ -95,27 +91,26 @@ class LateInteraction(Transformer):
             real = np.arange(batch.ids.shape[1]) < attended[batch.texts, None]
             return self._vectors(model, batch._replace(real=real))
 
-        return _in_order(list(self._in_batches(tokens, model, compute, untold)), model.dimensions)
+        return _in_order(list(self._in_batches(model, tokens, compute, no_progress)), model.dimensions)
 
-    def _model(self, name: str, revision: str | None) -> "LateInteractionModel":
-        from lexbench.encoders._late_interaction_model import LateInteractionModel
-        from lexbench.neural.transformer_model import Place, loaded
+    def _model_class(self) -> "type[LateInteractionModel]":
+        from lexbench.encoders._body_models import LateInteractionModel
 
-        return loaded(LateInteractionModel, Place(name, revision, self.dtype, self.device.split(",")[0]))
+        return LateInteractionModel
 
     def _vectors(self, model: "LateInteractionModel", batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the vectors (tokens, dimensions) of one batch, and how many each text has (n,)."""
-        found = model.vectors(batch)
-        self.refuse_what_is_no_number(model, found)
-        return found, batch.pools.sum(1)
+        vectors = model.vectors(batch)
+        self._check_finite(model, vectors)
+        return vectors, batch.pools.sum(1)
 
 
 def _in_order(
-    done: list[tuple[NDArray[np.int64], tuple[NDArray[np.float32], NDArray[np.int64]]]], dimensions: int
+    batches: list[tuple[NDArray[np.int64], tuple[NDArray[np.float32], NDArray[np.int64]]]], dimensions: int
 ) -> MultiVectors:
-    """Return the vectors of all batches by the places of their texts."""
-    if not done:
+    """Return the vectors of all batches, each which texts are in it and what `_vectors` returned, in the order of the texts."""
+    if not batches:
         return MultiVectors(np.zeros((0, dimensions), np.float32), np.zeros(1, np.int64))
-    counts = np.concatenate([counts for _, (_, counts) in done])
-    longest_first = MultiVectors(np.concatenate([values for _, (values, _) in done]), offsets_of(counts))
-    return rows_of(longest_first, np.argsort(np.concatenate([places for places, _ in done])))
+    counts = np.concatenate([counts for _, (_, counts) in batches])
+    longest_first = MultiVectors(np.concatenate([vectors for _, (vectors, _) in batches]), offsets_of(counts))
+    return rows_of(longest_first, np.argsort(np.concatenate([texts for texts, _ in batches])))

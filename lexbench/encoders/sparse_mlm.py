@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from scipy import sparse
 
-from lexbench.checkpoints import files
-from lexbench.checkpoints.files import Files
-from lexbench.encoders._sparse_transformer import SparseTransformer
+from lexbench.checkpoints.files import CheckpointFiles
+from lexbench.checkpoints.masked_lm import masked_lm_files
+from lexbench.encoders._transformer import SparseTransformer
 from lexbench.errors import LexbenchError
 from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document
 
 if TYPE_CHECKING:
-    from lexbench.encoders._mlm_model import Model
+    from lexbench.encoders._masked_lm_model import MaskedLMModel
 
-_DENSE = 0.5  # of the vocabulary
+_DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
 
 
 @dataclass(frozen=True)
@@ -48,35 +48,28 @@ class SparseMLM(SparseTransformer):
     }
 
     @classmethod
-    def files(cls, folder: Path) -> Files:
-        """Return the files of a masked-language model; a LexMAE's folder, or a SparseEncoder's, carries settings."""
-        return files.files(folder)
+    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
+        """Return the files of a masked-language model; a LexMAE's folder, or a SparseEncoder's, states settings."""
+        return masked_lm_files(folder)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
-        model = self._documents()
-        texts = self.titled(documents, str(model.tokenizer.sep_token))
+        model = self._document_model()
+        texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of documents that have no title."""
-        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
+    def _model_class(self) -> "type[MaskedLMModel]":
+        from lexbench.encoders._masked_lm_model import MaskedLMModel
 
-    def _model(self, name: str, revision: str | None) -> "Model":
-        from lexbench.encoders._mlm_model import Model
-        from lexbench.neural.transformer_model import Place, loaded
+        return MaskedLMModel
 
-        return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
-
-    def _silent(self, model: "Model") -> Sequence[int]:
+    def _silent(self, model: "MaskedLMModel") -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
-    def _vectors(self, model: "Model", batch: Batch) -> sparse.csr_array:
+    def _vectors(self, model: "MaskedLMModel", batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch; LexbenchError where nobody could want them."""
-        from lexbench.encoders._mlm_forward import active, maxima
-
-        vectors = active(maxima(model, batch), self.activation)
-        self.refuse_what_is_no_number(model, vectors.data)
+        vectors = model.vectors(batch, self.activation)
+        self._check_finite(model, vectors.data)
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
             raise LexbenchError(

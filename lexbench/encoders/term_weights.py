@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import Files
+from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.datasets.expansion import expansions
-from lexbench.encoders._sparse_transformer import SparseTransformer
+from lexbench.encoders._transformer import SparseTransformer
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
@@ -24,7 +24,7 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document
 
 if TYPE_CHECKING:
-    from lexbench.encoders._term_weights_model import Model
+    from lexbench.encoders._body_models import TermWeightsModel
 
 _SPECIAL = 3  # tokens of an expanded document: [CLS] text [SEP] expansion [SEP]
 _NAMED = 3  # ids in an error
@@ -59,7 +59,7 @@ class TermWeights(SparseTransformer):
             raise MissingData(f"term_weights(expansions={self.expansions!r}): there is no such file")
 
     @classmethod
-    def files(cls, folder: Path) -> Files:
+    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
         """Return the files of a body with what stands behind it."""
         return body_files(folder)
 
@@ -69,10 +69,10 @@ class TermWeights(SparseTransformer):
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, expanded where there is a file; LexbenchError where that lacks one of them."""
-        model = self._documents()
-        cut = model.cutter(self.document_length, "document_length")
+        model = self._document_model()
+        cutter = model.cutter(self.document_length, "document_length")
         if not self.expansions:
-            return tokenise(cut, self.titled(documents, str(model.tokenizer.sep_token)))
+            return tokenise(cutter, self._inputs(documents, str(model.tokenizer.sep_token)))
         added = expansions(self.expansions).find([document.doc_id for document in documents])
         if missing := [document.doc_id for document, text in zip(documents, added, strict=True) if text is None]:
             more = f" and {len(missing) - _NAMED:,} others" if len(missing) > _NAMED else ""
@@ -82,7 +82,7 @@ class TermWeights(SparseTransformer):
             )
         return self._expanded(model, [document.text for document in documents], [text or "" for text in added])
 
-    def _expanded(self, model: "Model", texts: Sequence[str], added: Sequence[str]) -> Tokens:
+    def _expanded(self, model: "TermWeightsModel", texts: Sequence[str], added: Sequence[str]) -> Tokens:
         """Return [CLS] text [SEP] expansion [SEP] for each text."""
         first, last = model.first, int(model.tokenizer.sep_token_id)
         left = self.document_length - self.expansion_length - _SPECIAL
@@ -91,30 +91,29 @@ class TermWeights(SparseTransformer):
             model.cutter(self.expansion_length, "expansion_length").encode_batch_fast(list(added), add_special_tokens=False),
             strict=True,
         )
-        made, truncated = [], 0
+        rows, truncated = [], 0
         for text, expansion in pairs:
             known = set(text.ids)
             new = {token for token in expansion.ids if token not in known}  # in its order, as pyserini: it decides positions
-            made.append([first, *text.ids, last, *new, last])
+            rows.append([first, *text.ids, last, *new, last])
             truncated += bool(text.overflowing or expansion.overflowing)
-        starts = np.cumsum([0, *map(len, made)])
-        return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in made)]), starts, truncated)
+        starts = np.cumsum([0, *map(len, rows)])
+        return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in rows)]), starts, truncated)
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary) of documents that have neither title nor id, and so no expansion."""
-        model = self._documents()
+        model = self._document_model()
         return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
 
-    def _model(self, name: str, revision: str | None) -> "Model":
-        from lexbench.encoders._term_weights_model import Model
-        from lexbench.neural.transformer_model import Place, loaded
+    def _model_class(self) -> "type[TermWeightsModel]":
+        from lexbench.encoders._body_models import TermWeightsModel
 
-        return loaded(Model, Place(name, revision, self.dtype, self.device.split(",")[0]))
+        return TermWeightsModel
 
-    def _silent(self, model: "Model") -> Sequence[int]:
+    def _silent(self, model: "TermWeightsModel") -> Sequence[int]:
         return [model.first]
 
-    def _vectors(self, model: "Model", batch: Batch) -> sparse.csr_array:
+    def _vectors(self, model: "TermWeightsModel", batch: Batch) -> sparse.csr_array:
         vectors = model.vectors(batch)
-        self.refuse_what_is_no_number(model, vectors.data)
+        self._check_finite(model, vectors.data)
         return vectors

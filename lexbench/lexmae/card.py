@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from lexbench.checkpoints.settings import read_json
+from lexbench.checkpoints.files import read_json
 from lexbench.errors import InvalidFile
 from lexbench.lexmae import _card_text
 from lexbench.lexmae.facts import Data, Facts, Loss, Score, Selected, Training, What

@@ -5,25 +5,27 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from lexbench.checkpoints import settings
-from lexbench.checkpoints.files import fetch
-from lexbench.checkpoints.pretrained import first_line, model, tokenizer
+from lexbench.checkpoints import files
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.pretrained import first_line
+from lexbench.checkpoints.pretrained import load_model as model
+from lexbench.checkpoints.pretrained import load_tokenizer as tokenizer
 from lexbench.errors import InvalidFile, MissingData
 
 __all__ = ["config", "find", "model", "modules", "tokenizer", "transformer"]
 
 
 def find(model: str, revision: str | None = None) -> Path:
-    """Return the folder of *model*, downloaded if need be; errors as of `lexbench.checkpoints.files.fetch`."""
+    """Return the folder of *model*, downloaded if need be; errors as of `lexbench.checkpoints.hub.fetch`."""
     place = fetch(model, revision)
-    if not any((place / name).is_file() for name in ("config.json", settings.MODULES)):
+    if not any((place / name).is_file() for name in ("config.json", files.MODULES)):
         raise MissingData(f"{place}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     return place
 
 
 def modules(place: Path) -> list[tuple[str, Path]]:
     """Return class name and folder of each module of a sentence-transformers folder; none where it is a plain model."""
-    return [(kind, place / inside) for kind, inside in settings.modules(place)]
+    return [(kind, place / inside) for kind, inside in files.modules(place)]
 
 
 def transformer(place: Path) -> Path:

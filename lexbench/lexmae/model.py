@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
 
-from lexbench.checkpoints.masked_lm import parts
+from lexbench.checkpoints.masked_lm import body_and_transform
 from lexbench.lexmae import losses
 from lexbench.lexmae.bottleneck import bag_of_words, importance, replace_first
 from lexbench.lexmae.pooling import max_pool
@@ -53,13 +53,13 @@ class LexiconEncoder(nn.Module):
 
     def hidden(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return the last layer's states (n, length, width)."""
-        body, _ = parts(self.language_model)
+        body, _ = body_and_transform(self.language_model)
         states: Tensor = body(input_ids=ids, attention_mask=real.long()).last_hidden_state
         return states
 
     def transformed(self, hidden: Tensor) -> Tensor:
         """Return *hidden* as the projection takes it: through the head's dense layer, activation and normalisation."""
-        _, transform = parts(self.language_model)
+        _, transform = body_and_transform(self.language_model)
         states: Tensor = transform(hidden)
         return states
 
@@ -140,7 +140,7 @@ class MaskedAutoencoder(nn.Module):
 
     def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return states ready to be projected (n, length, width), the projection, and its bias: paper, Eq. 5."""
-        body, transform = parts(self.encoder.language_model)
+        body, transform = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
         if bottleneck is not None:
             embedded = replace_first(embedded, bottleneck)

@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel
 
-from lexbench.checkpoints.classifier import check_logits, classifier, is_classifier
-from lexbench.checkpoints.pooling import pooling
-from lexbench.checkpoints.pretrained import complete
-from lexbench.checkpoints.settings import read_json
+from lexbench.checkpoints.classifier import check_logits, is_classifier, load_classifier
+from lexbench.checkpoints.files import read_json
+from lexbench.checkpoints.pretrained import load_complete_model
+from lexbench.checkpoints.settings import pooling_of
 from lexbench.errors import CommandError
 from lexbench.lexmae import given_models
-from lexbench.neural.frozen import Frozen, Row
-from lexbench.neural.pairs import PairScorer, Reading
+from lexbench.neural.cross_encoder import PairFormat, PairScorer
+from lexbench.neural.transformer_model import FrozenModel, TokenRow
 from lexbench.types import Document
 
 LENGTH = 192  # tokens of a pair, special ones included
@@ -40,8 +40,8 @@ class Teacher(ABC):
 class CrossEncoder(Teacher):
     """A *ForSequenceClassification that reads [CLS] query [SEP] title [SEP] passage [SEP], the query as first segment."""
 
-    def __init__(self, frozen: Frozen, length: int) -> None:
-        self._scorer = PairScorer(frozen, Reading(length, titles="string", truncation="only_second"))
+    def __init__(self, frozen: FrozenModel, length: int) -> None:
+        self._scorer = PairScorer(frozen, PairFormat(length, titles="string", truncation="only_second"))
 
     def scores(self, queries: Sequence[str], documents: Sequence[Document]) -> Tensor:
         """Return the logits (n,), of two the relevant one less the other; documents are cut where a pair is too long."""
@@ -51,10 +51,10 @@ class CrossEncoder(Teacher):
 class DualEncoder(Teacher):
     """An encoder of sentence-transformers, scoring by 20 x cosine."""
 
-    def __init__(self, frozen: Frozen, *, pooling: str = "mean", length: int = LENGTH) -> None:
+    def __init__(self, frozen: FrozenModel, *, pooling: str = "mean", length: int = LENGTH) -> None:
         self._frozen = frozen
         self._pooling = pooling
-        frozen.cut.enable_truncation(length)
+        frozen.tokenizer.enable_truncation(length)
 
     def scores(self, queries: Sequence[str], documents: Sequence[Document]) -> Tensor:
         """Return 20 x cosine of each pair (n,); a text that occurs more than once is encoded once."""
@@ -67,9 +67,9 @@ class DualEncoder(Teacher):
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Return vectors of length 1 (n, width), float32."""
         found = torch.empty(len(texts), self._frozen.model.config.hidden_size, device=self._frozen.device)
-        encodings = self._frozen.cut.encode_batch(list(texts))
-        rows = [Row(np.array(one.ids, np.int64), np.array(one.type_ids, np.int64)) for one in encodings]
-        for batch in self._frozen.computed(rows, _BATCH):
+        encodings = self._frozen.tokenizer.encode_batch(list(texts))
+        rows = [TokenRow(np.array(one.ids, np.int64), np.array(one.type_ids, np.int64)) for one in encodings]
+        for batch in self._frozen.outputs(rows, _BATCH):
             states = batch.output.last_hidden_state.float()
             real = batch.real.unsqueeze(2)
             found[batch.rows] = states[:, 0] if self._pooling == "cls" else (states * real).sum(1) / real.sum(1)
@@ -87,23 +87,23 @@ def load(name: str, device: torch.device | str, dtype: torch.dtype) -> Teacher:
     config = read_json(body / "config.json")
     if is_classifier(config):
         check_logits(config, body, "a teacher")
-        frozen, longest = _frozen(body, classifier(body, "a teacher"), device, dtype)
+        frozen, longest = _frozen(body, load_classifier(body, "a teacher"), device, dtype)
         return CrossEncoder(frozen, min(LENGTH, longest))
     if [name for name, _ in modules if name != "Normalize"] != ["Transformer", "Pooling"]:
         raise CommandError(
             f"{name}: neither a *ForSequenceClassification of transformers nor a Transformer with Pooling of "
             "sentence-transformers; give a teacher that is one of them"
         )
-    pools, told = pooling(modules[1][1]), _length(place, body)
-    frozen, longest = _frozen(body, complete(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
+    pools, told = pooling_of(modules[1][1]), _length(place, body)
+    frozen, longest = _frozen(body, load_complete_model(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
     return DualEncoder(frozen, pooling=pools, length=told or longest)
 
 
-def _frozen(place: Path, model: Any, device: torch.device | str, dtype: torch.dtype) -> tuple[Frozen, int]:
+def _frozen(place: Path, model: Any, device: torch.device | str, dtype: torch.dtype) -> tuple[FrozenModel, int]:
     """Return a model with the tokenizer in *place*, and how many tokens both take."""
     tokenizer = given_models.tokenizer(place)
     longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", LENGTH))
-    return Frozen(model, tokenizer, torch.device(device), dtype), longest
+    return FrozenModel(model, tokenizer, torch.device(device), dtype), longest
 
 
 def _length(place: Path, body: Path) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from lexbench.checkpoints.keys import ARCHITECTURES
+from lexbench.checkpoints.masked_lm import MASKED_LMS
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError
 from lexbench.lexmae import given_models
@@ -90,7 +90,7 @@ def pruned_model(model: Any, ids: NDArray[np.int64]) -> Any:
     for role in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id"):
         if (old := getattr(config, role, None)) is not None:
             setattr(config, role, new.get(old))
-    names = ARCHITECTURES[config.model_type]
+    names = MASKED_LMS[config.model_type]
     per_piece = {names.embedding, names.weight, names.weight.replace(".weight", ".bias"), *(names.biases or ())}
     rows = torch.from_numpy(ids)
     state = {key: value[rows] if key in per_piece else value for key, value in model.state_dict().items()}

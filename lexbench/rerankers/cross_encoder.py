@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.checkpoints import files
 from lexbench.checkpoints.classifier import classifier_files
+from lexbench.checkpoints.files import digests
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Document
-
-if TYPE_CHECKING:
-    from lexbench.rerankers._cross_encoder_model import CrossEncoderModel
 
 _CHOICES = {
     "titles": ("off", "string"),
@@ -55,14 +52,14 @@ class CrossEncoder:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        for name, known in _CHOICES.items():
-            if (given := getattr(self, name)) not in known:
-                raise CommandError(f"cross_encoder({name}={given!r}): there is {', '.join(known)}")
+        for name, allowed in _CHOICES.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise CommandError(f"cross_encoder({name}={value!r}): there is {', '.join(allowed)}")
         if self.length < _SHORTEST:
             raise CommandError(f"cross_encoder(length={self.length}): give at least {_SHORTEST} tokens; special tokens count")
         for name in ("batch_tokens", "threads"):
-            if (given := getattr(self, name)) < 0:
-                raise CommandError(f"cross_encoder({name}={given}): give a number above 0, or 0 for what suits the device")
+            if (value := getattr(self, name)) < 0:
+                raise CommandError(f"cross_encoder({name}={value}): give a number above 0, or 0 for what suits the device")
         kind, _, number = self.device.partition(":")
         if kind not in {"auto", *_BATCH_TOKENS} or (number and (kind != "cuda" or not number.isdigit())):
             raise CommandError(f"cross_encoder(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps")
@@ -72,21 +69,22 @@ class CrossEncoder:
 
         MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
         """
-        return files.digest(classifier_files(self.model, self.revision))
+        return digests(classifier_files(self.model, self.revision))
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""
         import torch
 
-        from lexbench.neural.pairs import PairScorer, Reading
+        from lexbench.neural.cross_encoder import CrossEncoderModel, PairFormat, PairScorer
+        from lexbench.neural.transformer_model import ModelSpec, loaded
 
         if self.threads:
             torch.set_num_threads(self.threads)
-        model = self._loaded()
-        reading = Reading(min(self.length, model.longest or self.length), self.titles, self.truncation)
+        model = loaded(CrossEncoderModel, ModelSpec(self.model, self.revision, self.dtype, self.device))
+        pair_format = PairFormat(min(self.length, model.longest or self.length), self.titles, self.truncation)
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         try:
-            scores = PairScorer(model.frozen, reading).scores(queries, documents, most_tokens).cpu().numpy()
+            scores = PairScorer(model.frozen, pair_format).scores(queries, documents, most_tokens).cpu().numpy()
         except torch.OutOfMemoryError as error:
             raise LexbenchError(
                 f"{self.model}: a batch of {most_tokens} tokens does not fit into the memory of {model.device}; "
@@ -96,9 +94,3 @@ class CrossEncoder:
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{self.model} in {self.dtype} gives scores that are not numbers; {hint}")
         return np.asarray(scores, np.float32)
-
-    def _loaded(self) -> "CrossEncoderModel":
-        from lexbench.neural.transformer_model import Place, loaded
-        from lexbench.rerankers._cross_encoder_model import CrossEncoderModel
-
-        return loaded(CrossEncoderModel, Place(self.model, self.revision, self.dtype, self.device))

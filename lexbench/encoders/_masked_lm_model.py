@@ -1,0 +1,91 @@
+"""From tokens to sparse vectors by a masked-language model: its body, its head, the maximum over each text's positions.
+
+The head is much of what a naive encoder spends its time on and nearly all of its memory: (batch, length, vocabulary) logits,
+each of which goes through relu and log1p. Both grow with their argument, so the maximum comes first and they see one value for
+each text and term. Positions that do not pool, padding among them, never reach the head, and the vocabulary is projected in
+pieces: at most `tokens x 2,048` logits and `texts x vocabulary` maxima are held. Needs torch.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
+from lexbench.neural.token_batches import Batch
+from lexbench.neural.transformer_model import ModelSpec, PackedLinear, TransformerModel, pack
+
+_PIECE = 2048  # terms projected at a time: their logits stay in the processor's cache
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
+    "log1p_relu": torch.log1p,
+    "log1p_log1p_relu": lambda values: values.log1p().log1p(),
+    "relu": lambda values: values,
+}
+
+
+class MaskedLMModel(TransformerModel):
+    """A masked-language model in three steps: body, transform, projection onto the vocabulary in pieces."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = masked_lm_files(fetch(spec.name, spec.revision))
+        checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
+        self.transform: nn.Module = checkpoint.transform
+        if self.packed:
+            pack(self.transform)
+        self.vocabulary = len(checkpoint.weight)
+        self._pieces = [self._piece(checkpoint.weight, checkpoint.bias, at) for at in range(0, self.vocabulary, _PIECE)]
+
+    def _piece(self, weight: Tensor, bias: Tensor | None, start: int) -> Callable[[Tensor], Tensor]:
+        """Return the projection (tokens, width) to (tokens, terms) onto the piece of the vocabulary that begins at *start*."""
+        piece = slice(start, start + _PIECE)
+        part = weight[piece], None if bias is None else bias[piece]
+        return PackedLinear(*part) if self.packed else partial(_linear, *part)
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary): float32, sorted indices; NaN stays, so that it can be found."""
+        most = self._maxima(batch)
+        rows, terms = torch.logical_not(most <= 0).nonzero(as_tuple=True)
+        values = _ACTIVATIONS[activation](most[rows, terms])
+        starts = np.zeros(len(most) + 1, np.int32)
+        starts[1:] = torch.bincount(rows, minlength=len(most)).cumsum(0).cpu().numpy()
+        indices = terms.to(torch.int32).cpu().numpy()
+        return sparse.csr_array((values.cpu().numpy(), indices, starts), shape=(len(most), most.shape[1]))
+
+    def _maxima(self, batch: Batch) -> Tensor:
+        """Return the largest logit of each text and term, float32 (n, vocabulary); -inf in texts without a position to pool."""
+        ids, pooled = (torch.from_numpy(array).to(self.device) for array in (batch.ids, np.flatnonzero(batch.pools)))
+        mask = None if batch.real.all() else torch.from_numpy(batch.real).to(self.device)
+        states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        lengths = batch.pools.sum(axis=1).tolist()
+        most = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
+        first = 0
+        for project in self._pieces:
+            logits = project(states)
+            terms = slice(first, first + logits.shape[1])
+            for rows, positions, shape in _equally_long(lengths):
+                most[rows, terms] = logits[positions].view(*shape, -1).amax(1).float()
+            first = terms.stop
+        return most
+
+
+def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:
+    return functional.linear(states, weight, bias)
+
+
+def _equally_long(lengths: list[int]) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+    """Yield runs of neighbours of one length: their rows, their positions, and the shape (texts, length) that these have."""
+    row = position = 0
+    for length, run in groupby(lengths):
+        count = sum(1 for _ in run)
+        if length:
+            yield slice(row, row + count), slice(position, position + count * length), (count, length)
+        row, position = row + count, position + count * length

@@ -1,0 +1,114 @@
+"""Scores of pairs by a sequence classifier that reads [CLS] query [SEP] document [SEP], the query as first segment."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lexbench.checkpoints.classifier import RERANKER, classifier_files, load_classifier
+from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
+from lexbench.neural.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
+from lexbench.types import Document
+
+_PAIRS = 4096  # whose tokens are in memory at a time
+
+
+class CrossEncoderModel(TransformerModel):
+    """A sequence classifier on its device, in its type, for `lexbench.neural.transformer_model.loaded`."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = classifier_files(spec.name, spec.revision)
+        tokenizer = load_encoding_tokenizer(files.folder)
+        model = load_classifier(files.folder, RERANKER).to(spec.torch_dtype)
+        check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
+        super().__init__(spec, model, tokenizer, model.config)
+        self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)
+        self.frozen = FrozenModel(model, tokenizer, self.device, spec.torch_dtype)
+
+
+class PairFormat(NamedTuple):
+    """How query and document become one input. *titles* and *truncation* as in the reranker `cross_encoder`."""
+
+    length: int  # tokens of a pair, special ones included
+    titles: str  # "off" or "string"
+    truncation: str  # "longest_first" or "only_second"
+
+
+class _SpecialTokens(NamedTuple):
+    """What the tokenizer puts around the two texts of a pair."""
+
+    before: TokenRow
+    between: TokenRow
+    behind: TokenRow
+    types: NDArray[np.int64]  # (2,) of the tokens of the query, and of the document
+
+
+class PairScorer:
+    """A *ForSequenceClassification with one logit, or with two."""
+
+    def __init__(self, frozen: FrozenModel, pair_format: PairFormat) -> None:
+        self.frozen, self.pair_format = frozen, pair_format
+        self._special = _special_tokens(frozen)
+        self._room = max(pair_format.length - sum(len(row.ids) for row in self._special[:3]), 0)
+
+    def scores(self, queries: Sequence[str], documents: Sequence[Document], most_tokens: int) -> Tensor:
+        """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
+
+        Of two logits it is the second, relevant, less the first. Batches have at most *most_tokens*, padding included.
+        """
+        scores = torch.empty(len(queries), device=self.frozen.device)
+        for start in range(0, len(queries), _PAIRS):
+            pairs = slice(start, start + _PAIRS)
+            block = scores[pairs]
+            for batch in self.frozen.outputs(self._rows(queries[pairs], documents[pairs]), most_tokens):
+                logits = batch.output.logits.float()
+                block[batch.rows] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
+        return scores
+
+    def _rows(self, queries: Sequence[str], documents: Sequence[Document]) -> list[TokenRow]:
+        """Return the tokens of pairs; a text that occurs in many of them is tokenised once."""
+        texts = [self._text(document) for document in documents]
+        distinct = list(dict.fromkeys((*queries, *texts)))
+        encodings = self.frozen.tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
+        ids = {text: np.array(encoding.ids, np.int64) for text, encoding in zip(distinct, encodings, strict=True)}
+        return [self._joined(ids[query], ids[text]) for query, text in zip(queries, texts, strict=True)]
+
+    def _text(self, document: Document) -> str:
+        if self.pair_format.titles == "string" and document.title:
+            return f"{document.title}{self.frozen.separator}{document.body}"
+        return document.text
+
+    def _joined(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> TokenRow:
+        """Return both with the special tokens around them, as much of each as there is room for."""
+        before, between, behind, (query_type, document_type) = self._special
+        first, second = pair_lengths(len(query), len(document), self._room, self.pair_format.truncation)
+        query_types, document_types = np.repeat(query_type, first), np.repeat(document_type, second)
+        ids = np.concatenate([before.ids, query[:first], between.ids, document[:second], behind.ids])
+        return TokenRow(ids, np.concatenate([before.types, query_types, between.types, document_types, behind.types]))
+
+
+def pair_lengths(first: int, second: int, room: int, truncation: str) -> tuple[int, int]:
+    """Return how many tokens stay of each text of a pair of *first* and *second* tokens where there is *room* for so many.
+
+    "only_second" cuts the query only where it leaves no room by itself. "longest_first" is as in the package tokenizers.
+    """
+    if truncation == "only_second":
+        first = min(first, room)
+        return first, min(second, room - first)
+    if first + second <= room:
+        return first, second
+    shorter = min(first, second, room // 2)
+    return (shorter, room - shorter) if first <= second else (room - shorter, shorter)
+
+
+def _special_tokens(frozen: FrozenModel) -> _SpecialTokens:
+    """Return what the tokenizer puts around two texts, as it does it to two letters."""
+    pair = frozen.tokenizer.encode("a", "b")
+    ids, types = np.array(pair.ids, np.int64), np.array(pair.type_ids, np.int64)
+    first, second = ([at for at, sequence in enumerate(pair.sequence_ids) if sequence == number] for number in (0, 1))
+    gaps = slice(0, first[0]), slice(first[-1] + 1, second[0]), slice(second[-1] + 1, None)
+    before, between, behind = (TokenRow(ids[gap], types[gap]) for gap in gaps)
+    return _SpecialTokens(before, between, behind, types[[first[0], second[0]]])
