@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,76 @@ import pytest
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+from lexbench.datasets import contracts  # noqa: E402 - threads first
+
+_LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
+DATA = Path(__file__).parent / "data"
+SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Begin with the files that take longest, so that processes that share the files out end together."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
+@pytest.fixture(scope="session")
+def bread() -> Path:
+    """Return the BEIR folder of our own collection, which stands in wherever a real one would be convenient and no more."""
+    return DATA / "bread"
+
+
+@pytest.fixture
+def bread_suite(monkeypatch) -> None:
+    """Let the suite `bread` and its contracts be found, as those of another package are, and their data."""
+    monkeypatch.setenv("LEXBENCH_DATA", str(DATA))
+    folders = (*contracts.suite_folders(), DATA / "bread_suite")
+    monkeypatch.setattr(contracts, "suite_folders", lambda: folders)
+    contracts.all_contracts.cache_clear()
+    yield
+    contracts.all_contracts.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def bread_environment(tmp_path_factory) -> dict[str, str]:
+    """Return the environment of a process that finds the suite `bread`, its contracts and their data."""
+    site = tmp_path_factory.mktemp("bread")
+    info = site / "bread-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bread\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[lexbench.suites]\nbread = bread_suite\n")
+    paths = (str(site), str(DATA), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "LEXBENCH_DATA": str(DATA)}
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Return the folder of shared data (LEXBENCH_SHARED, or ../shared beside the repository); tests skip without it."""
-    place = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")
-    if not (place / "data").is_dir():
-        pytest.skip(f"no shared data at {place}; set LEXBENCH_SHARED to have it")
-    return place
+    """Return the folder of shared data; what needs the real thing, as published figures do, skips without it."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"holds for real collections, and none is in {SHARED}; LEXBENCH_SHARED says where they are")
+    return SHARED
 
 
 @pytest.fixture(scope="session")
-def ir_datasets_home(shared, tmp_path_factory) -> Path:
-    """Return a writable copy of the real SciFact and NFCorpus, as ir_datasets keeps them: it builds its stores there."""
-    return Path(
-        shutil.copytree(shared / "data" / "ir_datasets_home", tmp_path_factory.mktemp("ir") / "datasets", dirs_exist_ok=True)
-    )
+def ir_datasets_home(tmp_path_factory) -> Path:
+    """Return the one folder of ir_datasets: our own collection in FEVER's place, and the real ones that are here.
+
+    The library builds its stores in it, and takes one folder a process.
+    """
+    home = tmp_path_factory.mktemp("ir") / "datasets"
+    if (real := SHARED / "data" / "ir_datasets_home").is_dir():
+        shutil.copytree(real, home)
+    archive = home / "beir" / "fever" / "source.zip"
+    archive.parent.mkdir(parents=True)
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in ("corpus.jsonl", "queries.jsonl", *(f"qrels/{split}.tsv" for split in ("train", "dev", "test"))):
+            file.writestr(zipfile.ZipInfo(f"fever/{path}"), (DATA / "bread" / path).read_bytes())  # of no date: one MD5
+    return home
+
+
+@pytest.fixture(scope="session")
+def real_home(shared, ir_datasets_home) -> Path:
+    """Return the folder of ir_datasets with the real SciFact and NFCorpus in it."""
+    return ir_datasets_home
 
 
 @pytest.fixture(scope="session")

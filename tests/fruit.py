@@ -24,11 +24,11 @@ JUDGED = [
 ]
 
 
-def write(path, judged=JUDGED, split="train"):
+def write(path, judged=JUDGED, split="train", queries=QUERIES):
     """Write the folder, or one more of its qrels; return its path."""
     (path / "qrels").mkdir(parents=True, exist_ok=True)
     (path / "corpus.jsonl").write_text(lines({"_id": name, "title": "", "text": text} for name, text in CORPUS.items()))
-    (path / "queries.jsonl").write_text(lines({"_id": name, "text": text} for name, text in QUERIES.items()))
+    (path / "queries.jsonl").write_text(lines({"_id": name, "text": text} for name, text in queries.items()))
     rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in judged)
     (path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return path

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from lexbench.datasets import find
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
 from lexbench.retrievers._bm25_build import Inverter
@@ -266,6 +267,23 @@ except CannotStart as error:
 
     assert done.stdout.startswith("a Java virtual machine without Lucene runs in this process already")
     assert done.stdout.count("\n") == 1
+
+
+@needs_lucene
+def test_lucene_finds_the_same_in_texts(bread, tmp_path):
+    """Of questions and notes about bread, Lucene's hits are ours, float for float."""
+    _, source = find.find_folder(bread)
+    corpus = write_corpus(source.documents(), folder(tmp_path / "corpus"))
+    queries = [query.text for query in source.queries()]
+    found = []
+    for kind in (BM25, BM25Lucene):
+        kind().build(corpus, folder(tmp_path / kind.__name__))
+        opened = kind().open(tmp_path / kind.__name__)
+        found.append(opened.search(opened.encode(queries), 1000))
+
+    assert len(queries) == 35
+    assert np.array_equal(found[0].docs, found[1].docs)
+    assert np.array_equal(found[0].scores, found[1].scores)
 
 
 PUBLISHED = {  # BM25 "flat" of Anserini's reproductions: nDCG@10, R@100, R@1000

@@ -304,21 +304,23 @@ def test_commands_are_found_by_file_name():
     assert {"run", "list", "show", "score", "leaderboard", "export", "doctor"} <= set(app.list_commands(None))
 
 
-def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, shared):
-    """With both, the rules are the contract's and nothing is fetched; judgements of another dataset are refused."""
+@pytest.mark.usefixtures("bread_suite")
+def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, monkeypatch):
+    """With both, the rules are the contract's and no data are needed; judgements of another dataset are refused."""
+    monkeypatch.delenv("LEXBENCH_DATA")
     run_file = folder.parent / "a.run"
-    run_file.write_text("19335 Q0 1720389 1 9.0 x\n19335 Q0 1722 2 8.0 x\n")
-    files = shared / "data" / "msmarco"
-    dataset = "msmarco-passage/trec-dl-2019/judged"
+    run_file.write_text("q01 Q0 b20 1 9.0 x\nq01 Q0 b45 2 8.0 x\n")
+    dataset = "bread/test"
     words = ["score", run_file, "--dataset", dataset, "-m", "RR@10", "--json"]
-    exit_code, out, err = run(capsys, *words, "--qrels", files / "qrels.dl19-passage.txt.gz")
+    exit_code, out, err = run(capsys, *words, "--qrels", bread / "qrels" / "test.tsv")
     assert exit_code == 0, err
     result = json.loads(out)
 
     assert list(result["means"]) == ["RR(rel=2)@10"]
     assert result["contract"] == f"{dataset}@1"
-    assert (result["counts"]["queries"], result["counts"]["missing"]) == (43, 42)
+    assert (result["counts"]["queries"], result["counts"]["missing"]) == (16, 15)
+    assert result["per_query"]["RR(rel=2)@10"][0] == 0.5  # b20, which comes first, only helps
 
-    exit_code, _, err = run(capsys, *words, "--qrels", files / "qrels.dl20-passage.txt.gz")
+    exit_code, _, err = run(capsys, *words, "--qrels", bread / "qrels" / "dev.tsv")
     assert exit_code == 3
-    assert "judged queries: 43 expected, 54 found" in err
+    assert "judged queries: 16 expected, 6 found" in err

@@ -80,10 +80,11 @@ def test_a_run_for_ranx_reads_back(tmp_path, scored):
     assert np.array_equal(again.scores, strictly_decreasing(run))
 
 
+@pytest.mark.slow  # ranx is compiled first
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
 def test_ranx_and_we_read_each_other(tmp_path):
     """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
-    library = pytest.importorskip("ranx", reason="it is in the extra test")  # takes seconds to compile
+    library = pytest.importorskip("ranx", reason="it is in the extra test")
 
     ranx.write_run(RUN, tmp_path / "run.json")
     theirs = library.Run.from_file(str(tmp_path / "run.json"))

@@ -176,9 +176,9 @@ def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path)
 
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
-def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
+def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, bread_environment, tmp_path):
     """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
-    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path / "store")}
+    environment = {**bread_environment, "LEXBENCH_STORE": str(tmp_path / "store")}
 
     def lexbench(*words):
         done = subprocess.run(
@@ -187,7 +187,7 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    suite = ("run", "suite", "pydoc", "-d", "pydoc/test", "-m", "nDCG@10", "--json", "-r")
+    suite = ("run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10", "--json", "-r")
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
     first = lexbench(*suite, name + rest)["results"][0]
     documents, queries = lexbench("export", layout, str(tmp_path / "out"), "-r", first["system"], "--json")
@@ -207,7 +207,7 @@ def test_kills_cost_nothing(checkpoint, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_kills_on_real_collections_cost_nothing(ir_datasets_home, tmp_path):
+def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
     """LexMAE and its top-K on SciFact and NFCorpus, killed twenty times at random moments, end in the same bytes."""
     folder = sparsified(tiny_bert(tmp_path / "model", safetensors=True, max_position_embeddings=512))
     name = f'lexmae(model="{folder}")'
@@ -215,7 +215,7 @@ def test_twenty_kills_on_real_collections_cost_nothing(ir_datasets_home, tmp_pat
     datasets = ["-d", "beir/scifact/test", "-d", "beir/nfcorpus/test"]
     arguments = [sys.executable, "-m", "lexbench", "run", "suite", "beir", *datasets, *systems]
 
-    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(ir_datasets_home)}, tmp_path, kills=20, seed=4) == 16
+    assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(real_home)}, tmp_path, kills=20, seed=4) == 16
 
 
 def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):

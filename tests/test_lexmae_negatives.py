@@ -277,15 +277,15 @@ def test_killed_mining_goes_on(tmp_path, monkeypatch):
     assert all((tmp_path / "hurried" / path).read_bytes() == (tmp_path / "calm" / path).read_bytes() for path in files)
 
 
-def test_nfcorpus(ir_datasets_home, monkeypatch, tmp_path, kept):
-    """On NFCorpus the negatives of a query are BM25's list without its relevant documents, to the depth."""
-    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
-    asked = recipe(tmp_path, ["beir/nfcorpus/train"], depth=20)
+def test_negatives_of_questions(bread, tmp_path, kept, monkeypatch):
+    """On questions about bread the negatives of a query are BM25's list without its relevant documents, to the depth."""
+    monkeypatch.chdir(bread.parent)
+    asked = recipe(tmp_path, ["bread"], depth=15)
     (path,) = negatives.mine(asked, 1, Silent())
-    assert path.name == "beir-nfcorpus-train.trec.gz"
-    one = open_training_set("beir/nfcorpus/train", kept, Silent())
+    assert path.name == "bread.trec.gz"
+    one = open_training_set("bread", kept, Silent())
     found = negatives.read(path, one, kept, Silent())
 
-    assert found.lengths.max() == 20
-    assert np.mean(found.lengths == 20) > 0.5
+    assert found.lengths.max() == 15
+    assert np.mean(found.lengths == 15) > 0.5
     assert not any(np.isin(found[query], one.positives[query]).any() for query in range(len(found)))

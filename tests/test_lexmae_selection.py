@@ -103,19 +103,24 @@ def test_queries_that_find_nothing(tmp_path, kept):
     assert found.measure([np.array([1, 9, 1, 1], np.float32)])["RR@10"] == 0.5
 
 
-def test_held_out_queries(ir_datasets_home, monkeypatch, kept):
-    """On NFCorpus a tenth of the training queries is held out, the same for one seed; these are the candidates' queries."""
-    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
-    train = open_training_set("beir/nfcorpus/train", kept, Silent())
+def asking(path, number):
+    """Write the folder with so many queries, each with one relevant document; return its path."""
+    queries = {f"q{i}": "apple pear" for i in range(number)}
+    return write(path, [(query, "a3", 1) for query in queries], queries=queries)
+
+
+def test_held_out_queries(tmp_path, kept):
+    """A tenth of the training queries is held out, the same for one seed; these are the candidates' queries."""
+    train = open_training_set(str(asking(tmp_path / "many", 2590)), kept, Silent())
     held = selection.held_out_ids(train, 0.1, 42)
     assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
     assert held == selection.held_out_ids(train, 0.1, 42)
     assert held < selection.held_out_ids(train, 0.2, 42)
     assert len(held & selection.held_out_ids(train, 0.1, 43)) < len(held) / 2
 
-    dev = "beir/nfcorpus/dev"
+    dev = str(asking(tmp_path / "dev", 300))
     found = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)
-    assert [one.name for one in found.sets] == [dev, "beir/nfcorpus/train"]
+    assert [one.name for one in found.sets] == ["dev", "many"]
     assert [len(one.queries) for one in found.sets] == [20, 20]
     assert {query.query_id for query in found.sets[1].queries} < held
     again = gathered(kept, [train], held_out=0.1, datasets=[dev], queries=20, depth=10)

@@ -118,9 +118,9 @@ def test_search_finds_what_the_system_finds(tmp_path, kept):
     assert ids(found.corpus, run.docs) == ["a1", "a2"]
 
 
-def test_nfcorpus(ir_datasets_home, monkeypatch, tmp_path):
+def test_nfcorpus(real_home, monkeypatch, tmp_path):
     """NFCorpus has 2,590 training queries and 110,575 relevant documents; query PLAIN-812 has the most, 1,363."""
-    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
+    monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     found = open_training_set("beir/nfcorpus/train", Store(tmp_path), Silent())
 
     assert (len(found.queries), len(found.positives.docs), len(found.corpus)) == (2590, 110_575, 3633)

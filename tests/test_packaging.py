@@ -48,14 +48,49 @@ def test_the_wheel_holds_every_module_suite_and_recipe(wheel):
     assert licenses == {"LICENSE", "lexbench/catalog/lexmae_nano/NOTICE"}
 
 
-def test_the_sdist_can_make_the_wheel(sdist):
-    """The source distribution has all that the wheel is made of, and the tests."""
+@pytest.fixture(scope="module")
+def unpacked(sdist, tmp_path_factory):
+    """Unpack the source distribution far from the checkout; return its folder."""
+    place = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(place, filter="data")
+    (folder,) = place.iterdir()
+    return folder
 
+
+def pytest_in(folder, *arguments):
+    """Run the tests of an unpacked source distribution with its own lexbench; return what is printed. They must pass."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "LEXBENCH_SHARED": str(folder / "no-shared-data")}
+    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_sdist_can_make_the_wheel(unpacked):
+    """The source distribution has all that the wheel is made of."""
     for folder in ("lexbench", "suites", "recipes"):
-        assert {f"{folder}/{name}" for name in files(folder)} <= names
-    assert {"LICENSE", "pyproject.toml", "constraints.txt", "tests/test_packaging.py"} <= names
+        assert all((unpacked / folder / name).is_file() for name in files(folder))
+    assert all((unpacked / name).is_file() for name in ("LICENSE", "pyproject.toml", "constraints.txt", "Makefile"))
+
+
+def test_the_sdist_carries_what_its_tests_load(unpacked):
+    """Every file beside lexbench that a test could load is there, and tests that load some of them pass."""
+    for folder in ("tests", "docs", "tools", "leaderboard", "benchmarks"):
+        assert all((unpacked / folder / name).is_file() for name in files(folder))
+    (unpacked / "tests" / "test_where.py").write_text(
+        f"import lexbench\n\n\ndef test_where():\n    assert lexbench.__file__.startswith({str(unpacked)!r})\n"
+    )
+    some = ("where", "systems_page", "suites", "lexmae_presets")
+
+    assert " passed" in pytest_in(unpacked, *(f"tests/test_{name}.py" for name in some))
+
+
+@pytest.mark.slow
+def test_all_tests_pass_in_the_sdist(unpacked):
+    """There the whole suite passes but for this file, which would build again."""
+    assert " passed" in pytest_in(unpacked, "--ignore", "tests/test_packaging.py")
 
 
 def test_the_wheel_starts_and_finds_its_suites(wheel, tmp_path):

@@ -15,12 +15,12 @@ ANSERINI = {  # BM25 "flat", Anserini's regressions and Pyserini's 2CR
 
 
 @pytest.fixture(scope="module")
-def finished(ir_datasets_home, tmp_path_factory):
+def finished(real_home, tmp_path_factory):
     """Run BM25, and BM25 on Lucene where that is installed, on the whole of BEIR, of which two sets are here."""
     store = tmp_path_factory.mktemp("store")
     environment = {
         **os.environ,
-        "IR_DATASETS_HOME": str(ir_datasets_home),
+        "IR_DATASETS_HOME": str(real_home),
         "LEXBENCH_STORE": str(store),
         "LEXBENCH_OFFLINE": "1",
     }

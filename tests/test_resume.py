@@ -99,9 +99,9 @@ def test_random_kills(plugin_environment, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_fifty_random_kills_on_nfcorpus(ir_datasets_home, plugin_environment, tmp_path):
+def test_fifty_random_kills_on_nfcorpus(real_home, plugin_environment, tmp_path):
     """Fifty kills at random moments of a run on NFCorpus cost no finished stage and no byte."""
-    environment = {**plugin_environment, "IR_DATASETS_HOME": str(ir_datasets_home)}
+    environment = {**plugin_environment, "IR_DATASETS_HOME": str(real_home)}
     command = [sys.executable, "-m", "lexbench", "run", "suite", "beir", "-d", "beir/nfcorpus/test", *SYSTEMS]
     assert hammer(command, environment, tmp_path, kills=50, seed=2) == 8
 
