@@ -9,7 +9,7 @@ as vector, of length 1 again. All indexes are built one after another, then all 
 that is not timed: other work on the machine slows all alike. `qps` is the median of the passes; `qps cpu` is by processor
 time, which other work changes little; `one` is milliseconds of processor for a query that is asked alone, k = 10. `numpy` is
 `queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is `IndexFlatIP`. `bytes` are on disk, a
-document. Recall is `lexbench.engines.kernels.overlap`: of equals any will do.
+document. Recall is `lexbench.engines.kernels.dense.overlap`: of equals any will do.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from lexbench import registry
 from lexbench.encodings.shards import SHARD, Encodings
-from lexbench.engines.kernels.overlap import overlap
+from lexbench.engines.kernels.dense import overlap
 from lexbench.notation import parse
 from lexbench.storage import environment
 from lexbench.types import Hits

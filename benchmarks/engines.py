@@ -106,11 +106,11 @@ def build(label: str, documents: int, folder: Path) -> dict[str, float]:
 
 def works(index: Any, queries: sparse.csr_array, k: int) -> tuple[Callable[[], Any], list[Callable[[], Any]]]:
     """Return what the engine itself does for all queries, and for each of them alone."""
-    if not hasattr(index, "prepared"):
+    if not hasattr(index, "prepare"):
         rows = [sparse.csr_array(queries[[row]]) for row in range(queries.shape[0])]
         return (lambda: index.search(queries, k)), [lambda row=row: index.search(row, k) for row in rows]
-    prepared = index.prepared(queries)
-    return (lambda: index.retrieved(prepared, k)), [lambda one=one: index.retrieved([one], k) for one in prepared]
+    prepared = index.prepare(queries)
+    return (lambda: index.retrieve(prepared, k)), [lambda query=query: index.retrieve([query], k) for query in prepared]
 
 
 def search(label: str, queries: sparse.csr_array, rarest: int, repeats: int, folder: Path) -> list[dict[str, Any]]:

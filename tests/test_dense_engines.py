@@ -5,10 +5,9 @@ import pytest
 
 from lexbench import registry
 from lexbench.engines.flat import Flat
-from lexbench.engines.kernels import flat_products
-from lexbench.engines.kernels.flat_best import Best
-from lexbench.engines.kernels.flat_dot import widen
-from lexbench.engines.kernels.overlap import overlap
+from lexbench.engines.kernels import dense
+from lexbench.engines.kernels.best_k import Best
+from lexbench.engines.kernels.dense import overlap, widen
 from lexbench.errors import CommandError, LexbenchError, MissingExtra
 from lexbench.notation import Call
 from lexbench.types import Hits
@@ -57,9 +56,9 @@ def faiss(**settings):
 @pytest.mark.parametrize("k", [1, 10, 1000, 6000])
 def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k):
     """In any number of queries and blocks, by our loop or by BLAS, hits are those of a stable sort of all products."""
-    monkeypatch.setattr(flat_products, "_QUERIES", 50)
-    monkeypatch.setattr(flat_products, "_DOCUMENTS", 999)
-    monkeypatch.setattr(flat_products, "_LONGER", 2)
+    monkeypatch.setattr(dense, "_QUERIES", 50)
+    monkeypatch.setattr(dense, "_DOCUMENTS", 999)
+    monkeypatch.setattr(dense, "_LONGER", 2)
     monkeypatch.setattr("lexbench.engines.flat._QUERIES", 60)
     hits = opened(Flat(storage), tmp_path, FEW).search(ASKING[:count], k)
     expected = exact(FEW, ASKING[:count], k)

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from lexbench.engines.impact import Impact
-from lexbench.engines.kernels import impact_gather, impact_vector
+from lexbench.engines.kernels import impact_index, llvm
 from lexbench.errors import LexbenchError
 
 SMALL = {"window": 128, "group": 512}  # so that a few hundred documents have several of each
@@ -62,7 +62,7 @@ def test_machines_with_and_without_expansion_agree(tmp_path):
     hits = index.search(queries, 50)
 
     assert np.array_equal(by_scipy(documents, queries, 50)[0], hits.docs)
-    assert isinstance(impact_vector.machine_expands(), bool)
+    assert isinstance(llvm.machine_expands(), bool)
 
 
 @pytest.mark.parametrize("documents", [1, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1024])
@@ -101,7 +101,7 @@ def test_shards_of_any_size_make_the_same_bytes(tmp_path):
 
 def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):
     """Eight times as many documents take less than a fifth more memory to build; they are made one shard at a time."""
-    monkeypatch.setattr(impact_gather, "_GATHERED", 20_000)
+    monkeypatch.setattr(impact_index, "_GATHERED", 20_000)
     peaks = []
     for name, count in (("warm", 4), ("few", 10), ("many", 80)):
         (tmp_path / name).mkdir()

@@ -14,10 +14,11 @@ from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.encode import encode
-from lexbench.encodings.shards import Encodings, kind_of, missing, read_rows, read_shard, stacked, write_shard
+from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
+from lexbench.encodings.vectors import kind_of, stacked
 from lexbench.engines import maxsim
-from lexbench.engines.kernels import maxsim_scores
-from lexbench.engines.kernels.maxsim_scores import pieces, scores_of
+from lexbench.engines.kernels import maxsim as kernel
+from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers._stored_vectors import StoredVectors
@@ -162,7 +163,7 @@ def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
 def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
     """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
     monkeypatch.setattr(maxsim, "_TOKENS", tokens)
-    monkeypatch.setattr(maxsim_scores, "_PRODUCTS", 300)
+    monkeypatch.setattr(kernel, "_PRODUCTS", 300)
     documents, queries = random_texts(300, 1), random_texts(11, 2)
     hits = built(tmp_path, documents).search(queries, k)
 
@@ -211,7 +212,7 @@ def test_pieces_have_no_more_tokens_than_allowed():
 def test_queries_of_another_width_are_refused():
     """Queries and documents come from one encoder."""
     with pytest.raises(LexbenchError, match="the queries have 3 dimensions and the index has 2"):
-        scores_of(multi([[[1, 2, 3]]], 3), multi(ROWS))
+        max_sim_scores(multi([[[1, 2, 3]]], 3), multi(ROWS))
 
 
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
@@ -236,9 +237,9 @@ def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
     """A query is multiplied with its own documents, not with those of the other queries."""
     write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
     seen = []
-    original = maxsim_scores.scores_of
+    original = kernel.max_sim_scores
     monkeypatch.setattr(
-        "lexbench.retrievers._stored_vectors.scores_of", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
+        "lexbench.engines.kernels.maxsim.max_sim_scores", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
     )
     docs = np.array([[3, 5, 9], [10, 20, 30], [3, 20, -1]], np.int32)
     StoredVectors(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)

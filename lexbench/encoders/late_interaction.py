@@ -17,7 +17,7 @@ from lexbench.checkpoints.body import body_files
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.settings import late_interaction_defaults
 from lexbench.encoders._transformer import Transformer, no_progress
-from lexbench.encodings.shards import offsets_of, rows_of
+from lexbench.encodings.vectors import offsets_of, rows_of
 from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search

@@ -14,7 +14,7 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
-from lexbench.vector_formats.table import Lookup
+from lexbench.vector_formats.vector_table import VectorTable
 
 _QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes with one of documents, where it is another
 
@@ -76,11 +76,11 @@ class Vectors:
         return self._queries.find(wanted, f"{self.queries} has no vector of query")
 
     @property
-    def _documents(self) -> Lookup:
+    def _documents(self) -> VectorTable:
         return _read(_seen(self.documents, self.format), _seen(self.vocabulary, ""), None)
 
     @property
-    def _queries(self) -> Lookup:
+    def _queries(self) -> VectorTable:
         known = tuple(self._documents.tokens) if FORMATS[self.format].tokens else self._documents.width
         layout = self.query_format or _QUERIES.get(self.format, self.format)
         return _read(_seen(self.queries, layout), _seen(None, ""), known)
@@ -99,7 +99,7 @@ def _seen(path: str | None, layout: str) -> _Seen:
 
 
 @lru_cache(maxsize=2)
-def _read(file: _Seen, vocabulary: _Seen, known: tuple[str, ...] | int | None) -> Lookup:
+def _read(file: _Seen, vocabulary: _Seen, known: tuple[str, ...] | int | None) -> VectorTable:
     """Return the vectors of *file*; *known* is what documents have, tokens or a width, where these are queries."""
     words = Vocabulary.from_file(Path(vocabulary.path)) if vocabulary.path else Vocabulary()
     if isinstance(known, tuple):
@@ -108,9 +108,9 @@ def _read(file: _Seen, vocabulary: _Seen, known: tuple[str, ...] | int | None) -
     blocks = FORMATS[file.layout].read(Path(str(file.path)), words if FORMATS[file.layout].tokens else None)
     if width is not None:
         blocks = (Block(ids, vectors[:, :width] if vectors.shape[1] > width else vectors) for ids, vectors in blocks)
-    lookup = Lookup(blocks, lambda: words.tokens)
-    lookup.width = lookup.width if width is None else width
-    return lookup
+    table = VectorTable(blocks, lambda: words.tokens)
+    table.width = table.width if width is None else width
+    return table
 
 
 def _digest(path: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Encodings on disk: the vectors of a corpus in shards of a fixed range of positions.
+"""Encodings on disk: the vectors of a corpus in shards, each of a fixed range of positions.
 
 A shard holds positions i * SHARD up to (i + 1) * SHARD whatever the batch size or the number of workers, and is written
 whole, so a run that was killed loses at most one. It is a safetensors file:
@@ -13,7 +13,7 @@ whole, so a run that was killed loses at most one. It is a safetensors file:
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save
 from scipy import sparse
 
+from lexbench.encodings.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
@@ -33,49 +34,14 @@ _NARROW = 1 << 16  # terms that two bytes can name
 _TYPES = {"F16": np.float16, "F32": np.float32, "I64": np.int64, "U16": np.uint16, "U32": np.uint32}  # as safetensors has them
 
 
-def kind_of(vectors: Any) -> Kind:
-    """Return what kind *vectors* are; an encoder that makes anything else is refused."""
-    if sparse.issparse(vectors):
-        return Kind.SPARSE
-    if isinstance(vectors, MultiVectors):
-        return Kind.MULTI
-    if isinstance(vectors, np.ndarray) and vectors.ndim == 2:  # noqa: PLR2004 - a matrix
-        return Kind.DENSE
-    raise LexbenchError(
-        f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"
-    )
-
-
-def stacked(blocks: Sequence[Any]) -> Any:
-    """Return the vectors of several *blocks* of texts, at least one, as one block, in order."""
-    kind = kind_of(blocks[0])
-    if kind is Kind.SPARSE:
-        return sparse.vstack(blocks, format="csr")
-    if kind is Kind.DENSE:
-        return np.concatenate(blocks)
-    counts = np.concatenate([np.diff(block.offsets) for block in blocks])
-    return MultiVectors(np.concatenate([block.values for block in blocks]), offsets_of(counts))
-
-
-def rows_of(vectors: MultiVectors, rows: NDArray[np.integer[Any]]) -> MultiVectors:
-    """Return the vectors of the texts *rows* (n,), in that order; no others are read where *vectors* are mapped."""
-    offsets = offsets_of(np.diff(vectors.offsets)[rows])
-    return MultiVectors(vectors.values[_places(vectors.offsets[rows], offsets)], offsets)
-
-
-def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of so many things starts, and where the last one ends: (n + 1,), from 0."""
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-
-
 def missing(documents: int, path: Path) -> list[range]:
-    """Return the positions of each shard of a corpus of so many *documents* that is not in the folder *path* yet."""
-    every = (range(start, min(start + SHARD, documents)) for start in range(0, documents, SHARD))
-    return [shard for shard in every if not shard_file(path, shard).exists()]
+    """Return the positions of each shard of a corpus of *documents* documents that is not in the folder *path* yet."""
+    shards = (range(start, min(start + SHARD, documents)) for start in range(0, documents, SHARD))
+    return [shard for shard in shards if not shard_file(path, shard).exists()]
 
 
 def shard_file(path: Path, shard: range) -> Path:
-    """Return where the vectors of the positions *shard* are in the folder *path*."""
+    """Return the file of the vectors of the positions *shard* in the folder *path*."""
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
@@ -95,6 +61,7 @@ def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str 
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the arrays of a shard, by the names above, and the width of a vector."""
     kind = kind_of(vectors)
     if kind is Kind.DENSE:
         return {"vectors": vectors}, vectors.shape[1]
@@ -142,7 +109,7 @@ def read_shard(file: Path) -> Any:
 
 
 def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
-    """Return the vectors (n, width) of ascending *positions*, at least one, as float32, reading no more than they take."""
+    """Return the vectors (n, width) of ascending *positions*, at least one, as float32; no others are read."""
     shards, starts = np.unique(positions // SHARD, return_index=True)
     within = np.split(positions % SHARD, starts[1:])
     files = (shard_file(path, range(shard * SHARD, (shard + 1) * SHARD)) for shard in shards.tolist())
@@ -151,34 +118,29 @@ def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
 
 
 def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
-    """Return the vectors of *rows* of the shard that has these arrays."""
+    """Return the vectors of *rows* of the shard with these *arrays*."""
     if "offsets" not in arrays:
         return arrays["vectors"][rows].astype(np.float32, copy=False)
     if "vectors" in arrays:
         values, offsets = rows_of(MultiVectors(arrays["vectors"], arrays["offsets"]), rows)
         return MultiVectors(values.astype(np.float32, copy=False), offsets)
     offsets = offsets_of(np.diff(arrays["offsets"])[rows])
-    places = _places(arrays["offsets"][rows], offsets)
-    parts = (arrays["weights"][places].astype(np.float32), arrays["terms"][places].astype(np.int32), offsets)
+    entries = ranges(arrays["offsets"][rows], offsets)
+    parts = (arrays["weights"][entries].astype(np.float32), arrays["terms"][entries].astype(np.int32), offsets)
     return sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
-
-
-def _places(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where things are that were at *starts* (n,) and shall be at *offsets* (n + 1,): theirs, one after another."""
-    return np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
 
 
 def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the arrays of a shard, mapped; the reader of safetensors would copy them whole."""
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(length))
+    with file.open("rb") as shard:
+        length = int.from_bytes(shard.read(8), "little")
+        header = json.loads(shard.read(length))
     content = np.memmap(file, np.uint8, "r", 8 + length)
     for name, fact in header.items():
         yield name, content[slice(*fact["data_offsets"])].view(_TYPES[fact["dtype"]]).reshape(fact["shape"])
 
 
 def _facts(file: Path) -> list[int]:
-    with safe_open(file, framework="numpy") as opened:
-        found: list[int] = opened.get_tensor("facts").tolist()
-    return found
+    with safe_open(file, framework="numpy") as shard:
+        facts: list[int] = shard.get_tensor("facts").tolist()
+    return facts

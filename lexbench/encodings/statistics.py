@@ -1,4 +1,4 @@
-"""What vectors look like in numbers that no machine changes, counted while they pass into an index."""
+"""What vectors look like, in numbers that are the same on every machine, counted while an index is built of them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _BYTES = 3  # a posting: two for the number of its term, one for its weight (Rep
 
 @dataclass
 class Sizes:
-    """How many dense vectors there are, one a document or one a token, and how wide; counted as they are iterated over."""
+    """How many dense vectors there are, one a document or one a token, and how wide, counted by `watch`."""
 
     dimensions: int = 0
     documents: int = 0
@@ -36,13 +36,13 @@ class Sizes:
 
     def summary(self) -> dict[str, Any]:
         """Return the counts as a table."""
-        each = self.vectors / max(self.documents, 1)
-        return {"dimensions": self.dimensions, "vectors": each, "bytes_per_document": each * self.dimensions * _FLOAT}
+        vectors = self.vectors / max(self.documents, 1)  # of a document
+        return {"dimensions": self.dimensions, "vectors": vectors, "bytes_per_document": vectors * self.dimensions * _FLOAT}
 
 
 @dataclass
 class Tally:
-    """Counts of the document vectors (n, vocabulary) of *documents* in all; they are counted as they are iterated over."""
+    """Counts of sparse document vectors, of which there are *documents* in all, made by `watch`."""
 
     documents: int
     document_frequency: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (vocabulary,)
@@ -50,17 +50,17 @@ class Tally:
     examples: dict[int, sparse.csr_array] = field(default_factory=dict)  # by position
 
     def watch(self, shards: Iterable[sparse.csr_array]) -> Iterator[sparse.csr_array]:
-        """Yield *shards* as they are, counting them."""
-        wanted = [self.documents * i // _EXAMPLES for i in range(_EXAMPLES)]
-        seen = 0
+        """Yield *shards* (n, vocabulary) as they are, counting them."""
+        examples = [self.documents * i // _EXAMPLES for i in range(_EXAMPLES)]
+        first = 0  # position of the shard's first document
         for shard in shards:
-            found = np.bincount(shard.indices, minlength=shard.shape[1])
-            self.document_frequency = found if not len(self.document_frequency) else self.document_frequency + found
+            counts = np.bincount(shard.indices, minlength=shard.shape[1])
+            self.document_frequency = counts if not len(self.document_frequency) else self.document_frequency + counts
             self.lengths.append(np.diff(shard.indptr).astype(np.int64))
-            for position in wanted:
-                if seen <= position < seen + shard.shape[0]:
-                    self.examples[position] = shard[[position - seen]]
-            seen += shard.shape[0]
+            for position in examples:
+                if first <= position < first + shard.shape[0]:
+                    self.examples[position] = shard[[position - first]]
+            first += shard.shape[0]
             yield shard
 
     def summary(self, doc_ids: NDArray[np.bytes_], token: Callable[[int], str] | None) -> dict[str, Any]:
@@ -70,12 +70,14 @@ class Tally:
             "terms": spread(lengths),
             "empty": int((lengths == 0).sum()),
             "bytes_per_document": _BYTES * float(lengths.mean()),
-            "examples": {doc_ids[at].decode(): largest(row, token or str) for at, row in sorted(self.examples.items())},
+            "examples": {
+                doc_ids[position].decode(): largest(row, token or str) for position, row in sorted(self.examples.items())
+            },
         }
 
 
 def spread(values: NDArray[Any]) -> dict[str, float]:
-    """Return the mean, median, 95th percentile and maximum of *values*; nothing of nothing."""
+    """Return the mean, median, 95th percentile and maximum of *values*; an empty table where there are none."""
     if not len(values):
         return {}
     low, high = np.percentile(values, [50, 95])
@@ -89,7 +91,7 @@ def largest(row: sparse.csr_array, token: Callable[[int], str]) -> str:
 
 
 def query_work(queries: sparse.csr_array, document_frequency: NDArray[np.integer]) -> dict[str, NDArray[np.int64]]:
-    """Return what exhaustive search of each of *queries* (n, vocabulary) has to look at: its terms, and their postings."""
+    """Return how many terms each of *queries* (n, vocabulary) has, and how many postings an exhaustive search of it adds up."""
     postings = np.add.reduceat(np.append(document_frequency[queries.indices], 0), queries.indptr[:-1]) if queries.nnz else 0
     terms = np.diff(queries.indptr).astype(np.int64)
     return {"query_terms": terms, "postings": np.where(terms > 0, postings, 0).astype(np.int64)}

@@ -1,4 +1,4 @@
-"""Silence for libraries that print of their own accord, past Python: only the command line prints here."""
+"""Silence for libraries that print by themselves, past Python: only the command line prints here."""
 
 import os
 import sys
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Send what is written to the descriptors 1 and 2, by whatever language, to nowhere meanwhile."""
+    """Discard what is written to the file descriptors 1 and 2, by whatever language."""
     _flush()
-    kept = [os.dup(number) for number in (1, 2)]
+    copies = [os.dup(number) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         for number in (1, 2):
@@ -18,7 +18,7 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         _flush()
-        for number, copy in zip((1, 2), kept, strict=True):
+        for number, copy in zip((1, 2), copies, strict=True):
             os.dup2(copy, number)
             os.close(copy)
         os.close(nowhere)

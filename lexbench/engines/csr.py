@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines.kernels.top_k import best_of_row, no_hits, same_width
+from lexbench.engines.kernels.checks import fill, no_hits, same_width
 from lexbench.types import Hits, Kind
 
-_QUERIES = 64  # multiplied at a time: the product of a block is kept whole, at most this many rows of all documents
+_QUERIES = 64  # multiplied at a time: their products with all documents are in memory together
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,10 @@ class CsrIndex:
             products = sparse.csr_array(queries[start : start + _QUERIES] @ self.postings)
             products.sort_indices()  # so that "the first of equals" is the lowest position
             for row in range(products.shape[0]):
-                inside = slice(products.indptr[row], products.indptr[row + 1])
-                docs, scores = products.indices[inside], products.data[inside]
-                best = best_of_row(scores, k)
-                hits.docs[start + row, : len(best)] = docs[best]
-                hits.scores[start + row, : len(best)] = scores[best]
+                matches = slice(products.indptr[row], products.indptr[row + 1])
+                docs, scores = products.indices[matches], products.data[matches]
+                best = _largest(scores, k)
+                fill(hits, start + row, docs[best], scores[best])
         return hits
 
 
@@ -62,3 +62,12 @@ class Csr:
         """Map the postings into memory."""
         parts = tuple(np.load(path / f"{name}.npy", mmap_mode="r") for name in ("data", "indices", "indptr"))
         return CsrIndex(sparse.csr_array(parts, shape=tuple(np.load(path / "shape.npy"))))
+
+
+def _largest(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Return where the *k* largest of *scores* (n,) are, in no order; of equal ones the first."""
+    if k >= len(scores):
+        return np.arange(len(scores))
+    threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above, level = np.flatnonzero(scores > threshold), np.flatnonzero(scores == threshold)
+    return np.concatenate([above, level[: k - len(above)]])

@@ -4,21 +4,26 @@ M. Douze et al., "The Faiss library", 2024 (arXiv 2401.08281); the package faiss
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.top_k import all_finite, no_hits, one_width, same_width
-from lexbench.errors import CommandError
+from lexbench.engines._quiet import quiet
+from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
 
 _QUERIES = 1024  # that Faiss is given at a time: of product quantisation it makes a table for each, 50 KB at 48 bytes
+_VECTORS = 16_384  # that are added at a time
+_TRIAL_WIDTH = 768  # of the index that shows whether Faiss reads a factory's text
 _EXAMPLES = "'Flat', 'HNSW32', 'IVF1024,Flat', 'PQ48', 'OPQ48_384,PQ48', 'IVF1024,PQ48', 'SQ8'"
 _INDEX = "index.faiss"
 
@@ -56,11 +61,9 @@ class Faiss:
 
     def __post_init__(self) -> None:
         """Refuse settings that Faiss cannot read, and those at which it ends the process or finds nothing."""
-        from lexbench.engines._faiss import readable
-
         if min(self.ef_construction, self.training, self.ef_search, self.nprobe, self.threads) < 1:
             raise CommandError(f"{self}: every number of faiss is above 0")
-        if re.search(r"(?<!\d)0+(?!\d)|(HNSW|NSG)0*1(?!\d)", self.factory) or not readable(self.factory):
+        if re.search(r"(?<!\d)0+(?!\d)|(HNSW|NSG)0*1(?!\d)", self.factory) or not _is_factory(self.factory):
             raise CommandError(f"faiss makes no index of inner products of factory={self.factory!r}; such as {_EXAMPLES}")
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
@@ -70,10 +73,8 @@ class Faiss:
         LexbenchError for vectors that are not finite, and where Faiss cannot make the index of them: too few to learn from, a
         width that cannot be divided.
         """
-        from lexbench.engines._faiss import Builder
-
         with TemporaryDirectory(dir=path) as folder:
-            builder, width = Builder(self.factory, self.ef_construction, self.training, self.threads, Path(folder)), 0
+            builder, width = _Builder(self, Path(folder)), 0
             for shard in shards:
                 width = one_width("faiss", width, shard.shape[1])
                 all_finite(shard, "a document vector")
@@ -89,11 +90,16 @@ class FaissIndex:
     """An opened index."""
 
     def __init__(self, settings: Faiss, path: Path) -> None:
-        from lexbench.engines import _faiss
-
-        self._library, self._threads = _faiss, settings.threads
-        file = path / _INDEX
-        self._index = _faiss.opened(file, settings.ef_search, settings.nprobe) if file.exists() else None
+        self._threads = settings.threads
+        self._index: Any = None  # where there are no documents
+        if (path / _INDEX).exists():
+            faiss = import_module("faiss")
+            self._index = faiss.read_index(str(path / _INDEX), faiss.IO_FLAG_MMAP_IFC)
+            for part in _parts(self._index):
+                if hasattr(part, "hnsw"):
+                    part.hnsw.efSearch = settings.ef_search
+                if hasattr(part, "nprobe"):
+                    part.nprobe = min(settings.nprobe, part.nlist)
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return nearly the *k* largest inner products of each of *queries* (queries, dimensions), fewer where none was found.
@@ -107,11 +113,11 @@ class FaissIndex:
         hits = no_hits(len(queries), min(k, self._index.ntotal))
         if not hits.docs.size:
             return hits
-        with self._library.threads(self._threads):
+        with _threads(self._threads):
             for start in range(0, len(queries), _QUERIES):
-                some = slice(start, start + _QUERIES)
-                scores, docs = self._index.search(np.ascontiguousarray(queries[some], np.float32), hits.docs.shape[1])
-                hits.docs[some], hits.scores[some] = _ordered(docs, scores)
+                batch = slice(start, start + _QUERIES)
+                scores, docs = self._index.search(np.ascontiguousarray(queries[batch], np.float32), hits.docs.shape[1])
+                hits.docs[batch], hits.scores[batch] = _ordered(docs, scores)
         return hits
 
 
@@ -120,3 +126,110 @@ def _ordered(docs: NDArray[np.int64], scores: NDArray[np.float32]) -> Hits:
     scores = np.where(docs < 0, np.float32(-np.inf), scores)
     order = np.lexsort((docs, -scores), axis=1)
     return Hits(np.take_along_axis(docs, order, axis=1).astype(np.int32), np.take_along_axis(scores, order, axis=1))
+
+
+class _Builder:
+    """An index while it is built; vectors that it has to be trained on first wait in a file of *folder*."""
+
+    def __init__(self, settings: Faiss, folder: Path) -> None:
+        self._settings = settings
+        self._waiting = folder / "vectors"
+        self._dimensions = 0
+        self._index: Any = None
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Take the next vectors (n, dimensions). LexbenchError for what Faiss raises."""
+        with self._errors_explained():
+            if self._index is None:
+                self._dimensions = vectors.shape[1]
+                self._index = self._empty_index()
+            if self._index.is_trained:
+                self._index.add(vectors)
+                return
+        with self._waiting.open("ab") as file:
+            vectors.tofile(file)
+
+    def write(self, target: Path) -> None:
+        """Train the index if it has to be, add the vectors that wait, and write it unless it is empty. Errors as `add`."""
+        with self._errors_explained():
+            if self._waiting.exists() and self._waiting.stat().st_size:
+                self._train_and_fill(np.memmap(self._waiting, np.float32, "r").reshape(-1, self._dimensions))
+            if self._index is not None and self._index.ntotal:
+                import_module("faiss").write_index(self._index, str(target))
+
+    def _empty_index(self) -> Any:
+        index = _empty(self._settings.factory, self._dimensions)
+        for part in _parts(index):
+            if hasattr(part, "hnsw"):
+                part.hnsw.efConstruction = self._settings.ef_construction
+            if hasattr(part, "do_polysemous_training"):
+                part.do_polysemous_training = False  # minutes, to number centroids for Hamming distances, which nobody uses
+        return index
+
+    def _train_and_fill(self, vectors: NDArray[np.float32]) -> None:
+        count = min(self._settings.training, len(vectors))
+        with quiet():  # it prints how many it would like
+            self._index.train(np.asarray(vectors[np.arange(count) * len(vectors) // count]))
+        for start in range(0, len(vectors), _VECTORS):
+            self._index.add(np.asarray(vectors[start : start + _VECTORS]))
+
+    @contextmanager
+    def _errors_explained(self) -> Iterator[None]:
+        try:
+            with _threads(self._settings.threads):
+                yield
+        except (RuntimeError, MemoryError) as error:
+            raise LexbenchError(self._explanation(str(error))) from error
+
+    def _explanation(self, reason: str) -> str:
+        """Return what Faiss says, a C++ function and a condition, as a line that helps."""
+        factory = self._settings.factory
+        few = re.search(r"training points \((\d+)\) should be at least as large as number of clusters \((\d+)\)", reason)
+        if few:
+            vectors, clusters = map(int, few.groups())
+            return (
+                f"faiss cannot learn the {clusters:,} clusters of {factory!r} from {vectors:,} vectors; use fewer, as in "
+                f"'IVF{max(1, int(vectors**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
+            )
+        condition = " ".join(reason.rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
+        return (
+            f"faiss cannot make {factory!r} of vectors of {self._dimensions:,} dimensions: {condition}; "
+            "use another factory, such as 'HNSW32'"
+        )
+
+
+def _is_factory(text: str) -> bool:
+    """Tell whether Faiss reads *text*, and knows inner products of its index; some widths may be wrong for it all the same."""
+    try:
+        return bool(_empty(text, _TRIAL_WIDTH).metric_type == import_module("faiss").METRIC_INNER_PRODUCT)
+    except (RuntimeError, MemoryError) as error:
+        return "d % M == 0" in str(error)  # it is the width
+
+
+def _empty(factory: str, dimensions: int) -> Any:
+    """Return an empty index for inner products."""
+    faiss = import_module("faiss")
+    return faiss.index_factory(dimensions, factory, faiss.METRIC_INNER_PRODUCT)
+
+
+def _parts(index: Any) -> Iterator[Any]:
+    """Yield *index* and the indexes inside it, each as what it is."""
+    faiss = import_module("faiss")
+    index = faiss.downcast_index(index)
+    yield index
+    for name in ("index", "base_index", "quantizer", "storage"):
+        inner = getattr(index, name, None)
+        if isinstance(inner, faiss.Index):
+            yield from _parts(inner)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let Faiss use *count* threads meanwhile."""
+    faiss = import_module("faiss")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

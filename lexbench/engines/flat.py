@@ -1,6 +1,5 @@
 """Exact dense search: every product, a block at a time, over memory-mapped vectors."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.top_k import all_finite, no_hits, one_width, same_width
-from lexbench.errors import CommandError
+from lexbench.engines import _matrix_file
+from lexbench.engines.kernels.checks import all_finite, no_hits, same_width
 from lexbench.types import Hits, Kind
 
 _QUERIES = 4096  # that are searched in one pass over the index: more would hardly be faster, and would take more memory
-_STORAGE = ("float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -29,15 +27,15 @@ class FlatIndex:
         Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. LexbenchError for queries of
         another width, or that are no numbers.
         """
-        from lexbench.engines.kernels.flat_products import best
+        from lexbench.engines.kernels.dense import best
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
         all_finite(queries, "a query vector")
         hits = no_hits(len(queries), min(k, len(self.vectors)))
         for start in range(0, len(queries), _QUERIES):
-            some = slice(start, start + _QUERIES)
-            hits.docs[some], hits.scores[some] = best([self.vectors], queries[some], hits.docs.shape[1])
+            batch = slice(start, start + _QUERIES)
+            hits.docs[batch], hits.scores[batch] = best([self.vectors], queries[batch], hits.docs.shape[1])
         return hits
 
 
@@ -57,32 +55,20 @@ class Flat:
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse types that there are not."""
-        if self.storage not in _STORAGE:
-            raise CommandError(f"flat(storage=…) takes {' or '.join(map(repr, _STORAGE))}, not {self.storage!r}")
+        """Refuse a storage that there is not."""
+        _matrix_file.check_storage("flat", self.storage)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
-        """Write the vectors (n, dimensions) one after another, as one raw matrix.
+        """Write the vectors of *shards* (n, dimensions) into *path*.
 
         LexbenchError for shards of different widths, and for values that are no finite numbers of the storage's type.
         """
-        width = 0
-        with (path / "vectors").open("wb") as file:
-            for shard in shards:
-                width = one_width("flat", width, shard.shape[1])
-                with np.errstate(over="ignore"):
-                    stored = np.ascontiguousarray(shard, np.dtype(self.storage))
-                all_finite(stored, "a document vector")
-                stored.tofile(file)
-        (path / "facts.json").write_text(json.dumps({"width": width, "storage": self.storage}) + "\n", encoding="utf-8")
+        _matrix_file.write("flat", self.storage, shards, path)
 
     def open(self, path: Path) -> FlatIndex:
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        facts = json.loads((path / "facts.json").read_bytes())
-        width, kind = facts["width"], np.dtype(facts["storage"])
-        if (path / "vectors").stat().st_size == 0:
-            return FlatIndex(np.empty((0, width), kind))
-        vectors = np.asarray(np.memmap(path / "vectors", kind, "r")).reshape(-1, width)
-        for count in (1, _QUERIES):  # by our loop, and by BLAS
-            FlatIndex(vectors[:1]).search(np.zeros((count, width), np.float32), 1)
+        vectors = _matrix_file.mapped(path)
+        if len(vectors):
+            for count in (1, _QUERIES):  # by our loop, and by BLAS
+                FlatIndex(vectors[:1]).search(np.zeros((count, vectors.shape[1]), np.float32), 1)
         return FlatIndex(vectors)

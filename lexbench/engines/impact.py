@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.encodings.statistics import query_work
-from lexbench.engines.kernels.impact_layout import GROUP, WINDOW
-from lexbench.engines.kernels.impacts import impacts
-from lexbench.engines.kernels.top_k import same_width
+from lexbench.engines.kernels.checks import impacts, same_width
 from lexbench.errors import LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
@@ -36,20 +34,21 @@ class Impact:
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
-    def build(self, shards: Iterable[sparse.csr_array], path: Path, window: int = WINDOW, group: int = GROUP) -> None:
+    def build(
+        self, shards: Iterable[sparse.csr_array], path: Path, window: int | None = None, group: int | None = None
+    ) -> None:
         """Write the index of whole weights up to 65,535, as (n, vocabulary) shards, in memory that hardly grows with them.
 
-        *window* and *group* (documents; see _impact_layout) are for tests. LexbenchError where a weight is anything else.
+        *window* and *group* (documents; see kernels/impact_index) are for tests. LexbenchError where a weight is anything else.
         """
-        from lexbench.engines.kernels.impact_build import Sorted
-        from lexbench.engines.kernels.impact_gather import gather
+        from lexbench.engines.kernels import impact_index
 
         with TemporaryDirectory(dir=path) as folder:
-            postings = Sorted(Path(folder), window, group)
+            postings = impact_index.Sorted(Path(folder), window or impact_index.WINDOW, group or impact_index.GROUP)
             for shard in shards:
                 postings.add(shard)
             postings.flush()
-            gather(postings, path)
+            impact_index.gather(postings, path)
 
     def open(self, path: Path) -> "ImpactIndex":
         """Map the index into memory, and compile the search if it has not been compiled on this machine before."""
@@ -60,11 +59,11 @@ class ImpactIndex:
     """An opened index."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        from lexbench.engines.kernels import impact_kernel, impact_vector
+        from lexbench.engines.kernels import impact_search, llvm
 
-        self._kernel: Any = impact_kernel
+        self._kernel: Any = impact_search
         self._threads = threads
-        self._expands = impact_vector.machine_expands()
+        self._expands = llvm.machine_expands()
         facts = json.loads((path / "facts.json").read_bytes())
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)
@@ -83,11 +82,11 @@ class ImpactIndex:
         return self.search_counted(queries, k)[0]
 
     def search_counted(self, queries: sparse.csr_array, k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
-        """Return what `search` does, and what it took: how often the postings of each query were added up, `passes` (queries,).
+        """Return the hits of `search`, and in `passes` (queries,) how often the postings of each query were added up.
 
-        That is once; twice where the first documents were no fair sample, and the score expected of the k-th was too high.
+        That is once; twice where the first documents were no fair sample, so that too high a score was expected of the k-th.
         """
-        query_lists = self._of(queries)
+        query_lists = self._lists_of(queries)
         best = np.full((queries.shape[0], min(k, self.documents)), ~np.uint64(0))
         passes = np.zeros(queries.shape[0], np.int64)
         if best.size and self._threads == 1:
@@ -101,7 +100,7 @@ class ImpactIndex:
 
     @staticmethod
     def _hits(best: NDArray[np.uint64]) -> Hits:
-        """Return sorted keys as positions and scores."""
+        """Return the sorted keys *best* (queries, k) as positions and scores."""
         docs = (best & _LOW).astype(np.int32)  # no document is -1
         scores = (~best >> np.uint64(32)).astype(np.float32)
         if best.size and scores.max() >= _EXACT:
@@ -111,15 +110,15 @@ class ImpactIndex:
         return Hits(docs, scores)
 
     def counters(self, queries: sparse.csr_array) -> dict[str, NDArray[np.int64]]:
-        """Return what *queries* cost on any machine, each (queries,): their terms, and the postings that these have.
+        """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.
 
         A weight is one posting, also where it is stored as two; all postings are added up, so none is skipped.
         """
-        used = sparse.csr_array(queries, copy=True)
-        used.eliminate_zeros()
-        return query_work(used, self.document_frequency)
+        weighted = sparse.csr_array(queries, copy=True)
+        weighted.eliminate_zeros()
+        return query_work(weighted, self.document_frequency)
 
-    def _of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    def _lists_of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
         if self.documents:
             same_width(queries.shape[1], self.vocabulary)

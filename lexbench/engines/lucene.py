@@ -17,8 +17,7 @@ from scipy import sparse
 
 from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
-from lexbench.engines.kernels.impacts import impacts
-from lexbench.engines.kernels.top_k import no_hits
+from lexbench.engines.kernels.checks import impacts, no_hits
 from lexbench.errors import LexbenchError
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
@@ -75,7 +74,7 @@ class LuceneIndex:
         self._parser = java_class(f"{LUCENE}.queryparser.classic.QueryParser")(_FIELD, white_space)
         self._collectors = java_class(f"{LUCENE}.search.TopScoreDocCollector")
 
-    def prepared(self, queries: sparse.csr_array) -> list[Any]:
+    def prepare(self, queries: sparse.csr_array) -> list[Any]:
         """Return each of *queries* (queries, vocabulary) as Lucene's; None for one without weights."""
         matrix = impacts(queries, "lucene")
         terms, weights, starts = matrix.indices.tolist(), matrix.data.tolist(), matrix.indptr.tolist()
@@ -84,18 +83,18 @@ class LuceneIndex:
         texts = (" ".join(f"{t}^{w}" for t, w in zip(terms[row], weights[row], strict=True)) for row in rows)
         return [self._parser.parse(text) if text else None for text in texts]
 
-    def retrieved(self, prepared: list[Any], k: int) -> list[Any]:
-        """Return Lucene's TopDocs of the best *k* for each prepared query that is one: what Lucene itself has to do."""
+    def retrieve(self, prepared: list[Any], k: int) -> list[Any]:
+        """Return Lucene's TopDocs of the best *k* for each prepared query that is not None: Lucene's part of a search."""
         search, collectors = self._reader.searcher.search, self._collectors
-        asked = [query for query in prepared if query is not None]
-        return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in asked]
+        queries = (query for query in prepared if query is not None)
+        return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in queries]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
         hits = no_hits(queries.shape[0], min(k, self._reader.documents))
-        for row, query in enumerate(self.prepared(queries)):
+        for row, query in enumerate(self.prepare(queries)):
             if query is not None and hits.docs.shape[1]:
-                docs, scores = self._reader.numbers(self.retrieved([query], hits.docs.shape[1])[0])
+                docs, scores = self._reader.numbers(self.retrieve([query], hits.docs.shape[1])[0])
                 hits.docs[row, : len(docs)] = docs
                 hits.scores[row, : len(scores)] = scores
         return hits
@@ -119,14 +118,14 @@ def _texts(matrix: sparse.csr_array) -> Iterator[str]:
 
 
 def _padded(words: list[str], *, right: bool) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
-    """Return *words* as rows of ASCII codes of one width, filled up with blanks: pushed to the right or the left."""
+    """Return *words* as rows of ASCII codes of one width, aligned *right* or left among blanks."""
     width = max(map(len, words), default=1)
     text = "".join(word.rjust(width) if right else word.ljust(width) for word in words)
     return np.frombuffer(text.encode("ascii"), np.uint8).reshape(len(words), width)
 
 
 def _analyser() -> Any:
-    """Return what splits at white space and takes the number after "|" for the term's frequency."""
+    """Return the analyser that splits at white space and takes the number after "|" for the frequency of a term."""
     settings = java_class("java.util.HashMap")
     builder = java_class(f"{LUCENE}.analysis.custom.CustomAnalyzer").builder()
     builder.withTokenizer("whitespace", settings())

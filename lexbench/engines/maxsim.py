@@ -4,8 +4,7 @@ The score of a document is the sum, over the tokens of the query, of the largest
 (MaxSim; Khattab and Zaharia, ColBERT, SIGIR 2020, equation 3).
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,13 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.shards import offsets_of
-from lexbench.engines.kernels.maxsim_scores import pieces, scores_of
-from lexbench.engines.kernels.top_k import all_finite, one_width, same_width
-from lexbench.errors import CommandError
+from lexbench.encodings.vectors import offsets_of
+from lexbench.engines import _matrix_file
+from lexbench.engines.kernels.checks import all_finite, same_width
 from lexbench.types import Hits, Kind, MultiVectors
 
-_STORAGE = ("float32", "float16")
 _TOKENS = 32_768  # of documents that are in memory at a time: 16 MB of float32 at 128 dimensions
 
 
@@ -39,36 +36,29 @@ class MaxSim:
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.storage not in _STORAGE:
-            raise CommandError(f"maxsim(storage=…) takes {' or '.join(map(repr, _STORAGE))}, not {self.storage!r}")
+        """Refuse a storage that there is not."""
+        _matrix_file.check_storage("maxsim", self.storage)
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
-        """Write all vectors one after another, as one raw matrix (tokens, dimensions), and where each document's start.
+        """Write the vectors of all tokens as one matrix (tokens, dimensions), and where each document's start.
 
         LexbenchError for shards of different widths, and for values that are no finite numbers of the storage's type.
         """
-        width = 0
         counts = [np.zeros(0, np.int64)]
-        with (path / "vectors").open("wb") as file:
+
+        def values() -> Iterator[NDArray[np.float32]]:
             for shard in shards:
-                width = one_width("maxsim", width, shard.shape[1])
                 counts.append(np.diff(shard.offsets))
-                with np.errstate(over="ignore"):
-                    stored = np.ascontiguousarray(shard.values, np.dtype(self.storage))
-                all_finite(stored, "a document vector")
-                stored.tofile(file)
+                yield shard.values
+
+        _matrix_file.write("maxsim", self.storage, values(), path)
         np.save(path / "offsets.npy", offsets_of(np.concatenate(counts)))
-        (path / "facts.json").write_text(json.dumps({"width": width, "storage": self.storage}) + "\n", encoding="utf-8")
 
     def open(self, path: Path) -> "MaxSimIndex":
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        from lexbench.engines.kernels import flat_best, maxsim_kernel  # noqa: F401 - imported is compiled
+        from lexbench.engines.kernels import best_k, maxsim  # noqa: F401 - importing them compiles
 
-        facts, offsets = json.loads((path / "facts.json").read_bytes()), np.load(path / "offsets.npy")
-        kind = np.dtype(facts["storage"])
-        if not offsets[-1]:
-            return MaxSimIndex(np.empty((0, facts["width"]), kind), offsets)
-        return MaxSimIndex(np.memmap(path / "vectors", kind, "r").reshape(-1, facts["width"]), offsets)
+        return MaxSimIndex(_matrix_file.mapped(path), np.load(path / "offsets.npy"))
 
 
 @dataclass(frozen=True)
@@ -84,8 +74,9 @@ class MaxSimIndex:
         Memory is 16 MB for documents, 16 for products, and 16 bytes x queries x k. LexbenchError for queries of another width,
         or that are no numbers.
         """
-        from lexbench.engines.kernels.flat_best import Best
-        from lexbench.engines.kernels.flat_products import single
+        from lexbench.engines.kernels.best_k import Best
+        from lexbench.engines.kernels.dense import single
+        from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")
@@ -94,5 +85,5 @@ class MaxSimIndex:
         for first, last in pieces(self.offsets, _TOKENS):
             offsets = self.offsets[first : last + 1]
             documents = MultiVectors(single(self.vectors[offsets[0] : offsets[-1]]), offsets - offsets[0])
-            best.add(scores_of(queries, documents), first)
+            best.add(max_sim_scores(queries, documents), first)
         return best.hits()

@@ -2,6 +2,11 @@
 
 A. Mallia, M. Siedlaczek, J. Mackenzie, T. Suel, "PISA: Performant Indexes and Search for Academia", OSIRRC@SIGIR 2019; the
 compiled part of the package pyterrier_pisa, without PyTerrier and without Java.
+
+PISA compresses an uncompressed collection, which is written here in memory that grows with a shard, not with the documents.
+It is sequences of uint32, each after its length: `inv.docs` has [1, documents] and then the positions of every term that
+occurs, `inv.freqs` the weights likewise, `inv.sizes` the number of terms of each document. `fwd.termlex` and `fwd.doclex` are
+lists of names; terms are named by their number with leading zeros, as PISA wants names sorted, and documents by their position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines import _pisa_collection as collection
 from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.impacts import impacts
-from lexbench.engines.kernels.top_k import no_hits
+from lexbench.engines.kernels.checks import impacts, no_hits
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
@@ -28,6 +31,8 @@ from lexbench.types import Hits, Kind
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
 _ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""
 _QUERIES = 256  # asked at a time: PISA wants room for all their hits beforehand
+_DIGITS = 10  # of the name of a term
+_LEXICONS = {"documents": "doclex", "terms": "termlex"}  # by the file of names, one a line
 _SPARE = 8  # hits fetched beyond k, and a sixteenth of k: nearly always enough to see where the last score ends
 
 
@@ -65,9 +70,9 @@ class Pisa:
 
         LexbenchError for weights that are not whole or too large.
         """
-        documents = collection.write(shards, path, _library())
+        documents = _write_collection(shards, path)
         _context(path)  # compresses, the first time
-        collection.remove(path)
+        _remove_collection(path)
         (path / "documents").write_text(str(documents), encoding="ascii")
 
     def open(self, path: Path) -> "PisaIndex":
@@ -83,15 +88,15 @@ class PisaIndex:
         self._documents = int((path / "documents").read_text(encoding="ascii"))
         self._context = _context(path)
 
-    def prepared(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
+    def prepare(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
         """Return each of *queries* (queries, vocabulary) as PISA takes it: its number, and weights by the names of terms."""
         matrix = impacts(queries, "pisa")
-        names, weights = list(map(collection.term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
+        names, weights = list(map(_term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
         starts = matrix.indptr.tolist()
         rows = enumerate(slice(start, stop) for start, stop in pairwise(starts))
         return [(number, dict(zip(names[row], weights[row], strict=True))) for number, row in rows]
 
-    def retrieved(self, prepared: list[tuple[int, dict[str, float]]], k: int) -> tuple[NDArray[Any], ...]:
+    def retrieve(self, prepared: list[tuple[int, dict[str, float]]], k: int) -> tuple[NDArray[Any], ...]:
         """Return PISA's hits of the best *k* for each prepared query: numbers of queries, names of documents, scores."""
         room = len(prepared) * k
         numbers, ranks = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -117,11 +122,11 @@ class PisaIndex:
         """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
         k = min(k, self._documents)
         hits = no_hits(queries.shape[0], k)
-        pending = [query for query in self.prepared(queries) if query[1] and k]
+        pending = [query for query in self.prepare(queries) if query[1] and k]
         depth = min(k + k // 16 + _SPARE, self._documents)
         while pending:
             unsettled = []
-            for query, docs, scores in self._found(pending, depth):
+            for query, docs, scores in self._hits(pending, depth):
                 if len(docs) >= depth < self._documents and scores[-1] == scores[k - 1]:  # there may be more of this score
                     unsettled.append(query)
                 else:
@@ -130,22 +135,83 @@ class PisaIndex:
             pending, depth = unsettled, min(2 * depth, self._documents)
         return hits
 
-    def _found(
+    def _hits(
         self, queries: list[tuple[int, dict[str, float]]], depth: int
     ) -> Iterator[tuple[tuple[int, dict[str, float]], NDArray[np.int32], NDArray[np.float32]]]:
         """Yield each query with the documents and scores of its hits; PISA sorts equal scores by position."""
         for first in range(0, len(queries), _QUERIES):
             block = queries[first : first + _QUERIES]
-            numbers, names, scores = self.retrieved(block, depth)
+            numbers, names, scores = self.retrieve(block, depth)
             docs = np.fromiter(map(int, names), np.int32, len(names))
             starts = np.searchsorted(numbers, [number for number, _ in block])  # queries come in ascending number
             for query, start, stop in zip(block, starts, [*starts[1:], len(numbers)], strict=True):
-                inside = slice(start, start + int(np.count_nonzero(scores[start:stop] > 0)))  # ranked_or_taat has zeros, last
-                yield query, docs[inside], scores[inside]
+                matches = slice(start, start + int(np.count_nonzero(scores[start:stop] > 0)))  # ranked_or_taat has zeros, last
+                yield query, docs[matches], scores[matches]
+
+
+def _term_name(term: int) -> str:
+    """Return what a term is called in PISA's lexicon."""
+    return f"{term:0{_DIGITS}}"
+
+
+def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
+    """Write the uncompressed collection of *shards* (n, vocabulary) into *path*; return the number of documents.
+
+    Where no document has a term, there is nothing that PISA could index, and nothing is written.
+    """
+    library = _library()
+    counts: list[NDArray[np.int64]] = []  # per shard: (vocabulary,) postings of each term
+    sizes = [np.empty(0, np.int64)]  # per shard: (n,) terms of each document
+    for shard in shards:
+        matrix = impacts(shard, "pisa")
+        columns = matrix.tocsc()
+        np.save(path / f"shard{len(counts)}-docs.npy", columns.indices.astype(np.uint32) + np.uint32(sum(map(len, sizes))))
+        np.save(path / f"shard{len(counts)}-freqs.npy", columns.data.astype(np.uint32))
+        counts.append(np.diff(columns.indptr).astype(np.int64))
+        sizes.append(np.diff(matrix.indptr).astype(np.int64))
+    lengths = np.concatenate(sizes)
+    totals = np.sum(counts, axis=0) if counts else np.empty(0, np.int64)
+    if totals.any():
+        _invert(path, "docs", counts, totals, np.array([1, len(lengths)], np.uint32))
+        _invert(path, "freqs", counts, totals, np.empty(0, np.uint32))
+        np.concatenate([[len(lengths)], lengths]).astype(np.uint32).tofile(path / "inv.sizes")
+        (path / "fwd.documents").write_text("".join(f"{i}\n" for i in range(len(lengths))), encoding="ascii")
+        (path / "fwd.terms").write_text(
+            "".join(f"{_term_name(t)}\n" for t in np.flatnonzero(totals).tolist()), encoding="ascii"
+        )
+        for text, binary in _LEXICONS.items():
+            library.build_binlex(str(path / f"fwd.{text}"), str(path / f"fwd.{binary}"))
+    for file in path.glob("shard*.npy"):
+        file.unlink()
+    return len(lengths)
+
+
+def _remove_collection(path: Path) -> None:
+    """Remove the files that only compressing needs."""
+    for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"):
+        (path / name).unlink(missing_ok=True)
+
+
+def _invert(
+    path: Path, name: str, counts: list[NDArray[np.int64]], totals: NDArray[np.int64], head: NDArray[np.uint32]
+) -> None:
+    """Write `inv.<name>`: every term's postings of all shards one after another, each list after its length."""
+    present = totals > 0
+    ends = len(head) + np.cumsum(totals + present)
+    out = np.memmap(path / f"inv.{name}", np.uint32, "w+", shape=(int(ends[-1]),))
+    out[: len(head)] = head
+    free = ends - totals  # where a term's next posting goes
+    out[free[present] - 1] = totals[present]
+    for number, count in enumerate(counts):
+        values = np.load(path / f"shard{number}-{name}.npy")
+        starts = np.cumsum(count) - count
+        out[np.repeat(free - starts, count) + np.arange(len(values))] = values
+        free = free + count
+    out.flush()
 
 
 def _context(path: Path) -> Any:
-    """Return what PISA searches in; None where no document has a term."""
+    """Return the index in *path*, which PISA compresses when it is opened first; None where no document has a term."""
     if not (path / "fwd.termlex").exists():
         return None
     library = _library()
@@ -158,8 +224,8 @@ def _context(path: Path) -> Any:
 @cache
 def _library() -> Any:
     """Return the compiled part of pyterrier_pisa; importing the package would import PyTerrier."""
-    found = find_spec("pyterrier_pisa")
-    spec = PathFinder.find_spec("_pisathon", found.submodule_search_locations) if found else None
+    package = find_spec("pyterrier_pisa")
+    spec = PathFinder.find_spec("_pisathon", package.submodule_search_locations) if package else None
     if spec is None or spec.loader is None:
         raise CannotStart("pyterrier_pisa has no compiled part here; type: pip install --force-reinstall pyterrier_pisa")
     library = module_from_spec(spec)

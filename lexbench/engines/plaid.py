@@ -19,8 +19,8 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.shards import offsets_of
-from lexbench.engines.kernels.top_k import all_finite, no_hits, one_width, same_width
+from lexbench.encodings.vectors import offsets_of
+from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind, MultiVectors
@@ -31,7 +31,7 @@ _INDEX = "plaid"  # the folder of the library's files
 
 @dataclass(frozen=True)
 class Plaid:
-    """The settings are named as the library names them.
+    """PLAID as fast-plaid has it; the settings are named as the library names them.
 
     *nbits* (1, 2, 4 or 8) are kept of each number; *kmeans_niters* iterations make the centroids. In search the *n_ivf_probe*
     nearest centroids of each token of a query give candidates, and the best *n_full_scores* of these by their centroids alone
@@ -61,7 +61,7 @@ class Plaid:
             raise CommandError(f"plaid(nbits={self.nbits}): there is {', '.join(map(str, _BITS))}")
         if min(self.kmeans_niters, self.n_ivf_probe, self.n_full_scores, self.threads) < 1:
             raise CommandError(f"{self}: every setting of plaid is above 0")
-        built_for = [found[1] for one in requires("fast-plaid") or () if (found := re.match(r"torch==([\d.]+)$", one))]
+        built_for = [pin[1] for line in requires("fast-plaid") or () if (pin := re.match(r"torch==([\d.]+)$", line))]
         if built_for and version("torch").partition("+")[0] != built_for[0]:
             raise CannotStart(
                 f"plaid: fast-plaid {version('fast-plaid')} was built for torch {built_for[0]}, and here is torch "
@@ -82,13 +82,13 @@ class Plaid:
                 file.write(np.ascontiguousarray(shard.values, np.float32).tobytes())
             lengths = np.concatenate(counts)
             if lengths.any():
-                created = _library(path).create(
+                index = _library(path).create(
                     list(_tensors(file, offsets_of(lengths[lengths > 0]), width)),
                     nbits=self.nbits,
                     kmeans_niters=self.kmeans_niters,
                     start_from_scratch=0,  # it would keep the vectors of small collections, for additions
                 )
-                created.close()
+                index.close()
         np.save(path / "positions.npy", np.flatnonzero(lengths))
         (path / "facts.json").write_text(json.dumps({"width": width, "documents": len(lengths)}) + "\n", encoding="utf-8")
 
@@ -111,24 +111,23 @@ class PlaidIndex:
         import torch
 
         hits = no_hits(queries.shape[0], min(k, self._documents))
-        asked = np.flatnonzero(np.diff(queries.offsets))
-        if self._index is None or not len(asked) or not k:
+        rows = np.flatnonzero(np.diff(queries.offsets))  # the queries that have tokens
+        if self._index is None or not len(rows) or not k:
             return hits
         same_width(queries.shape[1], self._width, "dimensions")
         all_finite(queries.values, "a query vector")
-        found = self._index.search(
-            [torch.from_numpy(queries.values[slice(*queries.offsets[row : row + 2])].copy()) for row in asked],
+        answers = self._index.search(
+            [torch.from_numpy(queries.values[slice(*queries.offsets[row : row + 2])].copy()) for row in rows],
             top_k=min(k, len(self._positions)),
             n_ivf_probe=self._settings.n_ivf_probe,
             n_full_scores=max(k, self._settings.n_full_scores),
             n_processes=self._settings.threads,
             show_progress=False,
         )
-        for row, pairs in zip(asked, found, strict=True):
+        for row, pairs in zip(rows, answers, strict=True):
             docs = self._positions[[doc for doc, _ in pairs]].astype(np.int32)
             scores = np.array([score for _, score in pairs], np.float32)
-            order = np.lexsort((docs, -scores))
-            hits.docs[row, : len(order)], hits.scores[row, : len(order)] = docs[order], scores[order]
+            fill(hits, row, docs, scores)
         return hits
 
 

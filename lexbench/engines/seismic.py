@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.top_k import no_hits
+from lexbench.engines.kernels.checks import fill, no_hits
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
@@ -114,13 +114,13 @@ class SeismicIndex:
             library = _library("Index", facts["vocabulary"])
             self._index = library.load(str(path / "vectors.index.seismic")) if facts["filled"] else None
 
-    def prepared(self, queries: sparse.csr_array) -> list[Any]:
+    def prepare(self, queries: sparse.csr_array) -> list[Any]:
         """Return each of *queries* (queries, vocabulary) as Seismic takes it: terms, as text, and weights."""
         matrix = _checked(queries, float(np.finfo(np.float32).max))
         terms, weights, starts = matrix.indices.astype(self._text), matrix.data.astype(np.float32), matrix.indptr
         return [(terms[start:stop], weights[start:stop]) for start, stop in pairwise(starts)]
 
-    def retrieved(self, prepared: list[Any], k: int) -> list[Any]:
+    def retrieve(self, prepared: list[Any], k: int) -> list[Any]:
         """Return Seismic's answer to each prepared query: triples (query, score, document), best first."""
         cut, factor = self._settings.query_cut, self._settings.heap_factor
         return [
@@ -131,13 +131,10 @@ class SeismicIndex:
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
         """Return nearly the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
         hits = no_hits(queries.shape[0], min(k, self._documents))
-        for row, found in enumerate(self.retrieved(self.prepared(queries), max(1, hits.docs.shape[1]))):
-            docs = np.array([int(name) for _, _, name in found], np.int32)
-            scores = np.array([score for _, score, _ in found], np.float32)
-            order = np.lexsort((docs, -scores))
-            order = order[scores[order] > 0][: hits.docs.shape[1]]
-            hits.docs[row, : len(order)] = docs[order]
-            hits.scores[row, : len(order)] = scores[order]
+        for row, answer in enumerate(self.retrieve(self.prepare(queries), max(1, hits.docs.shape[1]))):
+            docs = np.array([int(name) for _, _, name in answer], np.int32)
+            scores = np.array([score for _, score, _ in answer], np.float32)
+            fill(hits, row, docs[scores > 0], scores[scores > 0])
         return hits
 
 
@@ -151,8 +148,8 @@ def _checked(vectors: sparse.csr_array, most: float) -> sparse.csr_array:
     matrix = sparse.csr_array(vectors, copy=True)
     wrong = ~((matrix.data >= 0) & (matrix.data <= most))
     if wrong.any():
-        found = matrix.data[wrong][0]
-        raise LexbenchError(f"seismic takes weights from 0 to {most:,g}, and there is {found:g}; scale the vectors")
+        weight = matrix.data[wrong][0]
+        raise LexbenchError(f"seismic takes weights from 0 to {most:,g}, and there is {weight:g}; scale the vectors")
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix

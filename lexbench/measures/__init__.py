@@ -1,14 +1,14 @@
 """Measures as values whose text is their identity: `nDCG@10`, `RR(rel=2)@10`, `RCap@1000`.
 
 One file adds one: a frozen dataclass that derives from `Notation` and has `per_query`. What we do not have, ir-measures
-computes.
+computes. Other packages take what is named here, and no module of this package.
 """
 
-from lexbench.measures._judged_run import JudgedRun, join, ratio
-from lexbench.measures._measure import Measure, Notation
-from lexbench.measures._notation import AnyMeasure, External, known, parse, with_threshold
-from lexbench.measures._scores import Scores, score
-from lexbench.measures._ties import tie_report
+from lexbench.measures._external import External
+from lexbench.measures._external import library as ir_measures_library
+from lexbench.measures._measure import JudgedRun, Measure, Notation, join, ratio
+from lexbench.measures._notation import AnyMeasure, known, parse, parse_native, with_threshold
+from lexbench.measures._scores import Scores, score, tie_report
 
 __all__ = [
     "AnyMeasure",
@@ -17,9 +17,11 @@ __all__ = [
     "Measure",
     "Notation",
     "Scores",
+    "ir_measures_library",
     "join",
     "known",
     "parse",
+    "parse_native",
     "ratio",
     "score",
     "tie_report",

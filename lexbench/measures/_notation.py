@@ -1,39 +1,28 @@
-"""The text of measures, in ir-measures' notation: `nDCG@10`, `RR(rel=2)@10`, `RBP(p=0.8)@100`.
+"""Reading measures, in ir-measures' notation: `nDCG@10`, `RR(rel=2)@10`, `RBP(p=0.8)@100`.
 
-Read here and not by `ir_measures.parse_measure`, which needs parts of Python that 3.14 does not have; so our own measures also
-need no ir_measures at all.
+`ir_measures.parse_measure` is not used: it needs parts of Python that 3.14 does not have, and our measures need no ir_measures.
 """
 
 import ast
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from lexbench import registry
 from lexbench.datasets.contracts import Contract
 from lexbench.errors import NotationError, UnknownName
+from lexbench.measures import _external
+from lexbench.measures._external import External
 from lexbench.measures._measure import Measure
 
 _ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
 
 
-@dataclass(frozen=True)
-class External:
-    """A measure that ir-measures' own providers compute."""
-
-    name: str
-    settings: tuple[tuple[str, str], ...] = ()  # name and value as written, sorted by name
-    at: str | None = None  # what stands behind the @
-
-    def __str__(self) -> str:
-        """Write the measure so that it reads back to an equal one."""
-        settings = ",".join(f"{name}={value}" for name, value in self.settings)
-        return self.name + (f"({settings})" if settings else "") + (f"@{self.at}" if self.at is not None else "")
-
-
 AnyMeasure: TypeAlias = Measure | External
 
 
-class _Read(NamedTuple):
+class _Parsed(NamedTuple):
+    """The parts of a measure's text."""
+
     name: str
     settings: dict[str, Any]
     at: Any  # None: no @
@@ -45,11 +34,16 @@ def parse(text: str) -> AnyMeasure:
     NotationError where it does not read, UnknownName where there is no such measure, CannotStart where computing it takes a
     package that is not installed. Names of our measures are read in any case, and ir-measures' aliases (MRR, MAP, …) too.
     """
-    return own(text) or _external(text)
+    if (measure := parse_native(text)) is not None:
+        return measure
+    name, settings, at = _read(text)
+    if name not in _external.names():
+        raise UnknownName("measure", name, known(), see="lexbench list measures")
+    return _external.external(text, name, settings, at)
 
 
-def own(text: str) -> Measure | None:
-    """Read a measure of ours; None where there is no such, or not with these settings. NotationError where it does not read."""
+def parse_native(text: str) -> Measure | None:
+    """Read a measure that lexbench computes; None where it has none of that name and settings. NotationError as `parse`."""
     read = _read(text)
     key = read.name.lower()
     plugins = {name.replace("_", ""): name for name in registry.names("measures")}
@@ -70,47 +64,25 @@ def with_threshold(measure: str, contract: Contract) -> str:
 
     `RR@10` becomes `RR(rel=2)@10` on TREC DL passages; `RR(rel=1)@10` stays, and so do measures that take no `rel`.
     """
-    found = parse(measure)
-    if isinstance(found, External):
-        threshold = contract.threshold(found.name)
-        if threshold != 1 and "rel" not in dict(found.settings) and _takes_rel(found):
-            found = replace(found, settings=tuple(sorted((*found.settings, ("rel", str(threshold))))))
-        return str(found)
-    threshold = contract.threshold(type(found).__name__)
-    if threshold != 1 and getattr(found, "rel", 1) is None:
-        found = replace(cast(Any, found), rel=threshold)
-    return str(found)
+    parsed = parse(measure)
+    if isinstance(parsed, External):
+        threshold = contract.threshold(parsed.name)
+        if threshold != 1 and "rel" not in dict(parsed.settings) and _external.takes_rel(parsed):
+            parsed = replace(parsed, settings=tuple(sorted((*parsed.settings, ("rel", str(threshold))))))
+        return str(parsed)
+    threshold = contract.threshold(type(parsed).__name__)
+    if threshold != 1 and getattr(parsed, "rel", 1) is None:
+        parsed = replace(cast(Any, parsed), rel=threshold)
+    return str(parsed)
 
 
 def known() -> list[str]:
     """Return the names of all measures: ours and ir-measures'."""
-    from lexbench.measures import _provider  # ir_measures is imported when it is asked for
-
     ours = {registry.load("measures", name).__name__ for name in registry.names("measures")}
-    return sorted(ours | set(_provider.ir_measures.measures.registry))
+    return sorted(ours | _external.names())
 
 
-def _external(text: str) -> External:
-    from lexbench.measures import _provider
-
-    read = _read(text)
-    if read.name not in _provider.ir_measures.measures.registry:
-        raise UnknownName("measure", read.name, known(), see="lexbench list measures")
-    kind = _provider.ir_measures.measures.registry[read.name]
-    settings = {name: repr(value) for name, value in read.settings.items()}
-    at = settings.pop(kind.AT_PARAM, None) if read.at is None else repr(read.at)
-    found = External(kind.NAME, tuple(sorted(settings.items())), at)
-    _provider.check(found, text)
-    return found
-
-
-def _takes_rel(measure: External) -> bool:
-    from lexbench.measures import _provider
-
-    return "rel" in _provider.ir_measures.measures.registry[measure.name].SUPPORTED_PARAMS
-
-
-def _read(text: str) -> _Read:
+def _read(text: str) -> _Parsed:
     """Take *text* apart with Python's own parser; nothing is evaluated."""
     wrong = NotationError(f"measure {text!r} does not read; write it like nDCG@10 or RR(rel=2)@10")
     try:
@@ -124,4 +96,4 @@ def _read(text: str) -> _Read:
         raise wrong from None
     if call.args or not isinstance(call.func, ast.Name) or "None" in settings or (at is None and "@" in text):
         raise wrong
-    return _Read(call.func.id, settings, at)
+    return _Parsed(call.func.id, settings, at)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._judged_run import JudgedRun, ratio
-from lexbench.measures._measure import Notation
+from lexbench.measures._measure import JudgedRun, Notation, ratio
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,9 @@ class nDCG(Notation):  # noqa: N801 - the field's name
         return ratio(judged.sum(judged.within(self.cutoff), gain), self._ideal(judged))
 
     def _ideal(self, judged: JudgedRun) -> NDArray[np.float64]:
+        """Return the gain of an ideal ranking (queries,)."""
         query = judged.judged_query
         rank = np.arange(1, len(query) + 1) - np.searchsorted(query, query)
         gain = np.maximum(judged.judged_grade, 0) / np.log2(rank + 1)
-        kept = slice(None) if self.cutoff is None else rank <= self.cutoff
-        return np.bincount(query[kept], gain[kept], minlength=len(judged.query_ids)).astype(np.float64)
+        within = slice(None) if self.cutoff is None else rank <= self.cutoff
+        return np.bincount(query[within], gain[within], minlength=len(judged.query_ids)).astype(np.float64)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._judged_run import JudgedRun, ratio
-from lexbench.measures._measure import Notation
+from lexbench.measures._measure import JudgedRun, Notation, ratio
 
 
 @dataclass(frozen=True)

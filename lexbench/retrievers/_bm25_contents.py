@@ -13,9 +13,8 @@ from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage import index_remarks
 from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Document
-from lexbench.vector_formats._rows import Row, blocks, json_rows
-from lexbench.vector_formats.blocks import Vocabulary
-from lexbench.vector_formats.table import Lookup
+from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows
+from lexbench.vector_formats.vector_table import VectorTable
 
 _BLOCK = 2048  # documents looked up at a time
 _IDS = 1 << 16
@@ -70,18 +69,19 @@ class Weighted:
     def __init__(self, path: Path) -> None:
         words = Vocabulary()
         self._path = path
-        self._lookup = Lookup(blocks(path, _checked(path, json_rows(path)), words, whole=False), lambda: words.tokens)
-        self.ids = self._lookup.ids
+        rows = blocks_of_rows(path, _checked(path, json_rows(path)), words, whole=False)
+        self._weights = VectorTable(rows, lambda: words.tokens)
+        self.ids = self._weights.ids
         if not len(self.ids):
             raise InvalidFile(f"{path}: there are no term weights in it")
 
     def of(self, documents: list[Document]) -> Iterator[list[Part]]:
         """Yield the words of each; LexbenchError where the file does not have all documents."""
         wanted = [document.doc_id for document in documents]
-        found = self._lookup.find(wanted, f"{self._path} has no term weights of document")
+        found = self._weights.find(wanted, f"{self._path} has no term weights of document")
         for start, stop in zip(found.indptr[:-1].tolist(), found.indptr[1:].tolist(), strict=True):
             terms, times = found.indices[start:stop].tolist(), found.data[start:stop].astype(int).tolist()
-            yield [Part(self._lookup.tokens[term], count) for term, count in zip(terms, times, strict=True)]
+            yield [Part(self._weights.tokens[term], count) for term, count in zip(terms, times, strict=True)]
 
 
 def _checked(path: Path, rows: Iterable[Row]) -> Iterator[Row]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.shards import read_rows, rows_of
-from lexbench.engines.kernels.maxsim_scores import scores_of
-from lexbench.engines.kernels.top_k import same_width
+from lexbench.encodings.shards import read_rows
+from lexbench.encodings.vectors import rows_of
+from lexbench.engines.kernels.checks import same_width
 from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.types import MultiVectors
 
@@ -53,9 +53,11 @@ def _sums_of_maxima(
     queries: MultiVectors, documents: MultiVectors, asked: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """Return the scores (pairs,) of the documents *rows* for the queries *asked*, which ascend; only these are computed."""
+    from lexbench.engines.kernels.maxsim import max_sim_scores
+
     scores = np.zeros(len(asked), np.float32)
     names, starts = np.unique(asked, return_index=True)
     for name, start, stop in zip(names, starts, [*starts[1:], len(asked)], strict=True):
-        found = scores_of(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
+        found = max_sim_scores(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
         scores[start:stop] = np.where(np.isneginf(found), 0, found)
     return scores

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.shards import kind_of
 from lexbench.encodings.statistics import Sizes, Tally, query_work
+from lexbench.encodings.vectors import kind_of
 from lexbench.errors import LexbenchError
 from lexbench.retrievers._query_vectors import QueryVectors
 from lexbench.retrievers._stored_vectors import StoredVectors

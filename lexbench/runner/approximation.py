@@ -18,7 +18,7 @@ def remarks(retriever: Any, bench: Workbench) -> Iterator[str]:
 
     The sample is encoded and searched anew, and multiplied with all stored vectors, of which a shard is in memory at a time.
     """
-    from lexbench.engines.kernels.overlap import overlap
+    from lexbench.engines.kernels.dense import overlap
 
     done = set()
     for part in leaves(retriever):

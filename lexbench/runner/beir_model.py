@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.encodings.shards import stacked
+from lexbench.encodings.vectors import stacked
 from lexbench.errors import CommandError
 from lexbench.types import Document
 

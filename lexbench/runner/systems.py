@@ -8,7 +8,7 @@ from uuid import uuid4
 from weakref import ref
 
 from lexbench import catalog, registry
-from lexbench.encodings.shards import kind_of
+from lexbench.encodings.vectors import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, Value, parse
 from lexbench.retrievers.encoded import Encoded

@@ -1,14 +1,15 @@
 """Keep the weightiest terms of each query: the first k, those above a threshold, a share of the mass; documents stay whole."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
-from lexbench.transforms._rows import canonical, filtered
 from lexbench.types import Kind
 
 _SLACK = 1 - 1e-12  # so that the rounding of a sum of weights never asks for one term more than the weights do
@@ -31,6 +32,7 @@ class PruneQuery:
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        """Refuse settings that are out of range."""
         if self.k < 0:
             raise CommandError(f"prune_query(k={self.k}): k is a whole number from 0, and 0 keeps all, as in prune_query(10)")
         if not 0 <= self.threshold < np.inf:
@@ -45,13 +47,13 @@ class PruneQuery:
     def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
         """Return *vectors* (n, vocabulary) with the terms of each row that pass."""
         matrix = canonical(vectors)
-        kept = np.zeros(matrix.nnz, np.bool_)
-        for start, stop in zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True):
-            kept[start + self._first(np.abs(matrix.data[start:stop]))] = True
-        return matrix if kept.all() else filtered(matrix, matrix.data, kept)
+        passes = np.zeros(matrix.nnz, np.bool_)
+        for start, stop in pairwise(matrix.indptr.tolist()):
+            passes[start + self._passing(np.abs(matrix.data[start:stop]))] = True
+        return matrix if passes.all() else select_entries(matrix, matrix.data, passes)
 
-    def _first(self, weights: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return the places of those of *weights* (terms,), which are in order of term id, that pass."""
+    def _passing(self, weights: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the indices of those of *weights* (terms,), which are in order of term id, that pass all tests."""
         order = np.argsort(-weights, kind="stable")
         count = int(np.count_nonzero(weights >= self.threshold))
         if self.k:

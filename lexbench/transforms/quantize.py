@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
-from lexbench.transforms._rows import canonical, filtered
 from lexbench.types import Kind
 
 _MODES = {"rint": np.rint, "floor": np.floor}
@@ -39,6 +39,7 @@ class Quantize:
     impacts: ClassVar[bool] = True  # what comes out are whole numbers
 
     def __post_init__(self) -> None:
+        """Refuse settings that are out of range."""
         object.__setattr__(self, "scale", float(self.scale))  # 100 and 100.0 are one setting and have one key
         with np.errstate(over="ignore", under="ignore"):
             usable = 0 < np.float32(self.scale) < np.inf
@@ -57,33 +58,34 @@ class Quantize:
             )
         matrix = canonical(vectors)
         weights = self._whole(matrix.data)
-        kept = weights > 0
-        np.minimum(weights, self._most, out=weights)
-        return self._filled(filtered(matrix, weights, kept))
+        positive = weights > 0
+        np.minimum(weights, self._largest, out=weights)
+        return self._without_empty_rows(select_entries(matrix, weights, positive))
 
     query = document
 
     def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
         """Return how many weights of *vectors* (n, vocabulary), which are not quantised yet, are `clipped` and `dropped`."""
         weights = self._whole(canonical(vectors).data)
-        return {"clipped": int(np.count_nonzero(weights > self._most)), "dropped": int(np.count_nonzero(weights <= 0))}
+        return {"clipped": int(np.count_nonzero(weights > self._largest)), "dropped": int(np.count_nonzero(weights <= 0))}
 
     @property
-    def _most(self) -> np.float32:
+    def _largest(self) -> np.float32:
         return np.float32(2**self.bits - 1)
 
     def _whole(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return *weights* times the scale, rounded."""
         with np.errstate(over="ignore"):  # infinity is clipped like anything else above the largest
             whole: NDArray[np.float32] = weights * np.float32(self.scale)
         return _MODES[self.mode](whole, out=whole)
 
-    def _filled(self, matrix: sparse.csr_array) -> sparse.csr_array:
-        """Return *matrix* with the term *empty* in each row that has none, if there is to be one."""
+    def _without_empty_rows(self, matrix: sparse.csr_array) -> sparse.csr_array:
+        """Return *matrix* with the term *empty* in each row that has no term, unless the setting is negative."""
         bare = np.diff(matrix.indptr) == 0
         if self.empty < 0 or not bare.any():
             return matrix
-        places = matrix.indptr[:-1][bare]
-        weights, terms = np.insert(matrix.data, places, 1), np.insert(matrix.indices, places, self.empty)
+        starts = matrix.indptr[:-1][bare]
+        weights, terms = np.insert(matrix.data, starts, 1), np.insert(matrix.indices, starts, self.empty)
         offsets = matrix.indptr.copy()
         offsets[1:] += np.cumsum(bare, dtype=offsets.dtype)
         return sparse.csr_array((weights, terms, offsets), shape=matrix.shape)

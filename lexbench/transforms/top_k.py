@@ -13,8 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
-from lexbench.transforms._rows import canonical, filtered
 from lexbench.types import Kind
 
 _TIES = ("keep", "cut")
@@ -35,6 +35,7 @@ class TopK:
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        """Refuse settings that are out of range."""
         if self.k < 1:
             raise CommandError(f"top_k({self.k}) keeps nothing; k is a whole number from 1, as in top_k(64)")
         if self.ties not in _TIES:
@@ -43,8 +44,8 @@ class TopK:
     def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
         """Return *vectors* (n, vocabulary) with the largest weights of each row."""
         matrix = canonical(vectors)
-        kept = self._kept(matrix)
-        return matrix if kept.all() else filtered(matrix, matrix.data, kept)
+        largest = self._largest(matrix)
+        return matrix if largest.all() else select_entries(matrix, matrix.data, largest)
 
     def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
         """Return *vectors* (n, vocabulary) themselves."""
@@ -52,24 +53,25 @@ class TopK:
 
     def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
         """Return how many weights of the document *vectors* (n, vocabulary) are `dropped`."""
-        kept = self._kept(canonical(vectors))
-        return {"dropped": len(kept) - int(np.count_nonzero(kept))}
+        largest = self._largest(canonical(vectors))
+        return {"dropped": len(largest) - int(np.count_nonzero(largest))}
 
-    def _kept(self, matrix: sparse.csr_array) -> NDArray[np.bool_]:
-        kept = np.ones(matrix.nnz, np.bool_)
-        _mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", kept)
-        return kept
+    def _largest(self, matrix: sparse.csr_array) -> NDArray[np.bool_]:
+        """Return which weights (nonzeros,) are among the largest of their row."""
+        largest = np.ones(matrix.nnz, np.bool_)
+        _mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
+        return largest
 
 
 @njit(nogil=True, cache=True)
-def _mark(offsets, weights, k, cut, kept):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Clear *kept* (nonzeros,) for the weights of each row that are not among its *k* largest."""
+def _mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Clear *largest* (nonzeros,) for the weights of each row that are not among its *k* largest; *cut* as the setting."""
     for row in range(len(offsets) - 1):
         start, stop = offsets[row], offsets[row + 1]
         if stop - start <= k:
             continue
-        place = stop - start - k
-        bar = np.partition(weights[start:stop], place)[place]
+        rank = stop - start - k  # ascending
+        bar = np.partition(weights[start:stop], rank)[rank]
         level = stop - start  # how many of those that equal the bar may stay
         if cut:
             level = k
@@ -77,4 +79,4 @@ def _mark(offsets, weights, k, cut, kept):  # type: ignore[no-untyped-def]  # no
                 level -= weights[i] > bar
         for i in range(start, stop):
             level -= weights[i] == bar
-            kept[i] = weights[i] > bar or (weights[i] == bar and level >= 0)
+            largest[i] = weights[i] > bar or (weights[i] == bar and level >= 0)

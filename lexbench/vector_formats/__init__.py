@@ -1,4 +1,7 @@
-"""Files of sparse vectors: what other tools write and read. Each format is one module with `read` and `write`."""
+"""Files of sparse vectors that other tools read and write. Each format is one module with `read` and `write`.
+
+Other packages take `FORMATS` from here, `blocks` (what is read and written) and `vector_table` (vectors by id).
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module

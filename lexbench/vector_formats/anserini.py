@@ -20,8 +20,7 @@ import msgspec
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.atomic import atomic_path, writer
 from lexbench.storage.reading import lines
-from lexbench.vector_formats import _rows
-from lexbench.vector_formats.blocks import Block, Named, Vocabulary, named
+from lexbench.vector_formats.blocks import Block, Row, TokenVector, Vocabulary, blocks_of_rows, json_rows, token_vectors
 
 _LONGEST = 255  # characters of a token, as Java counts them
 _SUFFIXES = (".json", ".jsonl", ".gz")
@@ -34,11 +33,11 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     *vocabulary* numbers the tokens, and may be one that grows. InvalidFile names the file and line that does not read.
     """
     known = Vocabulary() if vocabulary is None else vocabulary
-    files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+    files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
     if not files:
         raise InvalidFile(f"{path}: no file in this folder ends in {', '.join(_SUFFIXES)}")
     for file in files:
-        yield from _rows.blocks(file, _rows.json_rows(file), known, whole=True)
+        yield from blocks_of_rows(file, json_rows(file), known, whole=True)
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
@@ -46,7 +45,7 @@ def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
 
     CommandError for weights that are not whole, tokens that Anserini would split, and a folder that has something in it.
     """
-    rows = named(blocks, vocabulary, "Anserini")
+    rows = token_vectors(blocks, vocabulary, "Anserini")
     if path.suffix in _SUFFIXES:
         with writer(path) as file:
             _write_documents(file, rows)
@@ -61,7 +60,8 @@ def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
             raise
 
 
-def _write_folder(folder: Path, rows: Iterator[Named]) -> None:
+def _write_folder(folder: Path, rows: Iterator[TokenVector]) -> None:
+    """Write files of at most `_DOCUMENTS` documents into the new folder *folder*."""
     folder.mkdir()
     number, first = 0, next(rows, None)
     while first or not number:  # one file at least, so that the folder reads
@@ -71,11 +71,12 @@ def _write_folder(folder: Path, rows: Iterator[Named]) -> None:
         number, first = number + 1, next(rows, None)
 
 
-def _write_documents(file: BinaryIO, rows: Iterable[Named]) -> None:
+def _write_documents(file: BinaryIO, rows: Iterable[TokenVector]) -> None:
+    """Write one JSON object a line."""
     encode = msgspec.json.Encoder().encode
-    fine: set[str] = set()
+    checked: set[str] = set()
     for text_id, tokens, weights in rows:
-        _refuse_split(tokens, fine)
+        _refuse_split(tokens, checked)
         vector = dict(zip(tokens, weights, strict=True))
         file.write(encode({"id": text_id, "contents": "", "vector": vector}) + b"\n")
 
@@ -83,10 +84,10 @@ def _write_documents(file: BinaryIO, rows: Iterable[Named]) -> None:
 def read_topics(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     """Yield the query vectors of a file of topics; *vocabulary* and errors as in `read`."""
     known = Vocabulary() if vocabulary is None else vocabulary
-    return _rows.blocks(path, _topics(path), known, whole=True)
+    return blocks_of_rows(path, _topics(path), known, whole=True)
 
 
-def _topics(path: Path) -> Iterator[_rows.Row]:
+def _topics(path: Path) -> Iterator[Row]:
     for number, line in lines(path):
         query_id, tab, text = line.partition(b"\t")
         if not line.strip():
@@ -94,7 +95,7 @@ def _topics(path: Path) -> Iterator[_rows.Row]:
         try:
             if not tab or not query_id.strip():
                 raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - so that both get the line's number
-            yield _rows.Row(number, query_id.decode().strip(), Counter(text.decode().split()))
+            yield Row(number, query_id.decode().strip(), Counter(text.decode().split()))
         except ValueError as error:  # a UnicodeDecodeError is one
             raise InvalidFile(f"{path}:{number}: {error}") from None
 
@@ -104,9 +105,9 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
 
     CommandError as `write`, for an id that has white space in it, and for a query without terms.
     """
-    fine: set[str] = set()
+    checked: set[str] = set()
     with writer(path) as file:
-        for query_id, tokens, weights in named(blocks, vocabulary, "Anserini"):
+        for query_id, tokens, weights in token_vectors(blocks, vocabulary, "Anserini"):
             if query_id.split() != [query_id]:
                 raise CommandError(f"query id {query_id!r} cannot be written: it is empty or has white space in it")
             if not tokens:
@@ -114,17 +115,17 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
                     f"query {query_id!r} has no terms, and Anserini stops at such a one; leave it out, or give it a term, "
                     "as quantize(empty=100) does"
                 )
-            _refuse_split(tokens, fine)
+            _refuse_split(tokens, checked)
             text = " ".join(" ".join([token] * int(weight)) for token, weight in zip(tokens, weights, strict=True))
             file.write(f"{query_id}\t{text}\n".encode())
 
 
-def _refuse_split(tokens: list[str], fine: set[str]) -> None:
-    """Raise CommandError for the first of *tokens* that Anserini would read as several or none; *fine* are known not to be."""
-    for token in () if fine.issuperset(tokens) else tokens:
+def _refuse_split(tokens: list[str], checked: set[str]) -> None:
+    """Raise CommandError for the first of *tokens* that Anserini would read as several or none; add the others to *checked*."""
+    for token in () if checked.issuperset(tokens) else tokens:
         if token.split() != [token] or len(token.encode("utf-16-le")) > 2 * _LONGEST:
             shown = f"{token[:40]!r}{'...' if len(token) > 40 else ''}"  # noqa: PLR2004 - as much as fits a line
             raise CommandError(
                 f"token {shown} cannot be written for Anserini: it is empty, has white space or over {_LONGEST} characters"
             )
-        fine.add(token)
+        checked.add(token)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile
 from lexbench.storage.atomic import atomic_path
-from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, checked, made
+from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, block_of, checked
 
 _HEADER = 24  # bytes
 _TERM_LIMIT = 2**31
@@ -55,7 +55,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
         )
         _refuse(path, ~np.isfinite(weights), _place(arrays, 1, inside.start), "the weight {} is no number", weights)
         ids = [str(row) for row in range(first, first + len(offsets) - 1)]
-        yield made(ids, weights, terms, offsets - offsets[0], width)
+        yield block_of(ids, weights, terms, offsets - offsets[0], width)
 
 
 def _mapped(path: Path) -> _Arrays:

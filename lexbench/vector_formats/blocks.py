@@ -1,9 +1,14 @@
-"""What vector files are read into and written from: blocks of sparse vectors with the ids of their texts, and a vocabulary."""
+"""What all formats share: blocks of sparse vectors with the ids of their texts, and the vocabulary that numbers their terms.
+
+A format that writes one vector a line reads its lines as `Row`s, of which `blocks_of_rows` makes blocks.
+"""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -27,7 +32,7 @@ class Block(NamedTuple):
 
 
 class _Growing(dict[str, int]):
-    """Numbers what it is asked for and has not seen."""
+    """Gives a token that it does not have the next number."""
 
     def __missing__(self, token: str) -> int:
         self[token] = number = len(self)
@@ -72,7 +77,7 @@ class Vocabulary:
             raise CommandError(f"token {error.args[0]!r} is not one of the {len(self):,} of the vocabulary") from None
 
 
-class Named(NamedTuple):
+class TokenVector(NamedTuple):
     """A vector with its terms as strings."""
 
     text_id: str
@@ -80,10 +85,10 @@ class Named(NamedTuple):
     weights: list[float] | list[int]
 
 
-def made(
+def block_of(
     ids: list[str], data: NDArray[np.float32], terms: NDArray[np.integer], offsets: NDArray[np.integer], width: int
 ) -> Block:
-    """Return a block of the arrays of a CSR matrix (n, *width*), its rows sorted and rid of zeros where they need it."""
+    """Return a block of the arrays of a CSR matrix (n, *width*), which is brought into canonical form without zeros."""
     matrix = sparse.csr_array((data, terms, offsets), shape=(len(offsets) - 1, width))
     if not (matrix.has_canonical_format and matrix.data.all()):
         matrix = sparse.csr_array(matrix, copy=True)
@@ -92,13 +97,81 @@ def made(
     return Block(ids, matrix)
 
 
-def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str = "") -> Iterator[Block]:
-    """Yield *blocks* as they are to be written: in canonical form, no wider than *vocabulary*, and with an id each.
+class Row(NamedTuple):
+    """One vector of a text file."""
 
-    *whole* names what holds whole weights from 1 to 2^31 - 1 only. CommandError for what does not fit.
+    line: int
+    text_id: str
+    vector: dict[str, float] | dict[str, int]
+
+
+class _Record(msgspec.Struct):
+    id: int | str
+    vector: dict[str, float]
+
+
+def json_rows(path: Path) -> Iterator[Row]:
+    """Yield the vector of each line of the file *path*, JSON objects with `id` and `vector`; other fields are passed over."""
+    decoder = msgspec.json.Decoder(_Record)
+    for number, line in lines(path):
+        if line.strip():
+            try:
+                record = decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise InvalidFile(f"{path}:{number}: {error}") from None
+            yield Row(number, str(record.id), record.vector)
+
+
+def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, whole: bool) -> Iterator[Block]:
+    """Yield the *rows* of the file *path* in blocks, without weights of 0.
+
+    InvalidFile names the line of a token that *vocabulary* lacks, of a weight that float32 cannot hold, or, with *whole*, of a
+    weight that is negative or no whole number.
+    """
+    rows = iter(rows)
+    while batch := list(islice(rows, ROWS)):
+        terms: list[int] = []
+        weights: list[float] = []
+        offsets = [0]
+        for row in batch:
+            try:
+                terms += vocabulary.numbers(row.vector)
+            except CommandError as error:
+                raise InvalidFile(f"{path}:{row.line}: {error}") from None
+            weights += row.vector.values()
+            offsets.append(len(terms))
+        yield block_of(
+            [row.text_id for row in batch],
+            _fitted(path, batch, np.array(weights, np.float64), whole=whole),
+            np.array(terms, np.int32),
+            np.array(offsets, np.int64),
+            len(vocabulary),
+        )
+
+
+def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole: bool) -> NDArray[np.float32]:
+    """Return the *weights* (nonzeros,) of the rows *batch* as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = weights.astype(np.float32)
+    wrong = (narrow != weights) | (narrow < 0) | (narrow != np.floor(narrow)) if whole else ~np.isfinite(narrow)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        for row in batch:
+            if entry < len(row.vector):
+                token, weight = list(row.vector.items())[entry]
+                fitting = "a whole number from 0 that float32 holds" if whole else "a float32 number"
+                raise InvalidFile(f"{path}:{row.line}: the weight {weight:g} of {token!r} is not {fitting}")
+            entry -= len(row.vector)
+    return narrow
+
+
+def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str = "") -> Iterator[Block]:
+    """Yield *blocks* as they are to be written: in canonical form, no wider than *vocabulary*, and with an id for each vector.
+
+    *whole* is the name of a format that holds only whole weights from 1 to 2^31 - 1. CommandError for what does not fit.
     """
     for ids, vectors in blocks:
-        block = made(ids, vectors.data, vectors.indices, vectors.indptr, vectors.shape[1])
+        block = block_of(ids, vectors.data, vectors.indices, vectors.indptr, vectors.shape[1])
         if len(ids) != vectors.shape[0]:
             raise CommandError(f"{len(ids)} ids for {vectors.shape[0]} vectors")
         if vocabulary is not None and vectors.shape[1] > len(vocabulary):
@@ -118,7 +191,7 @@ def _refuse_unfit(block: Block, whole: str) -> None:
     raise CommandError(f"{block.ids[row]!r} has the weight {weights[first]:g}; {hint if whole else 'it is no number'}")
 
 
-def named(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[Named]:
+def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[TokenVector]:
     """Yield each vector of *blocks*, `checked`, with its tokens; weights are int for *whole*. *vocabulary* may still grow."""
     names = np.zeros(0, dtype=object)
     for ids, vectors in checked(blocks, vocabulary, whole):
@@ -127,4 +200,4 @@ def named(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> I
         tokens = names[vectors.indices].tolist()
         weights = (vectors.data.astype(np.int64) if whole else vectors.data).tolist()
         for text_id, start, stop in zip(ids, vectors.indptr[:-1].tolist(), vectors.indptr[1:].tolist(), strict=True):
-            yield Named(text_id, tokens[start:stop], weights[start:stop])
+            yield TokenVector(text_id, tokens[start:stop], weights[start:stop])

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from lexbench.storage.atomic import writer
-from lexbench.vector_formats import _rows
-from lexbench.vector_formats.blocks import Block, Vocabulary, named
+from lexbench.vector_formats.blocks import Block, Vocabulary, blocks_of_rows, json_rows, token_vectors
 
 
 def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
@@ -23,13 +22,13 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     InvalidFile names the line that does not read.
     """
     known = Vocabulary() if vocabulary is None else vocabulary
-    return _rows.blocks(path, _rows.json_rows(path), known, whole=False)
+    return blocks_of_rows(path, json_rows(path), known, whole=False)
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the vectors of *blocks*, one a line; CommandError for weights that are no numbers."""
     encode = msgspec.json.Encoder().encode
     with writer(path) as file:
-        for text_id, tokens, weights in named(blocks, vocabulary):
+        for text_id, tokens, weights in token_vectors(blocks, vocabulary):
             vector = dict(zip(tokens, weights, strict=True))
             file.write(encode({"id": text_id, "content": "", "vector": vector}) + b"\n")

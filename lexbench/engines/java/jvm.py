@@ -60,8 +60,8 @@ def _start(config: Any) -> None:
 
 def anserini_jar() -> Path:
     """Return the jar with all of Anserini and Lucene that pyserini brings."""
-    found = find_spec("pyserini")
-    for folder in (found and found.submodule_search_locations) or ():
+    package = find_spec("pyserini")
+    for folder in (package and package.submodule_search_locations) or ():
         for jar in sorted(Path(folder, "resources", "jars").glob("anserini-*-fatjar.jar")):
             return jar
     raise CannotStart("pyserini is installed without its jar; type: pip install --force-reinstall 'lexbench[lucene]'")

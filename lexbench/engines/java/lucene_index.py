@@ -1,4 +1,4 @@
-"""Lucene's parts as all that uses Lucene here sets them up: one segment, one thread, numbers out."""
+"""A Lucene index as everything here sets it up: one field, one segment, one thread; documents are numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class Writer:
     """Writes documents of one field into one segment, in which Lucene numbers them in the order they come in."""
 
     def __init__(self, path: Path, field: str, analyser: Any, similarity: Any, *, lengths: bool = False) -> None:
-        """Begin; with *lengths* Lucene keeps how long each document is, for scores that depend on it."""
+        """Open an empty index in *path*; with *lengths* it has the length of each document, for scores that depend on it."""
         config = java_class(f"{LUCENE}.index.IndexWriterConfig")(analyser)
         config.setSimilarity(similarity)
         config.setRAMBufferSizeMB(_BUFFER_MB)
@@ -56,7 +56,7 @@ class Writer:
 
 
 class Reader:
-    """An opened index, and how its answers become numbers."""
+    """An opened index, and its answers as arrays."""
 
     def __init__(self, path: Path, similarity: Any) -> None:
         reader = java_class(f"{LUCENE}.index.DirectoryReader").open(_directory(path))
@@ -69,10 +69,10 @@ class Reader:
         self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
         self._decoder = msgspec.json.Decoder(_TopDocs)
 
-    def numbers(self, found: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def numbers(self, top_docs: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the documents and the scores of a TopDocs."""
         # All hits cross from Java in one text: one by one, a thousand would take longer than the search.
-        hits = self._decoder.decode(self._json.writeValueAsString(found)).scoreDocs
+        hits = self._decoder.decode(self._json.writeValueAsString(top_docs)).scoreDocs
         return np.array([hit.doc for hit in hits], np.int32), np.array([hit.score for hit in hits], np.float32)
 
 

@@ -1,7 +1,7 @@
-"""What `impact` does that numba cannot say, as LLVM code: prefetching, and vectors of sums.
+"""What kernels do that numba cannot say, as LLVM code: prefetching, comparing 64 numbers at once, adding to vectors of sums.
 
-LLVM makes of it what the machine has. Addresses are whole numbers: `array.ctypes.data` and what is added to it, in bytes.
-Nothing is checked.
+Each intrinsic is called by compiled code only. LLVM translates them into the instructions that the machine has.
+Addresses are whole numbers: `array.ctypes.data` and what is added to it, in bytes. Nothing is checked.
 """
 
 from typing import Any, TypeAlias
@@ -11,8 +11,7 @@ from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from lexbench.engines.kernels.impact_layout import BLOCK
-
+BLOCK = 64  # numbers that are looked at together, a bit of a word for each
 STEP = 8  # postings that are added without a jump
 CURSOR = 4  # int64 of a list's row, as `sweep` takes it
 NARROW = 65_535 // 255  # what weights of a byte can be multiplied with in 16 bits
@@ -32,7 +31,7 @@ def machine_expands() -> bool:
 
 
 class _Writer:
-    """Short names for what the functions below write often."""
+    """Writes LLVM code at *builder*: short names for what the intrinsics below do often."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
@@ -53,10 +52,10 @@ class _Writer:
         self.builder.store(value, self.builder.inttoptr(address, ir.PointerType(value.type))).align = align
 
     def splat(self, value: _Value, kind: Any) -> _Value:
-        """Return a vector of that kind, all of whose elements are *value*."""
+        """Return a vector of the type *kind*, all of whose elements are *value*."""
         nothing = ir.Constant(kind, ir.Undefined)
-        one = self.builder.insert_element(nothing, value, ir.Constant(_INT, 0))
-        return self.builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
+        first = self.builder.insert_element(nothing, value, ir.Constant(_INT, 0))
+        return self.builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
 
     def call(self, name: str, result: Any, *args: _Value) -> _Value:
         """Call one of LLVM's own functions."""
@@ -69,7 +68,7 @@ class _Writer:
         self.call("llvm.prefetch.p0", ir.VoidType(), self.builder.inttoptr(address, _POINTER), *flags)
 
 
-def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
+def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Return the number of the lowest bit of *word*, uint64, which is not 0."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -81,7 +80,7 @@ def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba looks a
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 
 
-def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
+def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Ask for the cache line at *address*."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -94,7 +93,7 @@ def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba looks at t
 prefetch: Any = intrinsic(_prefetch)
 
 
-def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
+def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Add *factor* times the uint8 weight of each of *size* postings to the int32 sum of its uint16 id.
 
     The last STEP are always worked on, whatever follows them with weight 0: a jump that cannot be foreseen costs more. As many
@@ -105,8 +104,8 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
         ids, weights, size, factor, sums = args
         write = _Writer(builder)
 
-        def post(place: _Value, weight: _Value) -> None:
-            at = write.address(sums, builder.zext(write.load(place, _SHORT), _LONG), 4)
+        def post(posting: _Value, weight: _Value) -> None:
+            at = write.address(sums, builder.zext(write.load(posting, _SHORT), _LONG), 4)
             write.store(builder.add(write.load(at, _INT, 4), builder.mul(weight, factor)), at, 4)
 
         whole = builder.and_(size, ir.Constant(_LONG, -STEP))
@@ -114,20 +113,20 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
             first,
             _,
         ):
-            own_ids, own_weights = write.address(ids, first, 2), write.address(weights, first, 1)
-            write.prefetch(write.address(own_ids, size, 2))
-            write.prefetch(write.address(own_weights, size, 1))
+            step_ids, step_weights = write.address(ids, first, 2), write.address(weights, first, 1)
+            write.prefetch(write.address(step_ids, size, 2))
+            write.prefetch(write.address(step_weights, size, 1))
             for i in range(STEP):
-                weight = builder.zext(write.load(write.address(own_weights, i, 1), _BYTE), _INT)
-                post(write.address(own_ids, i, 2), weight)
-        own_ids, own_weights = write.address(ids, whole, 2), write.address(weights, whole, 1)
-        write.prefetch(write.address(own_ids, size, 2))
-        write.prefetch(write.address(own_weights, size, 1))
+                weight = builder.zext(write.load(write.address(step_weights, i, 1), _BYTE), _INT)
+                post(write.address(step_ids, i, 2), weight)
+        step_ids, step_weights = write.address(ids, whole, 2), write.address(weights, whole, 1)
+        write.prefetch(write.address(step_ids, size, 2))
+        write.prefetch(write.address(step_weights, size, 1))
         bits = builder.mul(builder.sub(size, whole), ir.Constant(_LONG, 8))
-        left = builder.and_(write.load(own_weights, _LONG), builder.not_(builder.shl(ir.Constant(_LONG, -1), bits)))
+        left = builder.and_(write.load(step_weights, _LONG), builder.not_(builder.shl(ir.Constant(_LONG, -1), bits)))
         for i in range(STEP):
             byte = builder.and_(builder.lshr(left, ir.Constant(_LONG, 8 * i)), ir.Constant(_LONG, 255))
-            post(write.address(own_ids, i, 2), builder.trunc(byte, _INT))
+            post(write.address(step_ids, i, 2), builder.trunc(byte, _INT))
         return ir.Constant(_INT, 0)
 
     return types.int32(types.int64, types.int64, types.int64, types.int32, types.int64), code
@@ -136,13 +135,13 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
 add: Any = intrinsic(_add)
 
 
-def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, found: Any) -> _Code:  # noqa: ARG001 - numba looks at their number
+def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, found: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Return which of BLOCK sums are above *bar*, one bit each, after adding what dense lists have; clear the sums.
 
     *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
     *block*; the address of the block's weights, which is moved on; their factor; whether this is the last of lists whose
     factors are together at most NARROW, so that what they add to a sum fits in 16 bits. If a sum is above the bar, all go to
-    the BLOCK int32 at *found*. Where `machine_expands` does not hold there must be no lists.
+    the BLOCK int32 at *found*. There must be no lists where `machine_expands` is False.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -172,7 +171,7 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
     """Add what `sweep` says to *totals*, 4 variables of 16 int32.
 
     The bytes of a block are spread to where its bitmap has ones. Bytes 0, 2, 4 ... and bytes 1, 3, 5 ... become 32 words each
-    by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why _impact_layout
+    by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why impact_index
     has `bit_of`. The load has a mask, without need, as LLVM would else make one instruction of it and of the spreading,
     which takes a Zen 4 half as long again.
     """
@@ -202,3 +201,17 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
                 builder.store(builder.add(builder.load(total), part), total)
             for part in parts:
                 builder.store(ir.Constant(_WORDS, None), part)
+
+
+def _above_bar(_: Any, scores: Any, bar: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+    """Return which of the BLOCK float32 at the address *scores* are above *bar*, one bit each."""
+
+    def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
+        write, kind = _Writer(builder), ir.VectorType(ir.FloatType(), BLOCK)
+        above = builder.fcmp_ordered(">", write.load(args[0], kind, 4), write.splat(args[1], kind))
+        return builder.bitcast(above, _LONG)
+
+    return types.uint64(types.int64, types.float32), code
+
+
+above_bar: Any = intrinsic(_above_bar)

@@ -5,33 +5,32 @@ windows whose sums stay in the first-level cache. While a list's postings of one
 prefetched, which saves a third of their time where the index is larger than the caches. Dense lists are added when the
 window is swept for its best documents: their sums then never leave the registers.
 
-Sums above a bar become keys (_impact_best). Where fewer than k turn out to be above a bar that was a guess, the query is
-searched again without guessing, so hits are always exact.
+Sums above a bar become keys (see best_k). The bar is the k-th best score when there were last enough keys to tell, or a guess
+from the documents so far. Where fewer than k turn out to be above a bar that was a guess, the query is searched again without
+guessing, so hits are always exact.
 """
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.impact_best import guess, select
-from lexbench.engines.kernels.impact_layout import BLOCK, place_of
-from lexbench.engines.kernels.impact_vector import CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
+from lexbench.engines.kernels.best_k import select
+from lexbench.engines.kernels.impact_index import place_of
+from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
-_place_of: Any = njit(place_of)
+_DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
 
 
 @njit(nogil=True, cache=True)
 def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped-def]
     """Return queries, a CSR matrix, as lists, whether all weights are valid, and the most that a score of one can be.
 
-    *lists* (2, vocabulary) and *largest* (vocabulary,) as in _impact_layout. Three arrays: where the lists of each query start,
+    *lists* (2, vocabulary) and *largest* (vocabulary,) as in impact_index. Three arrays: where the lists of each query start,
     the lists, their factors.
     """
-    own_starts = np.zeros(len(starts), np.int64)
-    own, factors = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
+    list_starts = np.zeros(len(starts), np.int64)
+    query_lists, factors = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
     count, most, valid = 0, np.int64(0), True
     for query in range(len(starts) - 1):
         bound = np.int64(0)
@@ -43,11 +42,11 @@ def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped
             bound += weight * largest[term]
             for plane in range(2):
                 if weight and lists[plane, term] >= 0:
-                    own[count], factors[count] = lists[plane, term], weight << 8 * plane
+                    query_lists[count], factors[count] = lists[plane, term], weight << 8 * plane
                     count += 1
-        own_starts[query + 1] = count
+        list_starts[query + 1] = count
         most = max(most, bound)
-    return own_starts, own[:count], factors[:count], valid, most
+    return list_starts, query_lists[:count], factors[:count], valid, most
 
 
 @njit(nogil=True, cache=True)
@@ -56,7 +55,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     weights: NDArray[np.uint8],
     bitmaps: NDArray[np.uint64],
     counts: NDArray[np.uint16],
-    starts: NDArray[np.int64],  # these five as in _impact_layout
+    starts: NDArray[np.int64],  # these five as in impact_index
     window: int,
     documents: int,
     query_starts: NDArray[np.int64],  # (queries + 1,) the lists of query q are lists[query_starts[q]:query_starts[q + 1]]
@@ -158,7 +157,30 @@ def _sweep(sums, found, cursors, dense, number, documents, keys, spare, count, b
                     select(keys, count, k, spare)
                     count, bar = k, np.int32(keys[k - 1] >> np.uint64(32))
         if block & (block + 1) == 0 and block > 1 and (block + 1) * BLOCK < documents:
-            count, bar, floor = guess((block + 1) * BLOCK / documents, keys, spare, count, bar, floor, k)
+            count, bar, floor = _guess((block + 1) * BLOCK / documents, keys, spare, count, bar, floor, k)
+    return count, bar, floor
+
+
+@njit(nogil=True, cache=True)
+def _guess(seen, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]
+    """Raise the bar to just below what the k-th document will probably score, after the share *seen* of all documents.
+
+    Return the number of keys, the bar, and the largest bar that was a guess: as they were, where it is too early for one.
+    If they are a fair sample, a document of rank k is of rank k * seen among them, give or take the root of that: the score is
+    taken from a few deviations further down. Equals of that score are kept, as the k-th is often one of many.
+    """
+    expected = k * seen
+    rank = np.int64(expected + _DEVIATIONS * np.sqrt(expected) + _AT_LEAST)
+    if rank < min(count, k):
+        select(keys, count, rank, spare)
+        least = np.int32(keys[rank - 1] >> np.uint64(32)) - np.int32(1)
+        if least > bar:
+            count_above = rank
+            for i in range(rank, count):
+                if np.int32(keys[i] >> np.uint64(32)) > least:
+                    keys[count_above] = keys[i]
+                    count_above += 1
+            return count_above, least, least
     return count, bar, floor
 
 
@@ -170,7 +192,7 @@ def _add_bits(bitmaps, weights, cursor, number, sums):  # type: ignore[no-untype
     for block in range(len(sums) // BLOCK):
         word = words[block]
         while word:
-            sums[block * BLOCK + _place_of(trailing_zeros(word))] += np.int32(weights[at]) * np.int32(cursor[2])
+            sums[block * BLOCK + place_of(trailing_zeros(word))] += np.int32(weights[at]) * np.int32(cursor[2])
             word &= word - np.uint64(1)
             at += 1
     cursor[1] = weights.ctypes.data + at

@@ -1,0 +1,72 @@
+"""Vectors in memory, of all three kinds: which kind they are, joining them, taking rows, and the one form of sparse ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import LexbenchError
+from lexbench.types import Kind, MultiVectors
+
+
+def kind_of(vectors: Any) -> Kind:
+    """Return the kind of *vectors*; LexbenchError where an encoder returned anything else."""
+    if sparse.issparse(vectors):
+        return Kind.SPARSE
+    if isinstance(vectors, MultiVectors):
+        return Kind.MULTI
+    if isinstance(vectors, np.ndarray) and vectors.ndim == 2:  # noqa: PLR2004 - a matrix
+        return Kind.DENSE
+    raise LexbenchError(
+        f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"
+    )
+
+
+def stacked(blocks: Sequence[Any]) -> Any:
+    """Return *blocks*, the vectors of one batch of texts each, at least one, as one block in order."""
+    kind = kind_of(blocks[0])
+    if kind is Kind.SPARSE:
+        return sparse.vstack(blocks, format="csr")
+    if kind is Kind.DENSE:
+        return np.concatenate(blocks)
+    counts = np.concatenate([np.diff(block.offsets) for block in blocks])
+    return MultiVectors(np.concatenate([block.values for block in blocks]), offsets_of(counts))
+
+
+def rows_of(vectors: MultiVectors, rows: NDArray[np.integer[Any]]) -> MultiVectors:
+    """Return the vectors of the texts *rows* (n,), in that order; of mapped *vectors* no others are read."""
+    offsets = offsets_of(np.diff(vectors.offsets)[rows])
+    return MultiVectors(vectors.values[ranges(vectors.offsets[rows], offsets)], offsets)
+
+
+def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return offsets (n + 1,) of consecutive ranges of *counts* (n,) elements: where each starts, and the last ends."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def ranges(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of n ranges, joined: range i begins at starts[i] and has offsets[i + 1] - offsets[i] indices."""
+    return np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+
+
+def canonical(vectors: sparse.csr_array) -> sparse.csr_array:
+    """Return *vectors* (n, width) as float32, columns ascending in each row, each once, without stored zeros.
+
+    Vectors that are so already, as all from the store are, are returned themselves; others are copied, never changed in place.
+    """
+    if vectors.dtype == np.float32 and vectors.has_canonical_format and vectors.data.all():
+        return vectors
+    matrix = sparse.csr_array(vectors, copy=True)
+    matrix.data = matrix.data.astype(np.float32)
+    matrix.sum_duplicates()  # sorts, too
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def select_entries(matrix: sparse.csr_array, values: NDArray[np.float32], mask: NDArray[np.bool_]) -> sparse.csr_array:
+    """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) in place of its own."""
+    before = np.zeros(len(mask) + 1, matrix.indptr.dtype)
+    np.cumsum(mask, out=before[1:])
+    return sparse.csr_array((values[mask], matrix.indices[mask], before[matrix.indptr]), shape=matrix.shape)

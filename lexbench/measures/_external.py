@@ -1,0 +1,135 @@
+"""Measures that ir-measures computes for our runs. It is imported when the first of them is met.
+
+Its logging handler is removed again, as an application decides where its log goes. It gets the measure `RCap`, so that errors
+in the settings of RCap read as those of other measures.
+"""
+
+import ast
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CannotStart, NotationError
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run, strictly_decreasing
+
+
+@dataclass(frozen=True)
+class External:
+    """A measure that ir-measures' own providers compute."""
+
+    name: str
+    settings: tuple[tuple[str, str], ...] = ()  # name and value as written, sorted by name
+    at: str | None = None  # what stands behind the @
+
+    def __str__(self) -> str:
+        """Write the measure so that it reads back to an equal one."""
+        settings = ",".join(f"{name}={value}" for name, value in self.settings)
+        return self.name + (f"({settings})" if settings else "") + (f"@{self.at}" if self.at is not None else "")
+
+
+class ExternalScores(NamedTuple):
+    """What ir-measures computed for one measure."""
+
+    values: NDArray[np.float64]  # (queries,) in the order of the qrels
+    mean: float  # or what else the measure makes of its values: counts are summed
+
+
+@cache
+def library() -> Any:
+    """Return the module ir_measures."""
+    logger = logging.getLogger("ir_measures")
+    handlers = list(logger.handlers)
+    ir_measures = import_module("ir_measures")
+    logger.handlers[:] = handlers
+    if "RCap" not in ir_measures.measures.registry:
+        _register_rcap(ir_measures.measures)
+    return ir_measures
+
+
+def _register_rcap(measures: Any) -> None:
+    class RCap(measures.Measure):  # type: ignore[misc]  # ir_measures is untyped
+        """Capped recall; see `lexbench.measures.rcap`."""
+
+        NAME = __name__ = "RCap"
+        PRETTY_NAME = "Capped recall at k"
+        SHORT_DESC = "The relevant documents in the top k, as a share of the smaller of k and all relevant documents."
+        SUPPORTED_PARAMS = measures._R.SUPPORTED_PARAMS  # noqa: SLF001 - ir_measures.measures has it for providers
+
+    measures.register(RCap())
+
+
+def names() -> set[str]:
+    """Return the names of all measures of ir-measures, and RCap."""
+    return set(library().measures.registry)
+
+
+def takes_rel(measure: External) -> bool:
+    """Tell whether *measure* has a relevance threshold."""
+    return "rel" in library().measures.registry[measure.name].SUPPORTED_PARAMS
+
+
+def external(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
+    """Return the measure of ir-measures called *name*, with *settings* and what stands behind the @ (None: nothing).
+
+    *text* is what errors call it. NotationError where ir-measures refuses the settings, CannotStart where no installed package
+    computes the measure.
+    """
+    kind = library().measures.registry[name]
+    values = {name: repr(value) for name, value in settings.items()}
+    behind = values.pop(kind.AT_PARAM, None) if at is None else repr(at)
+    measure = External(kind.NAME, tuple(sorted(values.items())), behind)
+    theirs = _theirs(measure)
+    if missing := [name for name, kind in theirs.SUPPORTED_PARAMS.items() if kind.required and name not in theirs.params]:
+        raise NotationError(f"measure {text!r} needs {' and '.join(missing)}")
+    try:
+        theirs.validate_params()
+    except AssertionError as error:
+        raise NotationError(f"measure {text!r}: {error}") from None
+    providers = [provider for provider in library().DefaultPipeline.providers if provider.supports(theirs)]
+    if not any(provider.is_available() for provider in providers):
+        ways = " or ".join(filter(None, (provider.install_instructions() for provider in providers)))
+        raise CannotStart(f"nothing that is installed computes {text}" + (f"; type: {ways}" if ways else ""))
+    return measure
+
+
+def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, ExternalScores]:
+    """Return the scores of *measures*, by text, on scores without ties, which its providers break in different ways."""
+    scores, judged = strictly_decreasing(run), set(qrels.query_ids)
+    ranked: dict[str, dict[str, float]] = {}
+    for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
+        if query_id in judged and stop > start:
+            ids = (doc_id.decode() for doc_id in run.table[run.docs[start:stop]].tolist())
+            ranked[query_id] = dict(zip(ids, scores[start:stop].tolist(), strict=True))
+    grades: dict[str, dict[str, int]] = {query_id: {} for query_id in qrels.query_ids}
+    best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))
+    for query_id, doc_id, grade in qrels.judgements():
+        # pytrec_eval 0.5 overruns its memory, and hangs or dies, where no grade of a query is 0 or better.
+        grades[query_id][doc_id] = grade if best[query_id] >= 0 else 0
+    texts = {_theirs(measure): str(measure) for measure in measures}
+    values: dict[str, dict[str, float]] = {text: {} for text in texts.values()}
+    for metric in library().iter_calc(list(texts), grades, ranked):
+        values[texts[metric.measure]][metric.query_id] = metric.value
+    return {text: _scores(measure, values[text], qrels) for measure, text in texts.items()}
+
+
+def _scores(measure: Any, by_query: dict[str, float], qrels: Qrels) -> ExternalScores:
+    """Return the values of all queries, and what ir-measures makes of them; *measure* is its own object."""
+    values = np.array([by_query.get(query_id, measure.DEFAULT) for query_id in qrels.query_ids], dtype=np.float64)
+    total = measure.aggregator()
+    for value in values.tolist():
+        total.add(value)
+    return ExternalScores(values, float(total.result()))
+
+
+def _theirs(measure: External) -> Any:
+    """Return ir-measures' object for *measure*."""
+    kind = library().measures.registry[measure.name]
+    settings = {name: ast.literal_eval(value) for name, value in measure.settings}
+    return kind(**settings) if measure.at is None else kind(**settings) @ ast.literal_eval(measure.at)
