@@ -17,7 +17,7 @@ import msgspec
 
 from lexbench.errors import InvalidFile
 from lexbench.storage import atomic, legacy
-from lexbench.storage.stopwatch import Measured
+from lexbench.storage.stopwatch import Measurement
 
 BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
 
@@ -120,7 +120,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     digests: dict[str, str] = {}  # corpus, queries, qrels
     notes: list[str] = []
     recipe: dict[str, Any] = {}
-    measured: Measured = Measured()
+    measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
 
     def __post_init__(self) -> None:

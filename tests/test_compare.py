@@ -11,7 +11,7 @@ from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
 from lexbench.datasets.contracts import contract_of
-from lexbench.results import BOUND, Counts, Measured, Result, Vectors, Work, write_results
+from lexbench.results import BOUND, Counts, Measurement, Result, Vectors, Work, write_results
 from lexbench.storage.store import Store
 
 QUERIES = 40
@@ -105,8 +105,8 @@ def test_p_is_corrected_over_all_that_is_shown(store, tmp_path):
 def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
     """Settings, models, depth, machine and versions that differ are listed; what is the same is not."""
     other = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 1.2}}
-    first = result("a", BASE, measured=Measured(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
-    second = result("b", BASE, recipe=other, measured=Measured(machine={"processor": "P", "cores": "4"}, versions={}))
+    first = result("a", BASE, measured=Measurement(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
+    second = result("b", BASE, recipe=other, measured=Measurement(machine={"processor": "P", "cores": "4"}, versions={}))
     found = {one.field: one.values for one in config_diff([[first], [msgspec.structs.replace(second, depth=10)]])}
 
     assert found == {

@@ -22,7 +22,7 @@ from lexbench.interop.export_vectors import VECTORS
 from lexbench.interop.importing import bring_in
 from lexbench.interop.losses import EXPORTED, IMPORTED
 from lexbench.interop.published import Row
-from lexbench.results import Counts, Measured, Result, write_results
+from lexbench.results import Counts, Measurement, Result, write_results
 from lexbench.storage.reading import read_toml
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
@@ -37,7 +37,7 @@ QRELS = Qrels.from_judgements([Judgement("q1", "a", 2), Judgement("q1", "b", -1)
 def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
     """Make a result of two queries."""
     per_query = {measure: [mean, mean] for measure, mean in means.items()}
-    measured = Measured(
+    measured = Measurement(
         seconds={"build": 1.5, "search": 0.5}, started="2026-11-21T05:05:02+00:00", versions={"numpy": "2.4.6"},
         machine={"processor": "P", "cores": "2", "memory_gib": "24", "system": "Linux x86_64"},
     )  # fmt: skip
@@ -143,7 +143,7 @@ def test_a_run_and_its_metadata_read_back(tmp_path):
 
 def test_what_is_not_known_is_no_field():
     """A result without machine and versions has no platform: an empty field would say that there is none."""
-    assert "platform" not in ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measured()))
+    assert "platform" not in ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measurement()))
 
 
 def test_metadata_in_the_head_of_a_run_are_read(tmp_path):

@@ -18,7 +18,7 @@ from lexbench.datasets.contracts import all_contracts, contract_of
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
 from lexbench.measures import score, tie_report, with_threshold
-from lexbench.results import Measured
+from lexbench.results import Measurement
 from lexbench.runner.systems import describe
 from lexbench.storage import environment
 from lexbench.storage.store import digest
@@ -147,7 +147,7 @@ def test_trap_10_times_divided_by_the_wrong_number():
 
     assert figures.rate(durations, 4) == pytest.approx(4 / 0.020)  # and not by 12, nor by the judged ones, nor of the best pass
     assert figures.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
-    assert set(Measured.__struct_fields__) == {"seconds", "resumed", "machine", "versions", "started"}
+    assert set(Measurement.__struct_fields__) == {"seconds", "resumed", "machine", "versions", "started"}
 
 
 def test_trap_11_any_grade_counts_as_relevant():

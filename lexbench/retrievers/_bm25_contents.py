@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.storage import index_remarks
+from lexbench.storage.store import write_remarks
 from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Document
 from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows
@@ -121,7 +121,7 @@ def contents(corpus: Corpus, expansions: str | None, term_weights: str | None, i
         remarks.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
     if matched < len(found.ids):
         remarks.append(f"{path.name} has {len(found.ids) - matched:,} ids that no document has")
-    index_remarks.write(index, remarks)
+    write_remarks(index, remarks)
     return found
 
 

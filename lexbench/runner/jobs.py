@@ -28,9 +28,9 @@ from lexbench.runner.scoring import score_run
 from lexbench.runner.stages import Workbench
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import leaves
-from lexbench.storage import atomic, index_remarks
-from lexbench.storage.stopwatch import Stopwatch, measured
-from lexbench.storage.store import Recipe, Store, digest, readable, recipe_of, size
+from lexbench.storage import atomic
+from lexbench.storage.stopwatch import Stopwatch, read_measurement
+from lexbench.storage.store import Recipe, Store, digest, read_remarks, readable, recipe_of, size
 from lexbench.timing.kept import of_run
 from lexbench.timing.measure import Timed, check, timings
 from lexbench.timing.protocol import Settings
@@ -143,12 +143,12 @@ def result_of(job: Job, bench: Workbench) -> Result:
 
 def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
     """Return a result with what its run, index and corpus add: sizes, counts, and the times of every stage."""
-    stages = [measured(index), measured(run), made.measured]
+    stages = [read_measurement(index), read_measurement(run), made.measured]
     seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
     vectors = index / VECTORS
     return msgspec.structs.replace(
         made,
-        notes=[*made.notes, *index_remarks.read(sorted(_parts_of(index)))],
+        notes=[*made.notes, *read_remarks(sorted(_parts_of(index)))],
         sizes={"index": sum(size(part, ENGINE) for part in _parts_of(index)), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run, made.counts.documents or 1),
@@ -208,7 +208,7 @@ def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filte
 
     folder = bench.produce("results", job.system.label, recipe, work)
     stored = results.load(folder / "result.json")
-    return msgspec.structs.replace(stored, system=job.system.label, measured=measured(folder))
+    return msgspec.structs.replace(stored, system=job.system.label, measured=read_measurement(folder))
 
 
 def _remarks(job: Job) -> list[str]:
@@ -252,7 +252,7 @@ def kept_results(kept: Store) -> Iterator[Kept]:
     """Yield every finished result of the store, sorted by dataset and system."""
     found = []
     for path in kept.root.glob("results/*/result.json"):
-        made = msgspec.structs.replace(results.load(path), measured=measured(path.parent))
+        made = msgspec.structs.replace(results.load(path), measured=read_measurement(path.parent))
         run = _one(kept.root, "runs", recipe_of(path.parent).get("run"))
         index = run and _one(kept.root, "indexes", recipe_of(run)["index"])
         corpus = run and kept.root / "corpora" / json.loads((run / "run.json").read_bytes())["corpus"]

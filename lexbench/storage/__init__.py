@@ -1,1 +1,11 @@
-"""."""
+"""Files: where finished work is kept, how files are written and read, and what is said of the machine they were made on.
+
+    store         folders of finished work, named by a digest of all that determines their content
+    atomic        writing: a file is there whole or not at all
+    reading       reading: digests, lines, blocks of lines, TOML
+    stopwatch     how long stages took, beside their files
+    environment   the machine and the versions of packages
+    legacy        how lexbench 0.1 named plug-ins, in stores and results that still read
+
+It knows nothing of datasets or systems; every package may use it.
+"""

@@ -2,11 +2,12 @@
 
 import os
 import platform
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
-_PACKAGES = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
+_ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
 
 
 @cache
@@ -32,13 +33,33 @@ def _processor() -> str:
     return next(named, platform.processor() or "unknown")
 
 
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Return versions by distribution: of those that scores or speed depend on, and of those that *packages* belong to.
+
+    *packages* are what plug-ins in use need: modules as they are imported (`faiss`), or distributions (`faiss-cpu`). What is
+    not installed is left out.
+    """
+    needed = [item for package in packages for item in _distributions(package)]
+    always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
+    return {name: item.version for name, item in always} | {item.name: item.version for item in needed}
+
+
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that scores or speed depend on; what is not installed is left out."""
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+def _distributions(package: str) -> tuple[Distribution, ...]:
+    """Return the distributions that a module is from, or the one of that name."""
+    names = _by_module().get(package, [package])
+    return tuple(item for name in dict.fromkeys(names) if (item := _distribution(name)))
+
+
+@cache
+def _distribution(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def _by_module() -> dict[str, list[str]]:
+    """Return the names of distributions by the modules that they install; it reads every distribution once."""
+    return {module: list(names) for module, names in packages_distributions().items()}

@@ -1,7 +1,7 @@
 """The one module that reads a clock: how long stages took, kept beside their files with the machine they ran on."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from lexbench.storage import atomic, environment, store
 _running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from machine to machine and from run to run."""
 
     seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
@@ -24,8 +24,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     started: str = ""  # UTC, ISO 8601
 
 
-class Made(Measured, frozen=True, kw_only=True):
-    """What lies beside a stage's files: its `seconds` are those of the stage and of all that it was made of, each once."""
+class StageMeasurement(Measurement, frozen=True, kw_only=True):
+    """What lies beside a stage's files. Its `seconds` are those of the stage and of all that it was made of, each once."""
 
     own: dict[str, float] | None = None  # of the stage alone; folders of older versions do not say
     parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
@@ -38,6 +38,7 @@ class Stopwatch:
     seconds: dict[str, float] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     resumed: bool = False  # an earlier process did a part
+    packages: Sequence[str] = ()  # that plug-ins of the stage need, see `environment.versions`
     parts: dict[str, dict[str, float]] = field(default_factory=dict)  # own seconds of folders, by their names
 
     @contextmanager
@@ -55,9 +56,9 @@ class Stopwatch:
 
     def add(self, part: Path) -> None:
         """Take over the times of a finished folder that the stage is made of, and of the folders that this was made of."""
-        found = msgspec.json.decode((part / store.MEASURED).read_bytes(), type=Made)
-        self.parts |= found.parts | {part.name: found.seconds if found.own is None else found.own}
-        self.resumed |= found.resumed
+        content = msgspec.json.decode((part / store.MEASURED).read_bytes(), type=StageMeasurement)
+        self.parts |= content.parts | {part.name: content.seconds if content.own is None else content.own}
+        self.resumed |= content.resumed
 
     def write(self, draft: Path) -> None:
         """Write the times, with the machine, into the draft of a stage."""
@@ -65,18 +66,18 @@ class Stopwatch:
         for part in (self.seconds, *self.parts.values()):
             for stage, spent in part.items():
                 seconds[stage] = seconds.get(stage, 0.0) + spent
-        made = Made(
+        content = StageMeasurement(
             seconds=seconds,
             own=self.seconds,
             parts=self.parts,
             resumed=self.resumed,
             machine=environment.facts(),
-            versions=environment.versions(),
+            versions=environment.versions(self.packages),
             started=self.started,
         )
-        atomic.write_json(draft / store.MEASURED, made)
+        atomic.write_json(draft / store.MEASURED, content)
 
 
-def measured(folder: Path) -> Measured:
+def read_measurement(folder: Path) -> Measurement:
     """Return what was measured when a finished folder was made."""
-    return msgspec.json.decode((folder / store.MEASURED).read_bytes(), type=Measured)
+    return msgspec.json.decode((folder / store.MEASURED).read_bytes(), type=Measurement)

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from lexbench.storage.reading import file_digest
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
 _DRAFT = ".draft"
+_REMARKS = "remarks.json"
 
 Recipe = Mapping[str, Any]
 
@@ -103,11 +104,11 @@ class Store:
         The folder's name begins with *label*, for people; it decides nothing. With *resumable* the files of a draft that was
         cut off are still in it (those that `lexbench.storage.atomic` finished).
         """
-        if found := self.finished(stage, recipe):
-            return found
+        if finished := self.finished(stage, recipe):
+            return finished
         with self._locked(stage, digest(recipe), label):
-            if found := self.finished(stage, recipe):  # another process made it while this one waited
-                return found
+            if finished := self.finished(stage, recipe):  # another process made it while this one waited
+                return finished
             target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
             draft = self.root / stage / f"{digest(recipe)}{_DRAFT}"
             if not resumable:
@@ -159,8 +160,8 @@ class Store:
 
     def check_disk(self, needed: int) -> None:
         """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
-        place = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
-        free = shutil.disk_usage(place).free
+        disk = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+        free = shutil.disk_usage(disk).free
         if needed > free:
             raise NotEnoughDisk(
                 f"about {readable_bytes(needed)} will be written to {self.root} and {readable_bytes(free)} are free; "
@@ -183,10 +184,10 @@ def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
 
 def recipe_of(folder: Path) -> dict[str, Any]:
     """Return the recipe that a finished folder was made from, with the identities that plug-ins have today."""
-    found = json.loads((folder / MANIFEST).read_bytes())["recipe"]
-    if not isinstance(found, dict):
+    recipe = json.loads((folder / MANIFEST).read_bytes())["recipe"]
+    if not isinstance(recipe, dict):
         raise LexbenchError(f"{folder / MANIFEST}: the recipe is no table")
-    return dict(legacy.modern(found))
+    return dict(legacy.modern(recipe))
 
 
 def size(folder: Path, part: str = "") -> int:
@@ -202,3 +203,15 @@ def sizes(folder: Path, part: str = "") -> dict[str, int]:
     files = json.loads((folder / MANIFEST).read_bytes())["files"]
     inside = f"{part}/" if part and (folder / part).is_dir() else ""
     return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}
+
+
+def write_remarks(index: Path, lines: Sequence[str]) -> None:
+    """Write into the folder of an index what readers of its scores must know of what it was made from, if anything."""
+    if lines:
+        atomic.write_text(index / _REMARKS, json.dumps(list(lines), ensure_ascii=False) + "\n")
+
+
+def read_remarks(indexes: Iterable[Path]) -> list[str]:
+    """Return what the indexes in these folders say of what they were made from, each line once."""
+    files = (index / _REMARKS for index in indexes)
+    return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))

@@ -1,1 +1,1 @@
-"""Plug-ins that read datasets (group `sources`). The protocols are `lexbench.datasets.source`."""
+"""Where datasets come from: every module is a plug-in of the group `sources`, see `lexbench.datasets.source`."""
