@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from lexbench.datasets import find
 from lexbench.datasets.corpus import write_corpus
+from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
@@ -272,7 +272,7 @@ except CannotStart as error:
 @needs_lucene
 def test_lucene_finds_the_same_in_texts(bread, tmp_path):
     """Of questions and notes about bread, Lucene's hits are ours, float for float."""
-    _, source = find.find_folder(bread)
+    _, source = find_folder(bread)
     corpus = write_corpus(source.documents(), folder(tmp_path / "corpus"))
     queries = [query.text for query in source.queries()]
     found = []
