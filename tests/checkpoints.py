@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from string import punctuation
 
 import pytest
 
@@ -14,7 +15,9 @@ from safetensors.torch import load_file, save_file
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789")
 WORDS = tuple("the of and in is sparse dense retrieval neural search term weight model lexical query document".split())  # noqa: SIM905 - reads better
-VOCABULARY = (*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *(f"w{i}" for i in range(107)))  # 200 tokens
+ENDINGS = tuple(f"##{letter}" for letter in LETTERS)
+VOCABULARY = (*SPECIAL, *WORDS, *LETTERS, *ENDINGS, *(f"w{i}" for i in range(107)))  # 200 tokens
+COLBERT_VOCABULARY = (*SPECIAL, "[unused0]", "[unused1]", *WORDS, *LETTERS, *punctuation, *ENDINGS)
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32, "intermediate_size": 64}
 ARCHITECTURES = ("bert", "distilbert", "roberta", "modernbert")
 CLASSES = {"bert": "BertForMaskedLM", "distilbert": "DistilBertForMaskedLM", "roberta": "RobertaForMaskedLM"}
@@ -65,6 +68,36 @@ def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> P
     model.save_pretrained(path)
     write_tokenizer(Path(path), architecture)
     return Path(path)
+
+
+def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
+    """Write a ColBERT with random weights as its authors save it; return the path as text."""
+    folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed, vocabulary=COLBERT_VOCABULARY)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def change(state):
+        kept = {prefix + key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")}
+        return kept | ({"linear.weight": torch.randn(dimensions, 32, generator=generator)} if dimensions else {})
+
+    rewrite(folder, change)
+    reconfigure(folder, architectures=["HF_ColBERT"])
+    if metadata:
+        (folder / "artifact.metadata").write_text(json.dumps(metadata))
+    return str(folder)
+
+
+def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
+    """Write a BERT with a projection onto *outputs* numbers, under the keys of pyserini's class; return the path as text."""
+    folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def change(state):
+        kept = {f"{prefix}{key}": value for key, value in state.items() if key.startswith("bert.")}
+        kept[f"{prefix}tok_proj.weight"] = torch.randn(outputs, 32, generator=generator) / 3
+        kept[f"{prefix}tok_proj.bias"] = torch.full((outputs,), 0.2)
+        return kept
+
+    return str(rewrite(folder, change, safetensors=safetensors))
 
 
 def write_weights(path, state, *, safetensors) -> None:

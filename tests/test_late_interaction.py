@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from checkpoints import colbert
 
 from lexbench import api, registry
 from lexbench.encoders.late_interaction import LateInteraction
@@ -21,27 +22,8 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
 
-MARKERS = ("[unused0]", "[unused1]")
-VOCABULARY = (*checkpoints.SPECIAL, *MARKERS, *checkpoints.WORDS, *checkpoints.LETTERS, *punctuation)
-VOCABULARY += tuple(f"##{letter}" for letter in checkpoints.LETTERS)
 DIMENSIONS = 8
 TEXTS = ["Sparse, dense; neural!", "", "the query of (the) document", "... ?!", "w " * 30]
-
-
-def colbert(path, *, seed=0, dimensions=DIMENSIONS, prefix="bert.", **metadata):
-    """Write a ColBERT with random weights as its authors save it; return the path as text."""
-    folder = checkpoints.tiny_bert(path, form="transformers", safetensors=True, seed=seed, vocabulary=VOCABULARY)
-    generator = torch.Generator().manual_seed(seed + 1)
-
-    def change(state):
-        kept = {prefix + key.removeprefix("bert."): value for key, value in state.items() if key.startswith("bert.")}
-        return kept | ({"linear.weight": torch.randn(dimensions, 32, generator=generator)} if dimensions else {})
-
-    checkpoints.rewrite(folder, change)
-    checkpoints.reconfigure(folder, architectures=["HF_ColBERT"])
-    if metadata:
-        (folder / "artifact.metadata").write_text(json.dumps(metadata))
-    return str(folder)
 
 
 def pylate(path, **settings):

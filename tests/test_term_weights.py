@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from checkpoints import uni_coil
 
 from lexbench import api
 from lexbench.encoders.term_weights import TermWeights
@@ -25,20 +26,6 @@ TEXTS = [
     "a document about dense retrieval, and xyz",
     "w1 w2 w3 w4 w5 " * 20,  # longer than any limit
 ]
-
-
-def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
-    """Write a BERT with a projection onto *outputs* numbers, under the keys of pyserini's class; return the path as text."""
-    folder = checkpoints.tiny_bert(path, form="transformers", safetensors=True, seed=seed)
-    generator = torch.Generator().manual_seed(seed + 1)
-
-    def change(state):
-        kept = {f"{prefix}{key}": value for key, value in state.items() if key.startswith("bert.")}
-        kept[f"{prefix}tok_proj.weight"] = torch.randn(outputs, 32, generator=generator) / 3
-        kept[f"{prefix}tok_proj.bias"] = torch.full((outputs,), 0.2)
-        return kept
-
-    return str(checkpoints.rewrite(folder, change, safetensors=safetensors))
 
 
 class Reference:

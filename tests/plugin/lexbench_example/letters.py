@@ -21,6 +21,6 @@ class Letters:
         """Return counts (texts, 128) of ASCII characters."""
         rows = [text if self.case else text.lower() for text in texts]
         codes = [np.frombuffer(row.encode("ascii", "ignore"), np.uint8) for row in rows]
-        return np.stack([np.bincount(each, minlength=128) for each in codes]).astype(np.float32)
+        return np.array([np.bincount(each, minlength=128) for each in codes], np.float32).reshape(-1, 128)
 
     encode_query = encode_document

@@ -1,0 +1,266 @@
+"""What every encoder must do, checked on each by name, those of the example package among them; see `encoder_checks`.
+
+Models are tiny and have random weights. What is skipped says why: a rule that does not apply to an encoder, or an encoder that
+has settings without a default and no files here.
+"""
+
+import json
+import shutil
+import tomllib
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from encoder_checks import CHECKS, DOCUMENTS, QUERIES, EncoderCase
+
+from lexbench import registry
+from lexbench.errors import CommandError, MissingExtra, UnknownName
+from lexbench.notation import Call
+from lexbench.registry import at_search, runtime
+from lexbench.types import Kind
+
+PLUGIN = Path(__file__).parents[1] / "plugin"
+EXAMPLES = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["entry-points"]["lexbench.encoders"]
+LENGTHS = {"query_length": 16, "document_length": 32, "device": "cpu"}
+
+
+def model_case(name, folders, write, **settings):
+    """Return an encoder of a checkpoint that *write* writes into a folder, another one for another seed."""
+    model, changed = (str(write(folders / f"{name}-{seed}", seed)) for seed in (1, 2))
+    moved = str(shutil.copytree(model, folders / f"{name}-moved"))
+
+    def make(**other):
+        return registry.create("encoders", Call(name, kwargs=tuple({"model": model, **LENGTHS, **settings, **other}.items())))
+
+    return EncoderCase(make, moved={"model": moved}, changed={"model": changed}, devices={"device": "cpu,cpu"})
+
+
+def dense(folders):
+    """Return one of a BERT whose states are averaged."""
+    from checkpoints import tiny
+
+    return model_case("dense", folders, lambda path, seed: tiny(path, "bert", seed=seed), pooling="mean")
+
+
+def sparse_mlm(folders):
+    """Return one of a BERT whose positive logits are as few as those of a learned sparse model."""
+    from checkpoints import sparsified, tiny
+
+    return model_case("sparse_mlm", folders, lambda path, seed: sparsified(tiny(path, "bert", seed=seed)), titles="pair")
+
+
+def term_weights(folders):
+    """Return one of a uniCOIL, without expansions."""
+    from checkpoints import uni_coil
+
+    return model_case("term_weights", folders, lambda path, seed: uni_coil(path, seed=seed), expansion_length=8)
+
+
+def late_interaction(folders):
+    """Return one of a ColBERT."""
+    from checkpoints import colbert
+
+    return model_case("late_interaction", folders, lambda path, seed: colbert(path, seed=seed), mask_queries_to=16)
+
+
+def vectors(folders):
+    """Return one of files of vectors, as Anserini has them."""
+
+    def write(path, factor):
+        path.mkdir()
+        lines = [
+            {"id": document.doc_id, "contents": "", "vector": {f"t{i}": factor * (i + at) for i in range(1, 6 - at)}}
+            for at, document in enumerate(DOCUMENTS)
+        ]
+        (path / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        topics = [f"{query.query_id}\t{' '.join(['t2'] * at + ['t3'])}\n" for at, query in enumerate(QUERIES)]
+        (path / "topics.tsv").write_text("".join(topics))
+        return {"documents": str(path / "documents.jsonl"), "queries": str(path / "topics.tsv")}
+
+    files, moved, changed = write(folders / "vectors", 1), write(folders / "moved", 1), write(folders / "changed", 2)
+
+    def make(**other):
+        return registry.create("encoders", Call("vectors", kwargs=tuple({**files, **other}.items())))
+
+    return EncoderCase(make, moved=moved, changed=changed)
+
+
+WRITERS = {writer.__name__: writer for writer in (dense, late_interaction, sparse_mlm, term_weights, vectors)}
+
+
+def example(name):
+    """Return an encoder of the example package, which is not installed here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PLUGIN))
+        return EncoderCase(EntryPoint(name, EXAMPLES[name], "lexbench.encoders").load())
+
+
+def default(name):
+    """Return an encoder that needs no settings; skip one that does."""
+    try:
+        registry.create("encoders", Call(name))
+    except CommandError as error:
+        pytest.skip(f"no settings for it here: {error}")
+    return EncoderCase(lambda **settings: registry.create("encoders", Call(name, kwargs=tuple(settings.items()))))
+
+
+@pytest.fixture(scope="module", params=sorted({*registry.names("encoders"), *EXAMPLES}))
+def case(request, tmp_path_factory):
+    """Write what one encoder needs, and return how to make it."""
+    name = request.param
+    if name in EXAMPLES:
+        return example(name)
+    try:
+        registry.load("encoders", name)
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    return WRITERS[name](tmp_path_factory.mktemp(name)) if name in WRITERS else default(name)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_encoder(case, check):
+    """Each encoder keeps each rule, which is the docstring of the check."""
+    if reason := CHECKS[check](case):
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("name", registry.names("encoders"))
+def test_an_unknown_setting_is_refused(name):
+    """A setting that there is not costs one line."""
+    with pytest.raises((UnknownName, CommandError, MissingExtra)) as caught:
+        registry.create("encoders", Call(name, kwargs=(("no_such_setting", 1),)))
+    assert "\n" not in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """An encoder that keeps all rules: words and characters of a text. Below are some that break one each."""
+
+    threads: int = runtime(1)
+    most: int = at_search(10)
+    kind: ClassVar[Kind] = Kind.DENSE
+    deterministic: ClassVar[bool] = True
+
+    def encode_document(self, texts):
+        """Return the vectors (texts, 2)."""
+        return np.array([[len(text.split()), len(text)] for text in texts], np.float32).reshape(-1, 2)
+
+    encode_query = encode_document
+
+
+class Unordered(Lengths):
+    """The shortest text comes first."""
+
+    def encode_document(self, texts):  # noqa: D102 - as above, and so below
+        return super().encode_document(sorted(texts, key=len))
+
+
+class Relative(Lengths):
+    """A text's vector depends on what it is encoded with."""
+
+    def encode_document(self, texts):  # noqa: D102
+        vectors = super().encode_document(texts)
+        return vectors / np.maximum(vectors.max(axis=0, initial=0), 1)
+
+
+class Random(Lengths):
+    """Something is new at every call."""
+
+    def encode_document(self, texts):  # noqa: D102
+        return super().encode_document(texts) + np.random.default_rng().random((len(texts), 2), np.float32)
+
+
+class Wide(Lengths):
+    """The vectors are float64."""
+
+    def encode_document(self, texts):  # noqa: D102
+        return super().encode_document(texts).astype(np.float64)
+
+
+class Infinite(Lengths):
+    """A text without words has no finite vector."""
+
+    def encode_document(self, texts):  # noqa: D102
+        vectors = super().encode_document(texts)
+        return np.where(vectors == 0, np.float32("inf"), vectors)
+
+
+class Sparse(Lengths):
+    """The kind is that of other vectors."""
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+
+
+class Uneven(Lengths):
+    """Queries have vectors of another width."""
+
+    def encode_query(self, texts):  # noqa: D102
+        return np.ones((len(texts), 3), np.float32)
+
+
+class Constant(Lengths):
+    """All texts have one vector."""
+
+    def encode_document(self, texts):  # noqa: D102
+        return np.ones((len(texts), 2), np.float32)
+
+
+class Threaded(Lengths):
+    """A setting that is to change nothing does."""
+
+    def encode_query(self, texts):  # noqa: D102
+        return super().encode_document(texts) * np.float32(self.threads + 1)
+
+
+class Searched(Lengths):
+    """A setting of searching changes documents."""
+
+    def encode_document(self, texts):  # noqa: D102
+        return super().encode_document(texts).clip(0, self.most)
+
+
+class Failing(Lengths):
+    """No texts are an error."""
+
+    def encode_document(self, texts):  # noqa: D102
+        return np.stack([super(Failing, self).encode_document([text])[0] for text in texts])
+
+
+class Located(Lengths):
+    """Its key is another for every object."""
+
+    def identity(self):  # noqa: D102
+        return {"object": id(self)}
+
+
+FAULTY = [
+    (Unordered, "order"),
+    (Relative, "company"),
+    (Random, "deterministic"),
+    (Wide, "form"),
+    (Infinite, "form"),
+    (Sparse, "form"),
+    (Uneven, "one_vector_a_text"),
+    (Constant, "one_vector_a_text"),
+    (Threaded, "runtime_settings"),
+    (Searched, "search_settings"),
+    (Failing, "no_texts"),
+    (Located, "key"),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_an_encoder_without_a_fault_passes(check):
+    """The checks ask nothing more of an encoder than to keep the rules."""
+    CHECKS[check](EncoderCase(Lengths))
+
+
+@pytest.mark.parametrize(("encoder", "check"), FAULTY, ids=lambda value: getattr(value, "__name__", value))
+def test_a_fault_is_found(encoder, check):
+    """An encoder that breaks a rule fails the check of that rule."""
+    made = []  # kept, so that each has a number of its own
+    with pytest.raises((AssertionError, ValueError)):
+        CHECKS[check](EncoderCase(lambda **settings: made.append(encoder(**settings)) or made[-1]))
