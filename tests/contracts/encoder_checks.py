@@ -30,7 +30,7 @@ QUERIES = [
     Query("long", "the query " * 300),
     Query("last", "w2 document"),
 ]
-_ROUNDING = {"rtol": 1e-4, "atol": 1e-4}  # what other batches may change
+_ROUNDING = 1e-4  # what other batches may change, relative or absolute
 
 
 class EncoderCase(NamedTuple):
@@ -65,6 +65,7 @@ def rows(vectors: Any) -> list[NDArray[np.float32]]:
 
 def content(vectors: Any) -> list[bytes]:
     """Return the bytes of vectors."""
+    arrays: list[NDArray[Any]]
     match vectors:
         case MultiVectors():
             arrays = [vectors.values, vectors.offsets]
@@ -78,7 +79,8 @@ def content(vectors: Any) -> list[bytes]:
 def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]) -> bool:
     """Return whether `rows` are equal but for rounding."""
     return len(vectors) == len(expected) and all(
-        row.shape == other.shape and np.allclose(row, other, **_ROUNDING) for row, other in zip(vectors, expected, strict=True)
+        row.shape == other.shape and np.allclose(row, other, rtol=_ROUNDING, atol=_ROUNDING)
+        for row, other in zip(vectors, expected, strict=True)
     )
 
 
