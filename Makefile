@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([256,128,64,32,16,8,4,2,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano install test lint format test-slow docs clean
+.PHONY: help demo nano install test lint format test-slow docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -52,6 +52,11 @@ test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault 
 docs: .venv/.docs  ## build the documentation into build/docs, warnings being errors
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "The documentation is in build/docs/index.html"
+
+picture: .venv/.dev  ## draw the picture of the README from the committed results
+	$(BIN)/lexbench export figures build/figures --from leaderboard -d pydoc/test -r bm25 -r bm25@lucene -r '$(NANO)' \
+		$(foreach k,1 2 4 8 16 32,-r 'lexmae_nano|top_k($(k))@impact') -r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
+	cp build/figures/index.pydoc-test.svg docs/leaderboard.svg
 
 clean:           ## remove what was built and installed here
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

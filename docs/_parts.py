@@ -6,6 +6,7 @@
 """
 
 import ast
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from lexbench import registry
 from lexbench.cli import app
+
+_KINDS = {"runtime": "*in no key of the store*", "search": "*of searching: systems that differ in it share an index*"}
 
 
 class Parts(SphinxDirective):
@@ -66,7 +69,7 @@ def _commands(context: click.Context) -> Iterator[click.Context]:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
-            yield from _commands(click.Context(command, parent=context, info_name=name, terminal_width=100))
+            yield from _commands(click.Context(command, parent=context, info_name=name, terminal_width=88))
 
 
 def _part(name: str, module: ModuleType) -> Iterator[str]:
@@ -94,30 +97,41 @@ def _ends_in_listing(lines: list[str]) -> bool:
     return next((line for line in reversed(lines) if line.strip()), "").startswith("    ")
 
 
-def _fields(part: type) -> Iterator[str]:
-    """Yield an item of a list for each field of a class and of those of lexbench that it inherits from."""
-    for owner in reversed(part.__mro__):
-        if owner.__module__.partition(".")[0] != "lexbench":
-            continue
-        lines = dedent(inspect.getsource(owner)).splitlines()
-        (tree,) = ast.parse("\n".join(lines)).body
-        assert isinstance(tree, ast.ClassDef)
-        for node in tree.body:
-            if isinstance(node, ast.AnnAssign) and not ast.unparse(node).startswith(("_", "kind:")):
-                yield f"- `{ast.unparse(node)}`{_comment(lines, node)}"
+def _fields(owner: type) -> Iterator[str]:
+    """Yield an item of a list for each field of a class: settings of a dataclass, members of a struct or a named tuple."""
+    settings = {item.name: item for item in dataclasses.fields(owner) if item.init} if dataclasses.is_dataclass(owner) else {}
+    written = {name: node for base in reversed(owner.__mro__) for name, node in _annotated(base)}
+    for name, (node, comment) in written.items():
+        setting = settings.get(name)
+        if setting is None and dataclasses.is_dataclass(owner):
+            continue  # a class variable
+        remarks = [comment, *(word for key, word in _KINDS.items() if setting and setting.metadata.get(key))]
+        if setting and setting.default is not dataclasses.MISSING:
+            node.value = ast.Constant(setting.default)
+        yield f"- `{ast.unparse(node)}`" + "".join(f": {remark}" for remark in ["; ".join(filter(None, remarks))] if remark)
+
+
+def _annotated(owner: type) -> Iterator[tuple[str, tuple[ast.AnnAssign, str]]]:
+    """Yield the annotated names of a class of lexbench as its source has them, each with the comment beside and above it."""
+    if owner.__module__.partition(".")[0] != "lexbench":
+        return
+    lines = dedent(inspect.getsource(owner)).splitlines()
+    (tree,) = ast.parse("\n".join(lines)).body
+    assert isinstance(tree, ast.ClassDef)
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).startswith("_"):
+            yield ast.unparse(node.target), (node, _comment(lines, node))
 
 
 def _comment(lines: list[str], node: ast.AnnAssign) -> str:
-    """Return what the comments beside and above a field say."""
-    above = []
+    above: list[str] = []
     for line in reversed(lines[: node.lineno - 1]):
         if not line.strip().startswith("#"):
             break
         above.insert(0, line.strip("# "))
     assert node.end_lineno is not None
     beside = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().partition("#")[2].strip()
-    said = " ".join([*above, beside]).strip()
-    return ": " + re.sub(r"([*|_])", r"\\\1", said) if said else ""
+    return re.sub(r"([*|_])", r"\\\1", " ".join([*above, beside]).strip())
 
 
 def _rewrite(_app: Sphinx, what: str, _name: str, item: Any, _options: Any, lines: list[str]) -> None:

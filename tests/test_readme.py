@@ -1,4 +1,4 @@
-"""What the README says can be typed is typed here."""
+"""What the README and the page of commands by example say can be typed is typed here; the README's figures are measured."""
 
 import importlib.util
 import json
@@ -12,13 +12,22 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = dict.fromkeys(("sh", "python"), "") | {
-    language: "\n".join(re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)) for language in ("sh", "python")
-}
-LINES = [line.partition("#")[0].strip() for line in BLOCKS["sh"].splitlines() if line.strip()]
+EXAMPLES = (ROOT / "docs" / "howto" / "examples.md").read_text(encoding="utf-8")
 STANDING_IN = {"suite beir": "suite bread", "beir/scifact/test": "bread/test", "beir/nfcorpus/test": "bread/dev"}
 STANDING_IN["verify beir"] = f"verify beir --results {ROOT / 'leaderboard'}"
-COMMANDS = [line for line in LINES if line.startswith("lexbench")]
+
+
+def blocks(language, text):
+    """Return the blocks of one language, joined."""
+    return "\n".join(re.findall(rf"^```{language}\n(.*?)```", text, re.DOTALL | re.MULTILINE))
+
+
+def lines(text):
+    """Return what a text says can be typed in a shell, without the remarks."""
+    return [line.partition("#")[0].strip() for line in blocks("sh", text).splitlines() if line.strip()]
+
+
+COMMANDS = list(dict.fromkeys(line for line in lines(README) + lines(EXAMPLES) if line.startswith("lexbench")))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +66,7 @@ def _recipe(folder) -> None:
 
 def test_the_readme_has_the_commands():
     """The two commands of a clone and the first one of a user are there."""
-    assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(LINES)
+    assert {"make demo", "make test", "lexbench run suite pydoc"} <= set(lines(README))
 
 
 def check(command, folder, environment):
@@ -101,9 +110,38 @@ def test_a_command_of_the_readme_works_as_it_stands(place, real_home, command):
 def test_the_python_of_the_readme_works(place):
     """The ten lines for a notebook run as they stand, and print a table with both systems."""
     folder, environment = place
-    command = [sys.executable, "-c", BLOCKS["python"]]
+    command = [sys.executable, "-c", blocks("python", README)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert "bm25" in done.stdout
     assert "Letters" in done.stdout
+
+
+def test_the_readme_is_short():
+    """It says what lexbench is and where to read on, in at most 120 lines."""
+    assert len(README.splitlines()) <= 120
+
+
+def rows(text):
+    """Yield the name and the other cells of each row of the tables in a page, without marks."""
+    for line in text.splitlines():
+        if line.startswith("| "):
+            plain = re.sub(r"<sup>.*?</sup>|<.*?>|\*\*", "", line.replace("\\|", "\x00").replace("\\", ""))
+            name, *cells = (cell.strip().replace("\x00", "|") for cell in plain.strip("| ").split(" | "))
+            yield name, cells
+
+
+def test_the_figures_of_the_readme_are_on_the_leaderboard():
+    """Each figure of the README's table stands in the leaderboard's rows of the same system on `pydoc`."""
+    board = (ROOT / "leaderboard" / "README.md").read_text(encoding="utf-8").partition("\n## pydoc\n")[2]
+    measured = {}
+    for name, cells in rows(board):
+        measured.setdefault(name, set()).update(cells)
+    shown = {
+        name: cells for name, cells in rows(README.partition("## What it shows")[2].partition("## In")[0]) if "." in cells[0]
+    }
+
+    assert len(shown) == 6
+    for name, cells in shown.items():
+        assert set(cells) - {"—"} <= measured[name], name

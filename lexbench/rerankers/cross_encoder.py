@@ -24,7 +24,7 @@ _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
 
 @dataclass(frozen=True)
 class CrossEncoder:
-    """Any *ForSequenceClassification of transformers; its logit is the score, of two logits the second less the first.
+    """Any `…ForSequenceClassification` of transformers; its logit is the score, of two logits the second less the first.
 
     It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model*: a folder, or a name on the Hugging Face
     hub. *length*: tokens of a pair, special ones included, or as many as the model takes if that is fewer. *titles*: "off"
