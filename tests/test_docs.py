@@ -1,14 +1,15 @@
 """What the documentation says can be typed is typed here, and its notebooks are run.
 
-Of a page the blocks `sh` and `python` are run in order, in one folder, as a reader would: a block of Python or TOML whose first
-line is a comment with a path is written to that file. Each line of a block `text` must be in what the block before it printed
+Of a page the blocks `sh` and `python` are run in order, in one folder, as a reader would. A block of Python or TOML is written to a
+file where its first line is a comment with a path, or `<!-- file: PATH -->` stands before it. Each line of a block `text` must be in what the block before it printed
 (… stands for anything). A block `console` is for readers only. `<!-- slow from here -->` leaves the rest of a page to the slow
-tests, `<!-- needs: PACKAGE -->` to machines that have it.
+tests, `<!-- needs: PACKAGE -->` to machines that have it; for `<!-- in a clone -->` the folder becomes a copy of this checkout.
 """
 
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 RECORDS = {"benchmarks.md", "hybrids.md", "lexmae-training.md", "systems.md"}  # of long runs, as they were typed then
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|^<!-- (.*?) -->$", re.DOTALL | re.MULTILINE)
-FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")
+FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n|file: (.*)")
 EXAMPLES = "howto/examples.md"  # typed by test_readme, in a folder with what they need
 SLOW = "slow from here"
 
@@ -61,14 +62,17 @@ def environment(tmp_path_factory):
 @pytest.mark.parametrize(("page", "whole"), list(pages()))
 def test_a_page_can_be_typed(page, whole, environment, tmp_path):
     """Every block of the page works, and prints what the page says it prints."""
-    printed = ""
+    printed = before = ""
     for language, block, remark in BLOCK.findall(PAGES[page]):
         if remark == SLOW and not whole:
             return
         if remark.startswith("needs: ") and not importlib.util.find_spec(remark.removeprefix("needs: ")):
             pytest.skip(f"the rest of {page} {remark}")
-        if language in {"python", "toml"} and (file := FILE.match(block)):
-            path = tmp_path / file[1]
+        if remark == "in a clone":
+            clone(tmp_path)
+            environment = {**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"}
+        if language in {"python", "toml"} and (file := FILE.match(block) or FILE.match(before)):
+            path = tmp_path / (file[1] or file[2])
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block, encoding="utf-8")
         elif language in {"sh", "python"}:
@@ -79,6 +83,13 @@ def test_a_page_can_be_typed(page, whole, environment, tmp_path):
         elif language == "text":
             missing = [line for line in block.splitlines() if not re.search(pattern(line), spaced(printed))]
             assert not missing, f"not printed: {missing}\n{printed}"
+        before = remark
+
+
+def clone(folder):
+    """Copy what a run needs into *folder*; files keep their times, so that nothing is compiled again."""
+    for name in ("lexbench", "suites", "recipes"):
+        shutil.copytree(DOCS.parent / name, folder / name)
 
 
 def spaced(text):
