@@ -1,9 +1,11 @@
 """What the documentation says can be typed is typed here, and its notebooks are run.
 
-Of a page the blocks `sh` and `python` are run in order, in one folder, as a reader would. A block of Python or TOML is written to a
-file where its first line is a comment with a path, or `<!-- file: PATH -->` stands before it. Each line of a block `text` must be in what the block before it printed
-(… stands for anything). A block `console` is for readers only. `<!-- slow from here -->` leaves the rest of a page to the slow
-tests, `<!-- needs: PACKAGE -->` to machines that have it; for `<!-- in a clone -->` the folder becomes a copy of this checkout.
+Of a page the blocks `sh` and `python` are run in order, in one folder, as a reader would. A block of Python or TOML is written
+to a file where its first line is a comment with a path, or `<!-- file: PATH -->` stands before it. Each line of a block `text`
+must be in what the block before it printed (… stands for anything). A block `console` is for readers only.
+
+`<!-- slow from here -->` leaves the rest of a page to the slow tests, `<!-- needs: PACKAGE -->` to machines that have it; for
+`<!-- in a clone -->` the folder becomes a copy of this checkout.
 """
 
 import importlib.util
