@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lexbench.errors import require
 from lexbench.progress import Progress
-from lexbench.report.markdown import escape
-from lexbench.report.markdown import render as markdown
-from lexbench.report.table import tables
+from lexbench.report.run import tables
+from lexbench.report.table import escape, markdown
 from lexbench.report.terminal import render
 from lexbench.results import Result
 from lexbench.runner.jobs import Outcome

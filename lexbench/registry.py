@@ -6,6 +6,7 @@ group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rera
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, field, fields
 from functools import cache
 from importlib import import_module
@@ -90,6 +91,18 @@ def load(group: str, name: str, typed: str = "") -> type[Any]:
     plugin = _loaded(_found(group)[name], name)
     require(f"{group.removesuffix('s')} {(typed or name)!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
     return plugin
+
+
+def find(identity: str) -> type[Any] | None:
+    """Return the class of a plug-in by its identity, whether its extra is installed or not; None where there is none here."""
+    package, _, path = identity.rpartition(":")
+    group, _, name = path.partition("/")
+    entry = _found(group).get(name) if group in PACKAGES else None
+    if entry is None or package != (entry.dist.name if entry.dist else ""):
+        return None
+    with suppress(CannotStart):
+        return _loaded(entry, name)
+    return None
 
 
 def _loaded(entry: EntryPoint, name: str) -> type[Any]:

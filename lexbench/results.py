@@ -123,6 +123,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether this is an upper bound, as weights chosen on the test queries give, and no result."""
+        return any(note.startswith(BOUND) for note in self.notes)
+
     def __post_init__(self) -> None:
         """Refuse values that JSON cannot hold and a table would hide."""
         for measure, mean in self.means.items():

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lexbench import suites
-from lexbench.cli import Commands, _report, app, code
+from lexbench.cli import Commands, app, code
+from lexbench.cli.run import save
 from lexbench.results import Counts, Result
 from lexbench.runner import plan
 from lexbench.runner.jobs import Outcome
@@ -65,13 +66,13 @@ def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
     facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
     made = [Result(system=job.system.label, dataset=job.contract.id, **facts) for job in planned.jobs]
     outcomes = [Outcome(job, result) for job, result in zip(planned.jobs, made, strict=True)]
-    _report.save(planned, outcomes, tmp_path)
+    save(planned, outcomes, tmp_path)
     folder = tmp_path / "results" / "pydoc"
 
     assert len(list(folder.iterdir())) == 3
-    line = f"results of 3 systems are in {folder}; for the page type: lexbench leaderboard {tmp_path}\n"
+    line = f"results of 3 systems are in {folder}; for the page type: lexbench leaderboard --results {tmp_path}\n"
     assert capsys.readouterr().err == line
-    _report.save(planned, [Outcome(planned.jobs[0], error="no")], tmp_path)
+    save(planned, [Outcome(planned.jobs[0], error="no")], tmp_path)
     assert capsys.readouterr().err == ""
 
 
@@ -108,8 +109,8 @@ def test_a_dry_run_does_nothing(folder, capsys):
         (["show", "suite"], 2, "needs a name"),
         (["show", "dataset", "scifact"], 3, "beir/scifact/test"),
         (["show", "result", "x"], 3, "no result 'x'"),
-        (["score", "no.run", "--dataset", "beir/scifact/test"], 2, "no.run"),
-        (["leaderboard", "nowhere"], 3, "no result files"),
+        (["score", "no.run", "-d", "beir/scifact/test"], 2, "no.run"),
+        (["leaderboard", "--results", "nowhere"], 3, "no result files"),
         (["export", "trec", "out"], 3, "no such result"),
         (["export", "xml", "out"], 2, "xml"),
     ],

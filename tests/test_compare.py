@@ -46,7 +46,7 @@ def store(tmp_path, monkeypatch):
 
 
 def saved(folder, *found):
-    """Write results as --save does; return the folder as it would be typed."""
+    """Write results as --results does; return the folder as it would be typed."""
     write_results(found, "pydoc", folder)
     return str(folder)
 

@@ -401,7 +401,7 @@ def test_from_text_to_table(tmp_path, folder):
     """Through the harness, on `flat`: the ranking is that of the products, and a table says what the vectors weigh."""
     import fruit
 
-    from lexbench.report.table import tables
+    from lexbench.report.run import tables
     from lexbench.runner import jobs, plan
     from lexbench.storage import store
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save
 
 import lexbench
 from lexbench.cli import code
-from lexbench.report.timings import qps_name, timing_tables
+from lexbench.report.run import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import system

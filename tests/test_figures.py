@@ -9,7 +9,7 @@ import pytest
 
 from lexbench.cli import code
 from lexbench.report import figures
-from lexbench.report._points import best, families, headline, index_points, named, speed_points
+from lexbench.report.figures import families, headline, index_points, on_frontier, speed_points, with_short_labels
 from lexbench.results import BOUND, Counts, Latency, Result, Timing, write_results
 
 SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
@@ -49,15 +49,15 @@ def test_points_of_the_index_figure():
     assert {family: [one.x for one in members] for family, members in families(points).items()} == {
         "bm25": [60.0], "m@impact": [40.0, 90.0, 130.0],
     }  # fmt: skip
-    assert [one.label for one in named(points)] == ["bm25", "top 8", "top 32", "m@impact"]
+    assert [one.label for one in with_short_labels(points)] == ["bm25", "top 8", "top 32", "m@impact"]
 
 
 def test_the_frontier_has_what_nothing_beats():
     """Of two that are as good the smaller one is on the frontier, or the faster one; bounds are in no figure."""
     points = index_points([*RESULTS, result("o", notes=[f"{BOUND}chosen on these queries"])], "nDCG@10")
 
-    assert [one.x for one in best(points, smaller=True)] == [40.0, 60.0, 90.0]
-    assert [one.x for one in best(points, smaller=False)] == [130.0]
+    assert [one.x for one in on_frontier(points, smaller=True)] == [40.0, 60.0, 90.0]
+    assert [one.x for one in on_frontier(points, smaller=False)] == [130.0]
 
 
 def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
@@ -134,14 +134,14 @@ def test_names_hide_neither_points_nor_names():
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation, Text
 
-    from lexbench.report._labels import place
+    from lexbench.report.labels import place_labels
 
     figure = Figure((7, 4.5), dpi=100)
     axes = figure.add_subplot()
     points = [(10.0 + number % 3, 0.5 + 0.01 * number, f"system {number}", "k") for number in range(10)]
     axes.plot([x for x, *_ in points], [y for _, y, *_ in points], "o")
     axes.margins(x=0.3, y=0.2)
-    place(figure, axes, points)
+    place_labels(figure, axes, points)
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     notes = [child for child in axes.get_children() if isinstance(child, Annotation)]
@@ -157,7 +157,7 @@ def test_the_command_draws_saved_results(tmp_path, capsys):
     """`lexbench export figures` takes a folder of saved results, prints the paths, and says what is missing."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     write_results(RESULTS[:1], "beir", tmp_path / "board")
-    assert code(["export", "figures", str(tmp_path / "out"), "--from", str(tmp_path / "board")]) == 0
+    assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board")]) == 0
     shown = capsys.readouterr()
 
     assert len(shown.out.splitlines()) == 6

@@ -14,14 +14,9 @@ from lexbench.analysis.verify.published import PublishedFile
 from lexbench.cli import code
 from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CannotStart, InvalidFile
-from lexbench.interop import export as exporting
-from lexbench.interop import hub, importing, ir_metadata, mteb, published, ranx
-from lexbench.interop.aliases import from_mteb, to_mteb
-from lexbench.interop.export import export
-from lexbench.interop.export_vectors import VECTORS
-from lexbench.interop.importing import bring_in
-from lexbench.interop.losses import EXPORTED, IMPORTED
-from lexbench.interop.published import Row
+from lexbench.interop.files import export, import_file
+from lexbench.interop.formats import exports, hub, imports, ir_metadata, mteb, ranx
+from lexbench.interop.scores import ImportedScore, from_mteb, to_mteb, write_scores
 from lexbench.results import Counts, Measurement, Result, write_results
 from lexbench.storage.reading import read_toml
 from lexbench.storage.store import Store
@@ -46,6 +41,16 @@ def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
         per_query=per_query, counts=Counts(queries=2, documents=4), digests={"corpus": "c0"}, measured=measured,
         recipe={"plugin": "retrievers/bm25"},
     )  # fmt: skip
+
+
+def read_scores(path):
+    """Return the scores in a file of the form of suites/expected."""
+    return [
+        ImportedScore(system.called, system.source, scores.dataset, scores.where, measure, value)
+        for system in read_toml(path, PublishedFile).systems
+        for scores in system.figures
+        for measure, value in scores.values.items()
+    ]
 
 
 def order(run):
@@ -215,7 +220,7 @@ def test_a_file_as_mteb_writes_it_is_read(tmp_path):
     (place / "model_meta.json").write_text("{}")
     where = "SciFact.json, mteb 1.38.3, data of revision 0228b52, which may differ from beir/scifact/test"
 
-    assert list(mteb.read(tmp_path / "m")) == [Row("m", "MTEB", "beir/scifact/test", where, "nDCG@10", 0.6)]
+    assert list(mteb.read(tmp_path / "m")) == [ImportedScore("m", "MTEB", "beir/scifact/test", where, "nDCG@10", 0.6)]
     (place / "SciFact.json").write_text(json.dumps(whole | {"scores": {"test": [scores | {"ndcg_at_10": 60.0}]}}))
     with pytest.raises(InvalidFile, match=r"ndcg_at_10 is 60\.0, not a score from 0 to 1; if it is a percentage"):
         list(mteb.read(place / "SciFact.json"))
@@ -303,7 +308,7 @@ def test_eval_results_of_others_are_read(tmp_path):
     place.write_bytes(msgspec.yaml.encode([entry, other]))
 
     (row,) = hub.read_eval_results(tmp_path / "their-model")
-    assert row == Row("their-model", "model card", "beir/nfcorpus/test", ".eval_results/x.yaml", "nDCG@10", 0.3)
+    assert row == ImportedScore("their-model", "model card", "beir/nfcorpus/test", ".eval_results/x.yaml", "nDCG@10", 0.3)
     for text in (
         "a: 1\n",
         "",
@@ -321,14 +326,16 @@ def test_eval_results_of_others_are_read(tmp_path):
 
 def test_published_rows_read_back_and_verify_reads_them(tmp_path):
     """The file has the form of suites/expected, whatever characters are in it, and is the same for the same rows."""
-    rows = [Row('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()]
-    published.write(reversed(rows), tmp_path / "x.toml")
+    rows = [
+        ImportedScore('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()
+    ]
+    write_scores(reversed(rows), tmp_path / "x.toml")
     expected = read_toml(tmp_path / "x.toml", PublishedFile)
 
-    assert published.read(tmp_path / "x.toml") == sorted(rows)
+    assert read_scores(tmp_path / "x.toml") == sorted(rows)
     assert expected.systems[0].figures[0].values == MEANS
     before = (tmp_path / "x.toml").read_bytes()
-    published.write(rows * 2, tmp_path / "x.toml")
+    write_scores(rows * 2, tmp_path / "x.toml")
     assert (tmp_path / "x.toml").read_bytes() == before
 
 
@@ -338,20 +345,20 @@ def test_published_rows_read_back_and_verify_reads_them(tmp_path):
 def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
     """Formats of result files hold what they have a place for, a folder a system; what is left out is said."""
     told = []
-    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", saved=saved, tell=told.append))
+    paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, tell=told.append))
 
     assert len(paths) == 2
     assert len({path.parent.parent for path in paths}) == 2
     assert told == ["left out, on collections that mteb has not: 1 of 3 results"]
     with pytest.raises(CannotStart, match="no result with nDCG@10 on a collection that eval-results has"):
-        list(export("eval-results", Store(tmp_path / "s"), tmp_path / "out", saved=saved, systems=["mine"]))
+        list(export("eval-results", Store(tmp_path / "s"), tmp_path / "out", results=saved, systems=["mine"]))
 
 
 def test_parquet_has_a_row_a_query_and_measure(saved, tmp_path):
     """Every value of every query is there, with system, dataset and contract, and reads back equal."""
     read_table = pytest.importorskip("pyarrow.parquet", reason="it is in the extra parquet").read_table
 
-    (path,) = export("parquet", Store(tmp_path / "s"), tmp_path / "out", saved=saved, systems=["bm25"])
+    (path,) = export("parquet", Store(tmp_path / "s"), tmp_path / "out", results=saved, systems=["bm25"])
     table = read_table(path).to_pylist()
 
     assert len(table) == 2 * len(MEANS)
@@ -380,7 +387,7 @@ def runs(tmp_path):
 @pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "ir-metadata", "qrels", "ranx-qrels"])
 def test_an_imported_file_is_ours(runs, layout):
     """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
-    following = bring_in(layout, runs / layout, runs / "new folder" / "out")
+    following = import_file(layout, runs / layout, runs / "new folder" / "out")
     if layout.endswith("qrels"):
         assert list(read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
         assert following == f"lexbench score RUN --qrels '{runs}/new folder/out'"
@@ -397,9 +404,9 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
     out, err = capsys.readouterr()
 
     assert out == f"{tmp_path / 'm.toml'}\n"
-    assert err.splitlines()[0] == f"what is lost: {IMPORTED['mteb']}"
+    assert err.splitlines()[0] == f"what is lost: {imports()['mteb'].lost}"
     assert err.splitlines()[1].startswith("next: 6 published scores; ")
-    assert len(published.read(tmp_path / "m.toml")) == 6
+    assert len(read_scores(tmp_path / "m.toml")) == 6
     shutil.rmtree(tmp_path / "m")
     (tmp_path / "m").mkdir()
     assert code(["import", "mteb", str(tmp_path / "m"), str(tmp_path / "m.toml")]) == 3
@@ -409,16 +416,21 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
 def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsys):
     """`lexbench export` of a saved folder needs no store; runs, which such a folder has not, are refused in one line."""
     out = str(tmp_path / "out")
-    assert code(["export", "csv", out, "--from", str(saved), "-r", "bm25"]) == 0
+    assert code(["export", "csv", out, "--results", str(saved), "-r", "bm25"]) == 0
     shown = capsys.readouterr()
-    assert shown.err == f"what is lost: {EXPORTED['csv']}\n"
+    assert shown.err == f"what is lost: {exports()['csv'].lost}\n"
     assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
-    assert code(["export", "ranx", out, "--from", str(saved)]) == 1
+    assert code(["export", "ranx", out, "--results", str(saved)]) == 1
     assert "has no run here" in capsys.readouterr().err
 
 
-def test_every_format_says_what_is_lost():
-    """Each format that the commands take is handled, and has its line."""
-    assert {*exporting._WRITERS, *exporting._BY_SYSTEM, *VECTORS, "ir-metadata", "figures"} == EXPORTED.keys()
-    assert {*importing._RUNS, *importing._QRELS, *importing._ROWS, "ir-metadata"} == IMPORTED.keys()
-    assert all({**EXPORTED, **IMPORTED}.values())
+def test_every_format_says_what_is_lost(capsys):
+    """Each format that the commands take has its line, is handled, and is in the help of its command."""
+    assert {"trec", "msmarco", "ranx", "ir-metadata", "qrels", "csv", "parquet", "json"} < exports().keys()
+    assert {"mteb", "model-index", "eval-results", "figures", "anserini", "bigann", "ciff", "seismic"} < exports().keys()
+    assert {"trec", "msmarco", "scored", "ranx", "ir-metadata", "qrels", "ranx-qrels"} < imports().keys()
+    assert {"mteb", "model-index", "eval-results"} < imports().keys()
+    for command, formats in (("export", exports()), ("import", imports())):
+        assert code([command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert all(form.lost and form.what and f"  {form.name} " in shown for form in formats.values())

@@ -7,11 +7,12 @@ from lexbench import suites
 from lexbench.cli import code
 from lexbench.datasets.contracts import suite_folders
 from lexbench.errors import CannotStart, InvalidFile
-from lexbench.report import leaderboard, published
-from lexbench.report.board import ranks
-from lexbench.report.markdown import escape
-from lexbench.report.table import tables
-from lexbench.report.trade_off import frontier
+from lexbench.report import leaderboard
+from lexbench.report.leaderboard.board import ranks
+from lexbench.report.leaderboard.sections import published_systems, read_published
+from lexbench.report.leaderboard.trade_off import frontier
+from lexbench.report.run import tables
+from lexbench.report.table import escape
 from lexbench.results import Counts, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.suites import Aggregate, Suite
@@ -56,14 +57,14 @@ def test_the_pages_are_a_function_of_the_files(folder):
 
 
 def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
-    """`lexbench leaderboard FOLDER` writes what is stale; with --check it writes nothing and exits with 1."""
-    assert code(["leaderboard", str(folder), "--check"]) == 1
+    """`lexbench leaderboard --results FOLDER` writes what is stale; with --check it writes nothing and exits with 1."""
+    assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
     assert f"stale: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard" in capsys.readouterr().err
     assert not (folder / "index.html").exists()
-    assert code(["leaderboard", str(folder)]) == 0
-    assert code(["leaderboard", str(folder), "--check"]) == 0
+    assert code(["leaderboard", "--results", str(folder)]) == 0
+    assert code(["leaderboard", "--results", str(folder), "--check"]) == 0
     (folder / "index.html").unlink()
-    assert code(["leaderboard", str(folder), "--check"]) == 1
+    assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
 
 
 def test_best_is_bold_and_second_underlined(folder):
@@ -104,7 +105,7 @@ def test_two_systems_never_share_a_file():
 
 def test_an_empty_folder_says_what_to_type(tmp_path):
     """Without result files there is no page, and one line says how to make some."""
-    with pytest.raises(CannotStart, match="lexbench run suite pydoc --save"):
+    with pytest.raises(CannotStart, match="lexbench run suite pydoc --results"):
         markdown(tmp_path)
 
 
@@ -165,7 +166,7 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
 
 def test_published_scores_are_marked_and_have_one_row_a_system():
     """BM25's figures of three sources are one row, of that with most; figures of another protocol are not there."""
-    rows = published.rows(published.read(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
+    rows = published_systems(read_published(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
     anserini = [row for row in rows if row.system.label == "bm25_anserini"]
 
     assert [row.system.source for row in anserini] == ["pyserini 2CR"]

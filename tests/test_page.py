@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lexbench.report import board_markdown, leaderboard
-from lexbench.report.page import html
-from lexbench.report.sections import board
+from lexbench.report import leaderboard
+from lexbench.report.leaderboard.markdown import markdown
+from lexbench.report.leaderboard.page import html
+from lexbench.report.leaderboard.sections import board
 from lexbench.results import BOUND, Counts, Latency, Result, Timing, Vectors
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
@@ -143,7 +144,7 @@ def test_the_same_results_give_the_same_bytes(speeds):
     again = board_of(SPEEDS)
 
     assert html(again) == html(speeds)
-    assert board_markdown.markdown(again) == board_markdown.markdown(speeds)
+    assert markdown(again) == markdown(speeds)
 
 
 def test_the_table_sorts_by_its_headings(show, speeds):

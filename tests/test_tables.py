@@ -2,7 +2,7 @@
 
 import pytest
 
-from lexbench.report.table import tables
+from lexbench.report.run import tables
 from lexbench.results import Counts, Result, Vectors, Work
 
 

@@ -17,8 +17,8 @@ from lexbench.datasets.contracts import Contract, Protocol, Relevance, SourceFac
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Columns, best, weighted
 from lexbench.fusion.weight_grid import contenders, grid
-from lexbench.report.board import ranks
 from lexbench.report.leaderboard import pages
+from lexbench.report.leaderboard.board import ranks
 from lexbench.results import write_results
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline

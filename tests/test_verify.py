@@ -366,7 +366,7 @@ def tiny(tmp_path, monkeypatch):
 
 def test_the_command_names_a_kept_self_match(tiny, capsys):
     """A contract that keeps the queries among the documents gives RR@10 .5 instead of 1: exit 1, with the cause."""
-    assert code(["run", "suite", "tiny", "--save", str(tiny / "board")]) == 0
+    assert code(["run", "suite", "tiny", "--results", str(tiny / "board")]) == 0
     capsys.readouterr()
 
     assert code(["verify", "tiny"]) == 1

@@ -4,20 +4,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import TextWrapper
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _WIDTH = 100  # what tables are made for, where nothing says how wide the terminal is
-
-
-def json_option(function: F) -> F:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
 
 
 def print_json(value: Any) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rows
+from lexbench.cli._options import json_option
+from lexbench.cli._output import print_json, print_rows
 from lexbench.cli._progress import shown
 from lexbench.errors import MissingData, UnknownName
 

@@ -1,14 +1,18 @@
 """Compare systems: what differs, paired tests, the queries that changed."""
 
+from pathlib import Path
+
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rich
+from lexbench.cli._options import datasets_option, json_option, results_option
+from lexbench.cli._output import print_json, print_rich
 
 
 @click.command()
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
-@click.option("-d", "--dataset", "datasets", multiple=True, help="Only this dataset; repeatable. Default: all that all have.")
-@click.option("-m", "--measure", help="Default: the headline of the dataset's suite.")
+@results_option()
+@datasets_option("Only this dataset; repeatable. Default: all that all have.")
+@click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline of the dataset's suite.")
 @click.option(
     "--margin", type=click.FloatRange(min=0, min_open=True), help="Also test that no system is worse by more, as .005."
 )
@@ -20,6 +24,7 @@ from lexbench.cli._output import json_option, print_json, print_rich
 @json_option
 def command(  # noqa: PLR0913 - one a word of the command line
     systems: tuple[str, ...],
+    results: Path | None,
     datasets: tuple[str, ...],
     measure: str | None,
     margin: float | None,
@@ -29,22 +34,31 @@ def command(  # noqa: PLR0913 - one a word of the command line
     fail_if_worse: bool,
     as_json: bool,
 ) -> None:
-    """Compare B... with A: systems as they were run ('bm25'), or files and folders that --save wrote, for all systems in them.
+    """Compare B... with A: systems as they were run ('bm25'), or files and folders of results, for all systems in them.
 
-    Nothing is run. A name is looked for in the files given, then in the store: `lexbench compare bm25 build/results`.
+    Nothing is run. A name is looked for in the files that are named, then in the store, or in the folder of --results:
+    `lexbench compare bm25 build/results`.
     """
     import msgspec
 
     from lexbench.analysis.compare import compare
-    from lexbench.report.comparison import tables
+    from lexbench.report.compare import tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
-    found = compare(systems, store=Store(), datasets=datasets, measure=measure, margin=margin, queries=0 if sweep else queries)
+    comparison = compare(
+        systems,
+        store=Store(),
+        folder=results,
+        datasets=datasets,
+        measure=measure,
+        margin=margin,
+        queries=0 if sweep else queries,
+    )
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(comparison))
     else:
-        print_rich(*(render(table) for table in tables(found, curve=sweep)))
-    if fail_if_worse and found.worse:
-        click.echo(f"worse than {found.systems[0]}: {'; '.join(found.worse)}", err=True)
-    click.get_current_context().exit(1 if fail_if_worse and found.worse else 0)
+        print_rich(*(render(table) for table in tables(comparison, curve=sweep)))
+    if fail_if_worse and comparison.worse:
+        click.echo(f"worse than {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
+    click.get_current_context().exit(1 if fail_if_worse and comparison.worse else 0)

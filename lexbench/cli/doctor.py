@@ -7,7 +7,8 @@ import sys
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rows
+from lexbench.cli._options import json_option
+from lexbench.cli._output import print_json, print_rows
 
 _OURS = ("dev", "lint", "test")  # extras for working on lexbench
 

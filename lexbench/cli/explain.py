@@ -2,13 +2,14 @@
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rich
+from lexbench.cli._options import json_option, system_option
+from lexbench.cli._output import print_json, print_rich
 from lexbench.cli._progress import shown
 
 
 @click.command()
 @click.argument("query")
-@click.option("-r", "--retriever", "system", required=True, metavar="SYSTEM", help="As bm25, or splade_v3@impact.")
+@system_option("As bm25, or splade_v3@impact.", multiple=False, required=True)
 @click.option(
     "-d",
     "--dataset",
@@ -28,14 +29,14 @@ def command(
     term, times the part of its frequency. An index that is not in the store is made.
     """
     from lexbench.analysis.explain import explain
-    from lexbench.report import explanation as report
+    from lexbench.report import explain as report
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
-        found = explain(query, system, dataset, documents, top, store=store, progress=progress)
+        explanation = explain(query, system, dataset, documents, top, store=store, progress=progress)
     if as_json:
-        print_json(report.document(found))
+        print_json(report.document(explanation))
     else:
-        print_rich(*(render(table) for table in report.tables(found, terms)))
+        print_rich(*(render(table) for table in report.tables(explanation, terms)))

@@ -4,20 +4,30 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._output import json_option, print_json
+from lexbench.cli._options import FOLDER, FormerArgument, json_option
+from lexbench.cli._output import print_json
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="leaderboard")
+@click.argument("former", cls=FormerArgument, type=FOLDER, required=False)
+@click.option(
+    "--results",
+    metavar="FOLDER",
+    type=FOLDER,
+    default="leaderboard",
+    show_default=True,
+    help="The folder that `run suite --results` wrote.",
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is stale.")
 @json_option
-def command(folder: Path, *, check: bool, as_json: bool) -> None:
-    """Write FOLDER/README.md and FOLDER/index.html (default: leaderboard/) from the files in FOLDER/results.
+def command(former: Path | None, results: Path, *, check: bool, as_json: bool) -> None:
+    """Write the pages README.md and index.html into a folder of results, from the files in FOLDER/results.
 
-    `lexbench run suite NAME --save FOLDER` puts files there. index.html is one file that needs no network: open it.
+    `lexbench run suite NAME --results FOLDER` puts files there. index.html is one file that needs no network: open it.
     """
     from lexbench.report import leaderboard
 
+    folder = former or results
     pages = leaderboard.pages(folder)
     stale = leaderboard.stale(pages)
     if stale and not check:
@@ -27,7 +37,7 @@ def command(folder: Path, *, check: bool, as_json: bool) -> None:
     elif not check:
         click.echo("\n".join(map(str, pages)))
     elif stale:
-        click.echo(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard {folder}", err=True)
+        click.echo(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {folder}", err=True)
     else:
         click.echo(f"{folder} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)

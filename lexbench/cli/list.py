@@ -4,14 +4,14 @@ from typing import Any
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rows
+from lexbench.cli._options import json_option
+from lexbench.cli._output import print_json, print_rows
 from lexbench.errors import LexbenchError
-
-_PLUGINS = ("encoders", "engines", "measures", "rerankers", "retrievers", "sources", "transforms")
+from lexbench.registry import PACKAGES
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["suites", "datasets", "models", *_PLUGINS, "results"]))
+@click.argument("what", type=click.Choice(["suites", "datasets", "models", *PACKAGES, "results"]))
 @json_option
 def command(what: str, *, as_json: bool) -> None:
     """List suites, datasets, models, plug-ins of one kind, or the results in the store."""

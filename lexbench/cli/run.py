@@ -1,21 +1,32 @@
 """Run systems on a suite or on one dataset."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rich
+from lexbench.cli._options import (
+    FOLDER,
+    MEASURES,
+    Option,
+    datasets_option,
+    json_option,
+    measures_option,
+    system_option,
+    timing_options,
+    timing_settings,
+)
+from lexbench.cli._output import print_json, print_rich, print_rows
 from lexbench.cli._progress import shown
-from lexbench.cli._timing import settings, timing_options
 
 if TYPE_CHECKING:
+    from lexbench.results import Result
+    from lexbench.runner.jobs import Outcome
     from lexbench.runner.plan import Plan
     from lexbench.timing.protocol import Settings
 
-_SYSTEM = click.option(
-    "-r", "--retriever", "retrievers", multiple=True, metavar="SYSTEM", help="As 'bm25(k1=0.9)'; repeatable."
-)
+_SYSTEMS = system_option("As 'bm25(k1=0.9)'; repeatable.")
 _DRY = click.option("--dry-run", is_flag=True, help="Check everything, show the plan, do nothing.")
 _DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents kept for each query.")
 
@@ -27,69 +38,133 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@_SYSTEM
-@click.option("-d", "--dataset", "datasets", multiple=True, help="Only this dataset of the suite; repeatable.")
-@click.option("-m", "--measure", "measures", multiple=True, help="This measure instead of the suite's; repeatable.")
+@_SYSTEMS
+@datasets_option("Only this dataset of the suite; repeatable.")
+@measures_option("This measure instead of the suite's; repeatable.")
 @_DEPTH
 @_DRY
 @click.option(
-    "--results",
-    "--save",
-    "save",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Also write result files for this leaderboard folder.",
+    "--results", cls=Option, former=["--save"], type=FOLDER, metavar="FOLDER", help="Also write the results into this folder."
 )
 @timing_options
 @json_option
-def suite(name: str, save: Path | None, **options: Any) -> None:
+def suite(name: str, results: Path | None, **options: Any) -> None:
     """Run systems (default: the suite's own) on the suite NAME, or on the suite in the file NAME.toml."""
     from lexbench import suites
     from lexbench.runner import plan
 
-    given, datasets, measures, depth = (options.pop(option) for option in ("retrievers", "datasets", "measures", "depth"))
-    timing = settings(options)
-    planned = plan.plan_suite(suites.suite(name), given, datasets, measures, depth, name)
-    _carry_out(planned, save=save, timing=timing, **options)
+    systems, datasets, measures, depth = (options.pop(option) for option in ("systems", "datasets", "measures", "depth"))
+    timing = timing_settings(options)
+    planned = plan.plan_suite(suites.suite(name), systems, datasets, measures, depth, name)
+    _carry_out(planned, folder=results, timing=timing, **options)
 
 
 @command.command()
 @click.argument("name", metavar="ID|FOLDER")
-@_SYSTEM
-@click.option(
-    "-m", "--measure", "measures", multiple=True, default=["nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000"], show_default=True
-)
+@_SYSTEMS
+@measures_option(default=MEASURES)
 @_DEPTH
 @_DRY
 @timing_options
 @json_option
-def dataset(name: str, retrievers: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
+def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
     """Run systems (default: bm25) on the dataset ID, or on a FOLDER with corpus.jsonl, queries.jsonl and qrels/."""
     from lexbench.runner import plan
 
-    timing = settings(options)
-    planned = plan.plan_dataset(name, retrievers or ("bm25",), measures, options.pop("depth") or 1000)
-    _carry_out(planned, save=None, timing=timing, **options)
+    timing = timing_settings(options)
+    planned = plan.plan_dataset(name, systems or ("bm25",), measures, options.pop("depth") or 1000)
+    _carry_out(planned, folder=None, timing=timing, **options)
 
 
-def _carry_out(planned: "Plan", *, save: Path | None, timing: "Settings | None", dry_run: bool, as_json: bool) -> None:
-    from lexbench.cli import _report
+def _carry_out(plan: "Plan", *, folder: Path | None, timing: "Settings | None", dry_run: bool, as_json: bool) -> None:
+    """Run the jobs of *plan* and show what came of them, or show the plan."""
+    if dry_run:
+        _show_plan(plan, as_json=as_json)
+        return
+    from lexbench.report.run import tables
+    from lexbench.report.terminal import render
     from lexbench.runner import jobs
     from lexbench.storage.store import Store
 
-    if dry_run:
-        _report.show_plan(planned, as_json=as_json)
-        return
     outcomes = []
-    with shown(planned.suite.id if planned.suite else "dataset", len(planned.jobs)) as progress:
-        kept = Store(on_wait=progress.note, on_damage=progress.note)
-        for outcome in jobs.run(planned, kept, progress, timing):
+    with shown(plan.suite.id if plan.suite else "dataset", len(plan.jobs)) as progress:
+        store = Store(on_wait=progress.note, on_damage=progress.note)
+        for outcome in jobs.run(plan, store, progress, timing):
             outcomes.append(outcome)
             progress.job_done()
     if as_json:
-        print_json(_report.document(planned, outcomes))
+        print_json(_document(plan, outcomes))
     else:
-        print_rich(*_report.renderables(planned, outcomes))
-    failed = _report.complain(outcomes)
-    if save:
-        _report.save(planned, outcomes, save)
+        print_rich(*(render(table) for table in tables(_results(outcomes), plan.suite)))
+    failed = _complain(outcomes)
+    if folder:
+        save(plan, outcomes, folder)
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _show_plan(plan: "Plan", *, as_json: bool) -> None:
+    """Print the jobs of a plan and what they will take on disk."""
+    from lexbench.storage.store import readable_bytes
+
+    rows = [
+        (job.contract.id, job.system.label, f"{job.contract.expected.documents or '?'}", str(job.depth)) for job in plan.jobs
+    ]
+    print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
+    if not as_json:
+        click.echo(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
+
+
+def _results(outcomes: "Sequence[Outcome]") -> "list[Result]":
+    """Return the results of the jobs that have one."""
+    return [outcome.result for outcome in outcomes if outcome.result]
+
+
+def _document(plan: "Plan", outcomes: "Sequence[Outcome]") -> dict[str, Any]:
+    """Return everything about a run as one JSON document."""
+    import msgspec
+
+    from lexbench.analysis import aggregates
+
+    results = _results(outcomes)
+    return {
+        "suite": plan.suite.id if plan.suite else None,
+        "results": [msgspec.to_builtins(result) for result in results],
+        "failures": [
+            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "again": o.again}
+            for o in outcomes
+            if o.error
+        ],
+        "untimed": [
+            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.untimed} for o in outcomes if o.untimed
+        ],
+        "aggregates": [
+            {"id": one.id, "system": system, "present": mean.present, "of": len(one.members), "mean": mean.value}
+            for one in (plan.suite.aggregates if plan.suite else ())
+            for system in dict.fromkeys(result.system for result in results)
+            for mean in [aggregates.over_results(one, [result for result in results if result.system == system])]
+        ],
+    }
+
+
+def _complain(outcomes: "Sequence[Outcome]") -> bool:
+    """Print on stderr what failed, each once with the command that repeats it, or was not timed; return whether anything."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    untimed = [outcome for outcome in outcomes if outcome.untimed]
+    for outcome in untimed:
+        click.echo(f"not timed: {outcome.job.name}: {outcome.untimed}", err=True)
+    for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
+        click.echo(line, err=True)  # a missing dataset fails all its systems alike, and is said once
+    if failed:
+        click.echo(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
+    return bool(failed or untimed)
+
+
+def save(plan: "Plan", outcomes: "Sequence[Outcome]", folder: Path) -> None:
+    """Write the results into a folder of results, and say where they are."""
+    from lexbench.results import write_results
+
+    written = write_results(_results(outcomes), plan.suite.id if plan.suite else "datasets", folder)
+    if written:
+        count = f"{len(written)} system{'s' * (len(written) > 1)}"
+        page = f"lexbench leaderboard --results {folder}"
+        click.echo(f"results of {count} are in {written[0].parent}; for the page type: {page}", err=True)

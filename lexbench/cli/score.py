@@ -4,32 +4,31 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._output import json_option, print_json, print_rich, print_rows
+from lexbench.cli._options import MEASURES, json_option, measures_option
+from lexbench.cli._output import print_json, print_rich, print_rows
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--dataset", help="Whose judgements and rules: see `lexbench list datasets`.")
+@click.option("-d", "--dataset", metavar="ID", help="Whose judgements and rules: see `lexbench list datasets`.")
 @click.option(
     "--qrels",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A qrels file: alone, without rules, or with --dataset for its rules.",
+    help="A qrels file: alone, without rules, or with -d for the rules of a dataset.",
 )
-@click.option(
-    "-m", "--measure", "measures", multiple=True, default=["nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000"], show_default=True
-)
+@measures_option(default=MEASURES)
 @click.option("--per-query", is_flag=True, help="Print every query's values.")
 @json_option
 def command(
     run: Path, dataset: str | None, qrels: Path | None, measures: tuple[str, ...], *, per_query: bool, as_json: bool
 ) -> None:
     """Score RUN, a TREC run file (.gz too), in trec_eval's order, over all queries that have judgements."""
-    from lexbench.report.table import tables
+    from lexbench.report.run import tables
     from lexbench.report.terminal import render
     from lexbench.runner import scoring
 
     if dataset is None and qrels is None:
-        raise click.UsageError("give --dataset ID, --qrels FILE, or both")
+        raise click.UsageError("give -d ID, --qrels FILE, or both")
     result = scoring.score_file(run, measures, dataset=dataset, qrels=qrels)
     if as_json:
         import msgspec

@@ -5,7 +5,8 @@ from typing import Any
 import click
 import msgspec
 
-from lexbench.cli._output import json_option, print_json, print_lines
+from lexbench.cli._options import json_option
+from lexbench.cli._output import print_json, print_lines
 
 
 @click.command()

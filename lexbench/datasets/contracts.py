@@ -23,6 +23,7 @@ class SourceFacts(Strict, frozen=True):
     url: str | None = None  # of the archive
     md5: str | None = None  # of the archive, as published
     archive: str | None = None  # what ir_datasets calls it, in its folder of the corpus
+    publishable: bool = False  # whether its license lets a page that is published show the texts of the queries
     varies: bool = False  # a copy may differ from the expected corpus; the source then says how, and every result repeats it
 
 

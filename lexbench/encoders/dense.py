@@ -53,6 +53,7 @@ class Dense(Transformer):
     lowercase: bool = False
 
     kind: ClassVar[Kind] = Kind.DENSE
+    family: ClassVar[str] = "dense"
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "pooling": POOLINGS,

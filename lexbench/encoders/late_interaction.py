@@ -45,6 +45,7 @@ class LateInteraction(Transformer):
     skip_punctuation: bool = True
 
     kind: ClassVar[Kind] = Kind.MULTI
+    family: ClassVar[str] = "late interaction"
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 

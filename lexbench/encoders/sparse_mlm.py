@@ -41,6 +41,7 @@ class SparseMLM(SparseTransformer):
     activation: str = "log1p_relu"
     dense_ok: bool = runtime(False)
 
+    family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "positions": ("all", "text"),

@@ -44,6 +44,7 @@ class TermWeights(SparseTransformer):
     expansions: str | None = runtime(None)  # its digest is in the key, and where it lies is not
     expansion_length: int = 100
 
+    family: ClassVar[str] = "term weights"
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

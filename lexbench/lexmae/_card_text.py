@@ -10,8 +10,7 @@ import msgspec
 
 from lexbench.lexmae.facts import Facts, What
 from lexbench.lexmae.recipe import Encoding, Recipe
-from lexbench.report.cells import Table, figure
-from lexbench.report.markdown import escape, render
+from lexbench.report.table import Table, escape, markdown, number
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",
@@ -108,7 +107,7 @@ def _shown(given: str) -> str:
 
 
 def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
-    return render(Table("", header, tuple(rows)), escaped=True).rstrip()
+    return markdown(Table("", header, tuple(rows)), escaped=True).rstrip()
 
 
 def _front(recipe: Recipe, what: What, facts: Facts) -> str:
@@ -172,11 +171,11 @@ def _training(recipe: Recipe, facts: Facts) -> str:
     rows |= {f"{package} (version)": version for package, version in facts.versions.items()}
     parts = ["## Training", _table(("what", "value"), ((_shown(name), _shown(value)) for name, value in rows.items()))]
     if facts.losses:
-        losses = ((_shown(one.name), figure(one.first), figure(one.last)) for one in facts.losses)
+        losses = ((_shown(one.name), number(one.first), number(one.last)) for one in facts.losses)
         parts.append(_table(("loss", "first", "last"), losses))
     if not facts.selection:
         return "\n\n".join([*parts, "Nothing was selected: these are the weights of the last step."])
-    chosen = ((_shown(one.dataset), _shown(one.measure), figure(one.value), f"{one.step:,}") for one in facts.selection)
+    chosen = ((_shown(one.dataset), _shown(one.measure), number(one.value), f"{one.step:,}") for one in facts.selection)
     kept = "Of the models compared in training, the best was kept:"
     return "\n\n".join([*parts, kept, _table(("selected on", "measure", "value", "step"), chosen)])
 
@@ -193,8 +192,8 @@ def _scores(facts: Facts) -> Iterator[str]:
             (
                 _shown(one.dataset),
                 _shown(one.measure),
-                figure(one.value),
-                f"{figure(one.interval[0])} to {figure(one.interval[1])}" if one.interval else figure(None),
+                number(one.value),
+                f"{number(one.interval[0])} to {number(one.interval[1])}" if one.interval else number(None),
                 _shown(one.command),
             )
             for one in facts.scores

@@ -3,18 +3,20 @@
 SVG for pages, PDF for papers, PNG to look at; the same results give the same bytes. Needs the extra `figures`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require
-from lexbench.report._labels import place
-from lexbench.report._points import Point, best, families, headline, index_points, named, speed_points, written
+from lexbench.report.labels import place_labels
+from lexbench.report.leaderboard.trade_off import frontier
+from lexbench.report.table import shortened
 from lexbench.results import Result
 from lexbench.storage import atomic
 
@@ -39,20 +41,31 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
-_NAME, _TITLE = 46, 70  # characters of a name that have room beside a bar, and above a figure
+_LABEL, _NAME, _TITLE = 36, 46, 70  # characters of a name that have room beside a point, beside a bar, above a figure
 _DECADES = 3000  # an axis that spans more has marks at powers of ten alone
+_TOP_K = re.compile(r"\|top_k\(\s*(?:k\s*=\s*)?(\d+)[^)]*\)")  # the step that makes a top-K variant of a system
+
+
+class FigurePoint(NamedTuple):
+    """One system in a figure."""
+
+    x: float
+    y: float
+    label: str
+    family: str  # systems that differ in top-K alone are one
+    top_k: float  # terms kept of a document, infinite for all
 
 
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have the figures for into *folder*, as SVG, PDF and PNG, yielding every path."""
     require("export figures", ["matplotlib"], "figures")
     for dataset in dict.fromkeys(result.dataset for result in results):
-        own = [result for result in results if result.dataset == dataset]
-        measure, name, title = headline(own), dataset.replace("/", "-"), written(dataset, _TITLE)
-        for (fingerprint, label), points in speed_points(own, measure).items():
-            on = f"{title}, machine {fingerprint}"
-            yield from _saved(_against(points, on, label, measure), folder / f"speed.{name}.{fingerprint}")
-        if points := index_points(own, measure):
+        group = [result for result in results if result.dataset == dataset]
+        measure, name, title = headline(group), dataset.replace("/", "-"), drawable(dataset, _TITLE)
+        for (fingerprint, label), points in speed_points(group, measure).items():
+            of_machine = f"{title}, machine {fingerprint}"
+            yield from _saved(_against(points, of_machine, label, measure), folder / f"speed.{name}.{fingerprint}")
+        if points := index_points(group, measure):
             label = "index bytes a document on disk"
             yield from _saved(_against(points, title, label, measure, smaller=True), folder / f"index.{name}")
     yield from _saved(_bars(results), folder / "datasets")
@@ -72,7 +85,7 @@ def missing(results: Iterable[Result]) -> list[str]:
     return lines
 
 
-def _against(points: Sequence[Point], title: str, across: str, measure: str, *, smaller: bool = False) -> "Figure":
+def _against(points: Sequence[FigurePoint], title: str, across: str, measure: str, *, smaller: bool = False) -> "Figure":
     """Draw *measure* against *across*, on a logarithmic scale; more of it is better, or with *smaller* less."""
     with _styled():
         from matplotlib.figure import Figure
@@ -81,25 +94,26 @@ def _against(points: Sequence[Point], title: str, across: str, measure: str, *, 
         axes = figure.add_subplot()
         axes.set(xscale="log", xlabel=across, ylabel=measure, title=title)
         axes.margins(x=0.22, y=0.16)
-        steps = _steps(best(points, smaller=smaller), smaller=smaller)
+        steps = _steps(on_frontier(points, smaller=smaller), smaller=smaller)
         axes.plot(*zip(*steps, strict=True), "--", color="#888888", linewidth=1, label="frontier: no system is better in both")
         colours = {family: _COLOURS[number % len(_COLOURS)] for number, family in enumerate(families(points))}
         for family, members in families(points).items():
             line = "-" if len(members) > 1 else ""
-            xs, ys = [one.x for one in members], [one.y for one in members]
+            xs, ys = [point.x for point in members], [point.y for point in members]
             axes.plot(xs, ys, line, marker="o", markersize=5, linewidth=1.2, color=colours[family])
         _plain_ticks(axes)
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
-        lines = [steps, *([(one.x, one.y) for one in members] for members in families(points).values())]
-        place(figure, axes, [(one.x, one.y, one.label, colours[one.family]) for one in named(points)], lines)
+        lines = [steps, *([(point.x, point.y) for point in members] for members in families(points).values())]
+        labels = [(point.x, point.y, point.label, colours[point.family]) for point in with_short_labels(points)]
+        place_labels(figure, axes, labels, lines)
     return figure
 
 
-def _steps(ahead: Sequence[Point], *, smaller: bool) -> list[tuple[float, float]]:
+def _steps(ahead: Sequence[FigurePoint], *, smaller: bool) -> list[tuple[float, float]]:
     """Return the corners of the frontier: between two systems there is none, so it goes level and then up or down."""
     corners = [(ahead[0].x, ahead[0].y)]
-    for one, following in pairwise(ahead):
-        corners += [(following.x, one.y) if smaller else (one.x, following.y), (following.x, following.y)]
+    for point, following in pairwise(ahead):
+        corners += [(following.x, point.y) if smaller else (point.x, following.y), (following.x, following.y)]
     return corners
 
 
@@ -126,16 +140,16 @@ def _bars(results: Sequence[Result]) -> "Figure":
         axes = figure.add_subplot()
         ticks, row, most = [], 0.0, 0.0
         for dataset in datasets:
-            own = [result for result in results if result.dataset == dataset]
-            measure = headline(own)
-            axes.text(0, row, f" {written(dataset, _TITLE)}, {measure}", weight="bold", va="center")
-            for result in own:
+            group = [result for result in results if result.dataset == dataset]
+            measure = headline(group)
+            axes.text(0, row, f" {drawable(dataset, _TITLE)}, {measure}", weight="bold", va="center")
+            for result in group:
                 if measure in result.means:
                     row += 1
                     most = max(most, _bar(axes, row, result, measure, colours[result.system]))
                     ticks.append((row, result.system))
             row += 1.5
-        axes.set_yticks([at for at, _ in ticks], [written(system, _NAME) for _, system in ticks])
+        axes.set_yticks([y for y, _ in ticks], [drawable(system, _NAME) for _, system in ticks])
         axes.set(
             xlabel="mean over the queries, and its 95 % bootstrap interval", xlim=(0, 1.12 * most or 1), ylim=(row - 0.8, -0.7)
         )
@@ -177,3 +191,74 @@ def _styled() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
         yield
+
+
+def headline(results: Sequence[Result]) -> str:
+    """Return the measure that most of *results* have; of several the one that stands first in the first result."""
+    measures = [measure for result in results for measure in result.means]
+    return max(dict.fromkeys(measures), key=measures.count)  # max keeps the first of equals
+
+
+def speed_points(results: Iterable[Result], measure: str) -> dict[tuple[str, str], list[FigurePoint]]:
+    """Return the points of each figure of speed, by machine fingerprint and the label of the axis.
+
+    The label is the whole name of the speed, with scenario, threads and k, so no two kinds of speed are in one figure. What
+    was measured while something else ran ("noisy") is left out, and so are upper bounds.
+    """
+    figures: dict[tuple[str, str], list[FigurePoint]] = {}
+    for result in _scored(results, measure):
+        for timing in result.timings:
+            if timing.scenario.startswith("single-stream") and "e2e" in timing.qps and "noisy" not in timing.flags:
+                label = f"e2e QPS, {timing.scenario}, k={timing.k} (query encoding counts)"
+                point = _point(timing.qps["e2e"], result, measure)
+                point = point if timing.exact else point._replace(label=f"{point.label} (approximate)")
+                figures.setdefault((timing.fingerprint, label), []).append(point)
+    return figures
+
+
+def index_points(results: Iterable[Result], measure: str) -> list[FigurePoint]:
+    """Return the points of the figure of index bytes a document, of systems that have an index and know how many documents."""
+    return [
+        _point(result.sizes["index"] / result.counts.documents, result, measure)
+        for result in _scored(results, measure)
+        if result.sizes.get("index") and result.counts.documents
+    ]
+
+
+def with_short_labels(points: Iterable[FigurePoint]) -> list[FigurePoint]:
+    """Return *points* with names that tell them apart: in a family only one has the whole name, the others have their top-K."""
+    labelled = []
+    for members in families(points).values():
+        labelled += [point._replace(label=point.label.rpartition(", ")[2]) for point in members[:-1]] + members[-1:]
+    return labelled
+
+
+def families(points: Iterable[FigurePoint]) -> dict[str, list[FigurePoint]]:
+    """Return the points by family, each from the smallest top-K to the largest."""
+    by_family: dict[str, list[FigurePoint]] = {}
+    for point in sorted(points, key=lambda point: (point.top_k, point)):
+        by_family.setdefault(point.family, []).append(point)
+    return {family: by_family[family] for family in sorted(by_family)}
+
+
+def on_frontier(points: Sequence[FigurePoint], *, smaller: bool) -> list[FigurePoint]:
+    """Return the points of the frontier, by x ascending; *smaller* says which side of x is the better one."""
+    numbers = frontier([(point.x, point.y) for point in points], lower_is_better=smaller)
+    return sorted(points[number] for number in numbers)
+
+
+def _scored(results: Iterable[Result], measure: str) -> list[Result]:
+    return [result for result in results if measure in result.means and not result.is_bound]
+
+
+def drawable(name: str, most: int = _LABEL) -> str:
+    """Return *name* as it can stand in a figure: of a long one the beginning, and blanks for what is no visible character."""
+    return shortened("".join(sign if sign.isprintable() else " " for sign in name), most)
+
+
+def _point(x: float, result: Result, measure: str) -> FigurePoint:
+    step = _TOP_K.search(result.system)
+    family = _TOP_K.sub("", result.system)
+    name = drawable(family)
+    label, top_k = (f"{name}, top {step[1]}", float(step[1])) if step else (name, float("inf"))
+    return FigurePoint(x, result.means[measure], label, family, top_k)

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lexbench.report.cells import Table
+from lexbench.report.table import Table
 
 _GAP = 2  # characters between columns: a divider, which is blank, and the padding
 _NAMES = 0.45  # of the width, at most, for the first column of a table in several parts; longer names are folded

@@ -66,6 +66,7 @@ class BM25(Settings):
     ties: str = at_search(ANSERINI)
     threads: int = runtime(1)
 
+    family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # two builds of one corpus give the same bytes
 

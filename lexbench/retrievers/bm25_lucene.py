@@ -28,6 +28,7 @@ _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 class BM25Lucene(Settings):
     """Lucene in a Java virtual machine within this process; one thread."""
 
+    family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = False  # Lucene writes a random id and the time into each segment
     requires: ClassVar[tuple[str, ...]] = REQUIRES

@@ -29,6 +29,7 @@ class Ensemble(Combination):
 
     missing: str | None = None
     depth: int = at_search(1000)
+    family: ClassVar[str] = "hybrid"
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

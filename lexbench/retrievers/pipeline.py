@@ -26,6 +26,7 @@ class Pipeline(Combination):
     """
 
     k: int = at_search(100)
+    family: ClassVar[str] = "hybrid"
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

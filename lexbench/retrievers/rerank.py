@@ -36,6 +36,7 @@ class Rerank:
     reranker: Reranker = field(metadata={"search": True})
     k: int = at_search(100)
 
+    family: ClassVar[str] = "reranker"
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 

@@ -24,6 +24,8 @@ class Format(NamedTuple):
     whole: bool  # weights must be whole numbers from 1
     tokens: bool  # the file names its terms by strings; else they are numbers
     holds: str  # what is in such a file, for people
+    suffix: str
+    queries: str  # the format in which queries go with documents in this one; "" for a format of queries alone
 
     def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
         """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. InvalidFile for what does not read."""
@@ -36,10 +38,15 @@ class Format(NamedTuple):
         writer(blocks, path, vocabulary)
 
 
+_TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
-    "anserini": Format(f"{__name__}.anserini", "read", "write", True, True, "documents, a JsonVectorCollection"),
-    "anserini-topics": Format(f"{__name__}.anserini", "read_topics", "write_topics", True, True, "queries, one TSV file"),
-    "bigann": Format(f"{__name__}.bigann", "read", "write", False, False, "either, without ids and tokens"),
-    "ciff": Format(f"{__name__}.ciff", "read", "write", True, True, "documents, an inverted index"),
-    "seismic": Format(f"{__name__}.seismic", "read", "write", False, True, "either, JSON lines"),
+    "anserini": Format(
+        f"{__name__}.anserini", "read", "write", True, True, "a JsonVectorCollection, its topics as TSV", ".jsonl", _TOPICS
+    ),
+    _TOPICS: Format(f"{__name__}.anserini", "read_topics", "write_topics", True, True, "queries, one TSV file", ".tsv", ""),
+    "bigann": Format(
+        f"{__name__}.bigann", "read", "write", False, False, "CSR matrices, without ids and tokens", ".csr", "bigann"
+    ),
+    "ciff": Format(f"{__name__}.ciff", "read", "write", True, True, "an inverted index, its topics as TSV", ".ciff", _TOPICS),
+    "seismic": Format(f"{__name__}.seismic", "read", "write", False, True, "JSON lines", ".jsonl", "seismic"),
 }

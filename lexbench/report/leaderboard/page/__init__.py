@@ -12,8 +12,8 @@ from importlib.resources import files
 
 import msgspec
 
-from lexbench.report.board import Board, Panel, Section, System
-from lexbench.report.cells import figure
+from lexbench.report.leaderboard.board import Board, BoardSystem, Panel, Section
+from lexbench.report.table import number
 
 _SCRIPTS = ("dom", "table", "plots", "heat_map", "queries", "provenance")
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -34,7 +34,7 @@ def html(board: Board) -> str:
         "tables": "\n".join(_table(section, panel) for section in board.suites for panel in section.datasets),
     }
     # One pass, so that nothing that is put in is looked at again.
-    return re.sub(r"@(policy|style|script|data|tables)@", lambda found: parts[found[1]], _read("page.html"))
+    return re.sub(r"@(policy|style|script|data|tables)@", lambda name: parts[name[1]], _read("page.html"))
 
 
 def _read(name: str) -> str:
@@ -50,7 +50,7 @@ def _table(section: Section, panel: Panel) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *panel.measures))
     body = "\n".join(
         f'<tr><th scope="row">{_system(system)}</th>'
-        f"{''.join(f'<td>{figure(cell.means.get(measure))}</td>' for measure in panel.measures)}</tr>"
+        f"{''.join(f'<td>{number(cell.means.get(measure))}</td>' for measure in panel.measures)}</tr>"
         for system, cell in zip(section.systems, panel.cells, strict=True)
         if cell is not None
     )
@@ -58,6 +58,6 @@ def _table(section: Section, panel: Panel) -> str:
     return f'<table class="scores"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
 
 
-def _system(system: System) -> str:
+def _system(system: BoardSystem) -> str:
     source = f" (published: {system.source})" if system.source else ""
     return f"<code>{escape(system.label)}</code>{escape(source)}"

@@ -1,4 +1,4 @@
-"""Names beside points: each where it hides neither point nor line nor other name; from afar a thin line leads to its point."""
+"""Labels beside points: each where it hides no point, line or other label; a thin line leads from afar to its point."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -24,7 +24,7 @@ _MARK = 4  # points around a point that no name may cover
 _ALIGNED = {1: ("left", "bottom"), 0: ("center", "center"), -1: ("right", "top")}  # of text that stands on that side
 
 
-def place(
+def place_labels(
     figure: "Figure",
     axes: "Axes",
     points: Sequence[tuple[float, float, str, str]],
@@ -43,10 +43,10 @@ def place(
     renderer = canvas.get_renderer()
     pixel = figure.dpi / 72  # pixels a point
     marks = _around(axes.transData.transform([(x, y) for x, y, _, _ in points]), _MARK * pixel)
-    drawn = [_around(spot, 1) for line in lines for spot in _along(axes.transData.transform(line), _MARK * pixel)]
-    taken = np.vstack([marks, *drawn])
+    on_lines = [_around(spot, 1) for line in lines for spot in _along(axes.transData.transform(line), _MARK * pixel)]
+    taken = np.vstack([marks, *on_lines])
     inside = np.array(axes.get_window_extent(renderer).extents)
-    for x, y, name, colour in sorted(points, key=lambda one: (-one[1], one[0], one[2])):
+    for x, y, name, colour in sorted(points, key=lambda point: (-point[1], point[0], point[2])):
         at = axes.transData.transform((x, y))
         steps = np.vstack([_DIRECTIONS * step for step in _STEPS])
         boxes = _boxes(at + steps * _NEAR * pixel, np.sign(steps), _size(axes, name, renderer))

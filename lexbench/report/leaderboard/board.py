@@ -1,4 +1,4 @@
-"""What a leaderboard shows, worked out once: the Markdown and the page are written from it, and show the same figures.
+"""What a leaderboard shows, worked out once: the Markdown and the page are written from it, and show the same numbers.
 
 A section is a suite; its systems are ours in order, best first, then those whose scores others published. A cell is one system
 on one dataset. All of it is a function of the result files, the suites and the catalogue.
@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from lexbench import registry
 from lexbench.results import Result
 
 SCALE = 10_000  # scores of queries are whole numbers of this part: four digits
 
 
-class Speed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CellSpeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How fast a system answers on one dataset, from its query's text to its documents."""
 
     name: str  # "e2e QPS, single-stream-1t, k=1000, exact": scenario, stage, depth and exactness
@@ -40,11 +41,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: tuple[int, ...] = ()  # of the headline, in the order of the dataset's queries
     index: int | None = None  # bytes
     bytes_per_document: float | None = None  # of the index
-    speed: Speed | None = None
+    speed: CellSpeed | None = None
     where: str = ""  # of a published one: the table that it is from
 
 
-class Mean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BoardMean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An aggregate of one system: 0.4812, or 2/12."""
 
     text: str
@@ -53,19 +54,19 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interval: tuple[float, float] | None = None
 
 
-class System(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row."""
 
     label: str
     family: str
-    means: tuple[Mean, ...] = ()  # in the order of the section's aggregates
+    means: tuple[BoardMean, ...] = ()  # in the order of the section's aggregates
     bound: bool = False  # an oracle: shown, never ranked
     source: str = ""  # who published its scores; "" for ours
     index: int | None = None  # bytes, of all datasets of the section; None unless it has them all
     bytes_per_document: float | None = None  # over all of them
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One system in a plot."""
 
     system: int  # its place in the section
@@ -82,14 +83,14 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     x: str
     lower_is_better: bool
-    points: tuple[Point, ...]
+    points: tuple[PlotPoint, ...]
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Effectiveness over the size of vectors, of which fewer and fewer terms are kept."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[PlotPoint, ...]
     baseline: float | None = None  # what bm25 has
 
 
@@ -122,7 +123,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     headline: str
     aggregates: tuple[str, ...]
-    systems: tuple[System, ...]
+    systems: tuple[BoardSystem, ...]
     datasets: tuple[Panel, ...]
     command: str
     made: tuple[str, ...]
@@ -141,42 +142,30 @@ def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dic
 
     Systems among *bounds* are no results and take no part.
     """
-    outside = set(bounds)
-    written = {name: f"{score:.4f}" for name, score in scores.items() if score is not None and name not in outside}
+    excluded = set(bounds)
+    printed = {name: f"{score:.4f}" for name, score in scores.items() if score is not None and name not in excluded}
     if len(scores) < 2:  # noqa: PLR2004 - nothing to be better than
         return {}
-    places = {text: place for place, text in enumerate(sorted(set(written.values()), key=float, reverse=True)[:2], start=1)}
-    return {name: places[text] for name, text in written.items() if text in places}
-
-
-_FAMILIES = {
-    "retrievers/bm25": "bm25",
-    "retrievers/bm25_lucene": "bm25",
-    "encoders/sparse_mlm": "sparse",
-    "encoders/term_weights": "term weights",
-    "encoders/dense": "dense",
-    "encoders/late_interaction": "late interaction",
-    "retrievers/ensemble": "hybrid",
-    "retrievers/pipeline": "hybrid",
-    "retrievers/rerank": "reranker",
-}  # by plug-in, in the catalogue's words
+    rank = {text: rank for rank, text in enumerate(sorted(set(printed.values()), key=float, reverse=True)[:2], start=1)}
+    return {name: rank[text] for name, text in printed.items() if text in rank}
 
 
 def family(result: Result) -> str:
-    """Return what kind of system a result is of, as the catalogue calls it; "other" for plug-ins that are not ours."""
-    settings = result.recipe.get("settings", {})
-    parts = [settings["encoder"]] if isinstance(settings.get("encoder"), dict) else [result.recipe]
-    return _FAMILIES.get(str(parts[0].get("plugin", "")), "other")
+    """Return what kind of system a result is of, in the catalogue's words; "other" for a plug-in that does not say."""
+    encoder = result.recipe.get("settings", {}).get("encoder")
+    plugin = registry.find(str((encoder if isinstance(encoder, dict) else result.recipe).get("plugin", "")))
+    return str(getattr(plugin, "family", "other"))
 
 
 def machine_line(facts: Mapping[str, object]) -> str:
     """Return processor, system, cores and Python of a machine, as far as they are known."""
-    named = [str(facts[name]) for name in ("processor", "cpu", "system") if facts.get(name)]
-    counted = [f"{facts['cores']} cores"] if facts.get("cores") else []
-    return ", ".join([*named, *counted, *([f"Python {facts['python']}"] if facts.get("python") else [])]) or "unknown machine"
+    names = [str(facts[name]) for name in ("processor", "cpu", "system") if facts.get(name)]
+    cores = [f"{facts['cores']} cores"] if facts.get("cores") else []
+    python = [f"Python {facts['python']}"] if facts.get("python") else []
+    return ", ".join([*names, *cores, *python]) or "unknown machine"
 
 
-def only(values: Sequence[float | None]) -> list[float] | None:
-    """Return *values* if none is missing."""
-    found = [value for value in values if value is not None]
-    return found if len(found) == len(values) else None
+def complete(values: Sequence[float | None]) -> list[float] | None:
+    """Return *values* if none is missing, else None."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""Scores that others give, as rows: what other tools' result files become here.
+"""Scores that other tools' files give: what the measures are called there, and how they are written here.
 
 They are no results: no run, no values by query, no digests of the data. So they are kept apart from results, each with who
 says it and where, in the form of `suites/expected/*.toml`: a table a system and source, a line a dataset.
@@ -6,19 +6,38 @@ says it and where, in the form of `suites/expected/*.toml`: a table a system and
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from lexbench.errors import InvalidFile
 from lexbench.storage import atomic
 
+# MTEB, and model cards after it, write `ndcg_at_10` for `nDCG@10`. Only names that mean the same are here. MTEB's recall is
+# trec_eval's, and its hit rate is what DPR calls recall; sentence-transformers' nDCG is of binary relevance, so its names are
+# not ours. Checked with MTEB 2.20.
+_NAMES = {"nDCG": "ndcg", "AP": "map", "R": "recall", "P": "precision", "RR": "mrr", "Success": "hit_rate"}
+_OURS = {theirs: ours for ours, theirs in _NAMES.items()}
+_PLAIN = re.compile(r"(\w+)@(\d+)")
+_THEIRS = re.compile(r"([a-z_]+)_at_(\d+)")
 
-class Row(NamedTuple):
-    """One figure, sorted as it is written."""
+
+def to_mteb(measure: str) -> str | None:
+    """Return MTEB's name of *measure*; None where it has none, as for those with a threshold: `RR(rel=2)@10`."""
+    parts = _PLAIN.fullmatch(measure)
+    return f"{_NAMES[parts[1]]}_at_{parts[2]}" if parts and parts[1] in _NAMES else None
+
+
+def from_mteb(name: str) -> str | None:
+    """Return our name of MTEB's *name*; None for one that we have not, as `nauc_ndcg_at_10_max`."""
+    parts = _THEIRS.fullmatch(name)
+    return f"{_OURS[parts[1]]}@{parts[2]}" if parts and parts[1] in _OURS else None
+
+
+class ImportedScore(NamedTuple):
+    """One score, sorted as it is written."""
 
     system: str  # as its source calls it
     source: str  # who says it, as "MTEB"
@@ -28,48 +47,17 @@ class Row(NamedTuple):
     value: float  # 0 to 1
 
 
-class _Figure(msgspec.Struct, frozen=True):
-    dataset: str
-    values: dict[str, float]
-    where: str
-
-
-class _System(msgspec.Struct, frozen=True):
-    called: str
-    source: str
-    figures: list[_Figure]
-
-
-class _File(msgspec.Struct, frozen=True):
-    schema: int
-    systems: list[_System] = []
-
-
-def write(rows: Iterable[Row], path: Path) -> None:
-    """Write rows as TOML, sorted, whole or not at all."""
+def write_scores(scores: Iterable[ImportedScore], path: Path) -> None:
+    """Write scores as TOML, sorted, whole or not at all."""
     tables = ["schema = 1\n"]
-    for (called, source), own in groupby(sorted(set(rows)), lambda row: row[:2]):
+    for (called, source), of_system in groupby(sorted(set(scores)), lambda score: score[:2]):
         lines = []
-        for (dataset, where), figures in groupby(own, lambda row: row[2:4]):
-            values = ", ".join(f"{_quoted(row.measure)} = {row.value!r}" for row in figures)
+        for (dataset, where), of_dataset in groupby(of_system, lambda score: score[2:4]):
+            values = ", ".join(f"{_quoted(score.measure)} = {score.value!r}" for score in of_dataset)
             lines.append(f"  {{ dataset = {_quoted(dataset)}, values = {{ {values} }}, where = {_quoted(where)} }},\n")
         head = f"[[systems]]\ncalled = {_quoted(called)}\nsource = {_quoted(source)}\n"
         tables.append(f"{head}figures = [\n{''.join(lines)}]\n")
     atomic.write_text(path, "\n".join(tables))
-
-
-def read(path: Path) -> list[Row]:
-    """Read what *write* wrote; InvalidFile where it does not read."""
-    try:
-        found = msgspec.toml.decode(path.read_bytes(), type=_File)
-    except (OSError, msgspec.DecodeError, ValueError) as error:  # the last is tomllib's
-        raise InvalidFile(f"{path}: {error}") from None
-    return [
-        Row(system.called, system.source, figure.dataset, figure.where, measure, value)
-        for system in found.systems
-        for figure in system.figures
-        for measure, value in figure.values.items()
-    ]
 
 
 def fraction(value: object, what: str) -> float:

@@ -4,25 +4,31 @@ The specification's own place is a comment at the head of the run (`# ir_metadat
 read and not written: pytrec_eval, ir_measures and ranx fail on `#` lines. Fields: ir_metadata 0.1, https://www.ir-metadata.org.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lexbench.errors import InvalidFile
+from lexbench.interop.formats import RUN_NOT_KEPT, Export, Import, Target, run_of, save_run
 from lexbench.results import Result
 from lexbench.storage import atomic
 from lexbench.storage.reading import lines
-from lexbench.trec.runs import Run, read_run, write_run
+
+if TYPE_CHECKING:
+    from lexbench.runner.jobs import Kept
+    from lexbench.trec.runs import Run
 
 RUN, METADATA = "run.txt", "ir-metadata.yml"
 _START, _END = "ir_metadata.start", "ir_metadata.end"
 
 
-def write(run: Run, result: Result, folder: Path) -> Iterator[Path]:
+def write(run: "Run", result: Result, folder: Path) -> Iterator[Path]:
     """Write a run and its metadata into *folder*, yielding both paths."""
+    from lexbench.trec.runs import write_run
+
     folder.mkdir(parents=True, exist_ok=True)
     write_run(run, folder / RUN)
     yield folder / RUN
@@ -70,45 +76,75 @@ def metadata(result: Result) -> dict[str, Any]:
 def _filled(value: Any) -> Any:
     """Return *value* without what is empty: a field that stands there says something."""
     if isinstance(value, dict):
-        inner = ((name, _filled(each)) for name, each in value.items())
-        return {name: each for name, each in inner if each not in (None, "", [], {})}
-    return [_filled(each) for each in value] if isinstance(value, list) else value
+        fields = ((name, _filled(field)) for name, field in value.items())
+        return {name: field for name, field in fields if field not in (None, "", [], {})}
+    return [_filled(item) for item in value] if isinstance(value, list) else value
 
 
-def write_metadata(found: dict[str, Any], path: Path) -> None:
+def write_metadata(fields: dict[str, Any], path: Path) -> None:
     """Write metadata as YAML."""
-    atomic.write_bytes(path, msgspec.yaml.encode(found))
+    atomic.write_bytes(path, msgspec.yaml.encode(fields))
 
 
-def read(path: Path) -> tuple[Run, dict[str, Any]]:
+def read(path: Path) -> "tuple[Run, dict[str, Any]]":
     """Read a run and its metadata: a folder of both, or a run file with the metadata in its head.
 
     InvalidFile where one of them is missing or does not read.
     """
+    from lexbench.trec.runs import read_run
+
     if path.is_dir():
-        place, run = path / METADATA, read_run(path / RUN)
-        text = b"".join(line + b"\n" for _, line in lines(place))
+        source, run = path / METADATA, read_run(path / RUN)
+        text = b"".join(line + b"\n" for _, line in lines(source))
     else:
-        place, run = path, read_run(path)
+        source, run = path, read_run(path)
         text = _head(path)
     try:
-        found = msgspec.yaml.decode(text, type=dict[str, Any])
+        fields = msgspec.yaml.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise InvalidFile(f"{place}: its metadata do not read: {error}") from None
-    return run, found
+        raise InvalidFile(f"{source}: its metadata do not read: {error}") from None
+    return run, fields
 
 
 def _head(path: Path) -> bytes:
     """Return the YAML in the comment at the head of a run file."""
     inside = False
-    found: list[bytes] = []
+    head: list[bytes] = []
     for _, line in lines(path):
         if not line.startswith(b"#"):
             break
         text = line[1:].removeprefix(b" ")
         if text.strip() == _END.encode():
-            return b"\n".join(found)
+            return b"\n".join(head)
         if inside:
-            found.append(text)
+            head.append(text)
         inside = inside or text.strip() == _START.encode()
     raise InvalidFile(f"{path}: it does not begin with `# {_START}` ... `# {_END}`; a run without metadata is imported as trec")
+
+
+def _export(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+    yield from write(run_of(results[0]), results[0].result, target.path)
+
+
+def _import(source: Path, target: Path) -> str:
+    run, fields = read(source)
+    write_metadata(fields, target.with_name(f"{target.name}.{METADATA}"))
+    return save_run(run, target)
+
+
+EXPORTS = (
+    Export(
+        name="ir-metadata",
+        what="the run, and its metadata beside it",
+        lost="equal scores, as in trec; the value of every query, sizes, notes",
+        write=_export,
+    ),
+)
+IMPORTS = (
+    Import(
+        "ir-metadata",
+        "a run with metadata, in its head or beside it",
+        f"{RUN_NOT_KEPT}; the metadata are kept beside the run",
+        _import,
+    ),
+)

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import InvalidFile, require
-from lexbench.interop.aliases import from_mteb, to_mteb
-from lexbench.interop.mteb import TASKS
-from lexbench.interop.published import Row, fraction
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means, scores_import
+from lexbench.interop.formats.mteb import TASKS, is_task, task_needed
+from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
 from lexbench.storage import atomic
 
@@ -33,8 +33,8 @@ def write_model_index(results: Iterable[Result], folder: Path) -> Iterator[Path]
     """Write the results of one system as the front matter of *folder*/README.md, to merge into a model's card."""
     library = _library("model-index")
     results = list(results)
-    found = [_eval_result(library, result, measure) for result in results for measure in result.means]
-    index = library.repocard_data.eval_results_to_model_index(results[0].system, found)
+    entries = [_eval_result(library, result, measure) for result in results for measure in result.means]
+    index = library.repocard_data.eval_results_to_model_index(results[0].system, entries)
     yield _write(folder / "README.md", _RULE + _yaml({"model-index": index}) + _RULE)
 
 
@@ -52,8 +52,8 @@ def _eval_result(library: Any, result: Result, measure: str) -> Any:
     )
 
 
-def read_model_index(path: Path) -> Iterator[Row]:
-    """Yield the rows of a card, README.md or its folder, for metrics that have a name of ours or of MTEB's."""
+def read_model_index(path: Path) -> Iterator[ImportedScore]:
+    """Yield the scores of a card, README.md or its folder, for metrics that have a name of ours or of MTEB's."""
     library = _library("model-index")
     path = path / "README.md" if path.is_dir() else path
     before, opened, rest = _text(path).partition(_RULE)
@@ -61,16 +61,16 @@ def read_model_index(path: Path) -> Iterator[Row]:
     if before or not opened or not closed:
         raise InvalidFile(f"{path}: it has no front matter, YAML between two lines of ---")
     try:
-        name, found = library.repocard_data.model_index_to_eval_results(_parsed(path, front).get("model-index"))
+        name, entries = library.repocard_data.model_index_to_eval_results(_parsed(path, front).get("model-index"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidFile(f"{path}: model-index does not read: {type(error).__name__}: {error}") from None
-    for one in found:
-        kind = str(one.metric_type)
-        measure = from_mteb(kind) or (kind if kind == one.metric_name and _NOTATION.fullmatch(kind) else "")
-        dataset = _PATHS.get(one.dataset_type, str(one.dataset_type))
+    for entry in entries:
+        metric = str(entry.metric_type)
+        measure = from_mteb(metric) or (metric if metric == entry.metric_name and _NOTATION.fullmatch(metric) else "")
+        dataset = _PATHS.get(entry.dataset_type, str(entry.dataset_type))
         if measure:
-            value = fraction(one.metric_value, f"{path}: {one.metric_type} of {one.dataset_type}")
-            yield Row(str(name), "model card", dataset, path.name, measure, value)
+            value = fraction(entry.metric_value, f"{path}: {entry.metric_type} of {entry.dataset_type}")
+            yield ImportedScore(str(name), "model card", dataset, path.name, measure, value)
 
 
 def write_eval_results(results: Iterable[Result], folder: Path) -> Iterator[Path]:
@@ -93,8 +93,8 @@ def write_eval_results(results: Iterable[Result], folder: Path) -> Iterator[Path
         yield _write(folder / FOLDER / f"{result.dataset.replace('/', '-')}.yaml", _yaml(document))
 
 
-def read_eval_results(path: Path) -> Iterator[Row]:
-    """Yield the rows of a YAML file, or of a folder of such (a model's repository, too), for measures that we know."""
+def read_eval_results(path: Path) -> Iterator[ImportedScore]:
+    """Yield the scores of a YAML file, or of a folder of such (a model's repository, too), for measures that we know."""
     library = _library("eval-results")
     folder = path / FOLDER if (path / FOLDER).is_dir() else path
     for file in sorted(folder.glob("*.yaml")) if folder.is_dir() else [path]:
@@ -102,10 +102,10 @@ def read_eval_results(path: Path) -> Iterator[Row]:
             entries = library.parse_eval_result_entries(_parsed(file, _text(file)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidFile(f"{file}: no list of results: {type(error).__name__}: {error}") from None
-        yield from _rows(file, entries)
+        yield from _scores(file, entries)
 
 
-def _rows(file: Path, entries: Iterable[Any]) -> Iterator[Row]:
+def _scores(file: Path, entries: Iterable[Any]) -> Iterator[ImportedScore]:
     owner = file.absolute().parent.parent.name
     for entry in entries:
         notes = str(entry.notes or "")
@@ -115,7 +115,7 @@ def _rows(file: Path, entries: Iterable[Any]) -> Iterator[Row]:
             value = fraction(entry.value, f"{file}: {entry.task_id}")
             system = system.rpartition(", contract ")[0] or owner
             dataset = _PATHS.get(entry.dataset_id, str(entry.dataset_id))
-            yield Row(system, "model card", dataset, f"{FOLDER}/{file.name}", measure, value)
+            yield ImportedScore(system, "model card", dataset, f"{FOLDER}/{file.name}", measure, value)
 
 
 def _library(what: str) -> Any:
@@ -148,3 +148,37 @@ def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(path, text)
     return path
+
+
+EXPORTS = (
+    Export(
+        "model-index",
+        "front matter for a model's card on the hub, in a folder a system",
+        MEANS_LOST,
+        of_means(write_model_index),
+        per="system",
+    ),
+    Export(
+        name="eval-results",
+        what=".eval_results of a model's repository on the hub: a folder a system, a file a collection",
+        lost=f"collections that are not on the Hugging Face hub; {MEANS_LOST}",
+        write=of_means(write_eval_results),
+        per="system",
+        holds=is_task,
+        needs=task_needed("eval-results"),
+    ),
+)
+IMPORTS = (
+    Import(
+        "model-index",
+        "scores: a model's card on the hub",
+        f"{SCORES_NOT_KEPT}; metrics that lexbench has no name for",
+        scores_import(read_model_index),
+    ),
+    Import(
+        "eval-results",
+        "scores: .eval_results of a model's repository",
+        f"{SCORES_NOT_KEPT}; entries that do not name a measure of lexbench",
+        scores_import(read_eval_results),
+    ),
+)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from lexbench.report.board import Board, Cell, Mean, Panel, Section, Speed, System
-from lexbench.report.cells import DIGITS, Table, figure
-from lexbench.report.markdown import escape, render
+from lexbench.report import table
+from lexbench.report.leaderboard.board import Board, BoardMean, BoardSystem, Cell, CellSpeed, Panel, Section
+from lexbench.report.table import DIGITS, Table, escape, number
 
 _MARKS = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
 _INTRODUCTION = """\
@@ -28,28 +28,27 @@ def _section(section: Section) -> str:
     notes = [note for panel in section.datasets for note in panel.notes]
     header, rows = _across(section) if several else _measures(section, section.datasets[0])
     lines = [f"## {escape(section.name)}\n", f"{escape(section.description)}\n"]
-    lines.append(render(Table(section.id, header, tuple(rows)), escaped=True))
+    lines.append(table.markdown(Table(section.id, header, tuple(rows)), escaped=True))
     for panel in section.datasets:
-        lines += [f"### {title}\n\n{render(table, escaped=True)}" for title, table in _speeds(section, panel)]
-    found = [f"{panel.detectable:.3f} on {escape(panel.id)}" for panel in section.datasets if panel.detectable is not None]
-    if found:
-        lines.append(f"A difference of {', '.join(found)} would be found four times in five (median over pairs, one test).\n")
+        lines += [f"### {title}\n\n{table.markdown(speeds, escaped=True)}" for title, speeds in _speeds(section, panel)]
+    least = [f"{panel.detectable:.3f} on {escape(panel.id)}" for panel in section.datasets if panel.detectable is not None]
+    if least:
+        lines.append(f"A difference of {', '.join(least)} would be found four times in five (median over pairs, one test).\n")
     if section.published:
         lines += ["† Published by\n", *(f"- {escape(source)}" for source in section.published), ""]
     if notes:
-        folded = [
+        lines += [
             f"<details><summary>Notes: {len(notes)}</summary>\n",
             *(f"- {escape(note)}" for note in notes),
             "\n</details>\n",
         ]
-        lines += folded
     lines.append(f"Again:\n\n```sh\n{section.command}\n```\n")
     stamps = ", ".join(f"`{panel.stamp}`" for panel in section.datasets)
     lines.append(f"Contracts: {stamps}. Made with {'; or '.join(map(escape, section.made))}.\n")
     return "\n".join(lines)
 
 
-def _name(system: System) -> str:
+def _name(system: BoardSystem) -> str:
     return f"† *{escape(system.label)}* ({escape(system.source)})" if system.source else escape(system.label)
 
 
@@ -60,11 +59,11 @@ def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]
     rows = (
         (
             _name(system),
-            *(_score(panel.cells[number], section.headline, section.headline) for panel in section.datasets),
+            *(_score(panel.cells[row], section.headline, section.headline) for panel in section.datasets),
             *map(_mean, system.means),
             *_sizes(system),
         )
-        for number, system in enumerate(section.systems)
+        for row, system in enumerate(section.systems)
     )
     return header, rows
 
@@ -83,18 +82,18 @@ def _measures(section: Section, panel: Panel) -> tuple[tuple[str, ...], Iterator
 def _score(cell: Cell | None, measure: str, headline: str) -> str:
     value = cell.means.get(measure) if cell else None
     if cell is None or value is None:
-        return figure(None)
+        return number(None)
     letters = f" <sup>{escape(cell.letters)}</sup>" if cell.letters and measure == headline else ""
     return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + letters
 
 
-def _mean(mean: Mean) -> str:
+def _mean(mean: BoardMean) -> str:
     return _MARKS[mean.mark].format(mean.text)
 
 
-def _sizes(of: Cell | System) -> tuple[str, str]:
+def _sizes(of: Cell | BoardSystem) -> tuple[str, str]:
     megabytes = None if of.index is None else of.index / 1e6
-    return figure(megabytes, ".1f"), figure(of.bytes_per_document, ",.0f")
+    return number(megabytes, ".1f"), number(of.bytes_per_document, ",.0f")
 
 
 def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
@@ -102,13 +101,13 @@ def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
     timed = [(system, cell.speed) for system, cell in zip(section.systems, panel.cells, strict=True) if cell and cell.speed]
     groups = dict.fromkeys((speed.group, speed.fingerprint, speed.machine) for _, speed in timed)
     for group, fingerprint, machine in sorted(groups):
-        own = [one for one in timed if (one[1].group, one[1].fingerprint) == (group, fingerprint)]
-        own.sort(key=lambda one: (-one[1].qps, one[0].label))
+        rows = [(system, speed) for system, speed in timed if (speed.group, speed.fingerprint) == (group, fingerprint)]
+        rows.sort(key=lambda row: (-row[1].qps, row[0].label))
         header = ("system", "QPS", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
         title = f"{escape(group)} on {escape(panel.id)}: {escape(machine)} (fingerprint {escape(fingerprint)})"
-        yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in own))
+        yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in rows))
 
 
-def _speed_row(system: System, speed: Speed) -> tuple[str, ...]:
-    latencies = [figure(None if value is None else value * 1000, ".3g") for value in (speed.p50, speed.p95, speed.p99)]
+def _speed_row(system: BoardSystem, speed: CellSpeed) -> tuple[str, ...]:
+    latencies = [number(None if value is None else value * 1000, ".3g") for value in (speed.p50, speed.p95, speed.p99)]
     return _name(system), f"{speed.qps:,.0f}", *latencies, speed.name.rpartition(", ")[2], escape(", ".join(speed.flags))

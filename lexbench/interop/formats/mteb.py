@@ -4,7 +4,7 @@
      "ndcg_at_10", "map_at_10", "recall_at_10", "precision_at_10", "mrr_at_10", "hit_rate_at_10", ...}]},
      "evaluation_time", "kg_co2_emissions", "date"}
 
-`mteb_version` is null in ours: mteb did not make them. Lost: see `lexbench.interop.losses`. One protocol differs and no
+`mteb_version` is null in ours: mteb did not make them. One protocol differs and no
 file tells it: mteb drops documents with the query's own id on FEVER and FiQA too, the contracts (as BEIR) only on ArguAna.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.aliases import from_mteb, to_mteb
-from lexbench.interop.published import Row, fraction
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means, scores_import
+from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
 from lexbench.storage import atomic
 
@@ -63,18 +63,23 @@ class _File(msgspec.Struct):
     mteb_version: str | None = None
 
 
-def has(result: Result) -> bool:
+def is_task(result: Result) -> bool:
     """Whether MTEB has a task for a result, which needs its main measure."""
     return result.dataset in TASKS and MAIN in result.means
 
 
+def task_needed(format_name: str) -> str:
+    """Return what results need to be exported to a format of tasks."""
+    return f"with {MAIN} on a collection that {format_name} has; these are {', '.join(TASKS)}"
+
+
 def write(results: Iterable[Result], folder: Path) -> Iterator[Path]:
-    """Write the results of one system, which MTEB *has*, into *folder*/no_revision_available, one file a task."""
+    """Write the results of one system, each of a task, into *folder*/no_revision_available, one file a task."""
     for result in results:
-        place = folder / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(place, msgspec.json.format(msgspec.json.encode(_document(result)), indent=2) + b"\n")
-        yield place
+        path = folder / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(path, msgspec.json.format(msgspec.json.encode(_document(result)), indent=2) + b"\n")
+        yield path
 
 
 def _document(result: Result) -> dict[str, Any]:
@@ -93,18 +98,17 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def read(path: Path) -> Iterator[Row]:
+def read(path: Path) -> Iterator[ImportedScore]:
     """Yield the scores of a file, or of all below the folder *path*, that are of our datasets and measures.
 
-    Rows from another revision of the data than mteb's present one say so. InvalidFile where a file does not read.
+    Scores on another revision of the data than mteb's present one say so. InvalidFile where a file does not read.
     """
-    found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-    for file in found:
+    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
         if file.name != "model_meta.json":
-            yield from _rows(file)
+            yield from _scores(file)
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _scores(path: Path) -> Iterator[ImportedScore]:
     try:
         read = msgspec.convert(json.loads(path.read_bytes()), _File)  # Python's, for mteb writes NaN
     except (OSError, ValueError) as error:  # of both
@@ -119,9 +123,31 @@ def _rows(path: Path) -> Iterator[Row]:
         if scores.get("hf_subset") == "default":
             for name, value in scores.items():
                 if measure := from_mteb(name):
-                    yield Row(_model(path), "MTEB", dataset, where, measure, fraction(value, f"{path}: {name}"))
+                    score = fraction(value, f"{path}: {name}")
+                    yield ImportedScore(_model(path), "MTEB", dataset, where, measure, score)
 
 
 def _model(path: Path) -> str:
     """Return the model that the folders say: `<organisation>__<model>/<revision>/<Task>.json`."""
     return path.absolute().parent.parent.name.replace("__", "/")
+
+
+EXPORTS = (
+    Export(
+        name="mteb",
+        what="the results JSON of MTEB: a folder a system, a file a task",
+        lost=f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}",
+        write=of_means(write),
+        per="system",
+        holds=is_task,
+        needs=task_needed("mteb"),
+    ),
+)
+IMPORTS = (
+    Import(
+        "mteb",
+        "scores: the results JSON of MTEB",
+        f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, as nauc_*",
+        scores_import(read),
+    ),
+)

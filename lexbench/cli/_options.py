@@ -1,0 +1,137 @@
+"""Options that several commands have: one name for one thing. Names of earlier versions still work, and stand in no help."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from lexbench.timing.protocol import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # where no suite says which
+FOLDER = click.Path(path_type=Path, file_okay=False)
+_COUNT = click.IntRange(min=1)
+
+
+class Option(click.Option):
+    """An option that has also the names of earlier versions."""
+
+    def __init__(self, *names: Any, former: Iterable[str] = (), **settings: Any) -> None:
+        """Take *former*, the names that no help shows."""
+        super().__init__(*names, **settings)
+        self.former = list(former)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser know the former names too."""
+        shown, self.opts = self.opts, [*self.opts, *self.former]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
+class FormerArgument(click.Argument):
+    """An argument of earlier versions, now an option: it may be left out and stands in no help."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return nothing."""
+        del ctx
+        return []
+
+
+class Format(Protocol):
+    """As much of a format as help shows."""
+
+    @property
+    def name(self) -> str:
+        """What is typed."""
+
+    @property
+    def what(self) -> str:
+        """What is in its files."""
+
+
+class FormatCommand(click.Command):
+    """A command whose help lists formats."""
+
+    def __init__(self, *settings: Any, formats: Mapping[str, Format], **more: Any) -> None:
+        """Take the *formats* by name."""
+        super().__init__(*settings, **more)
+        self.formats = formats
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each format with what is in its files."""
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Formats"):
+            formatter.write_dl([(form.name, form.what) for form in self.formats.values()])
+
+
+def system_option(text: str, **settings: Any) -> Callable[[F], F]:
+    """Return what adds `-r`, repeatable unless *settings* say otherwise, as `systems` or under another name."""
+    settings = {"multiple": True, **settings}
+    name = "systems" if settings["multiple"] else "system"
+    return click.option("-r", "--system", name, cls=Option, former=["--retriever"], metavar="SYSTEM", help=text, **settings)
+
+
+def results_option(former: Iterable[str] = ()) -> Callable[[F], F]:
+    """Return what adds `--results`, the folder of results that are read instead of those in the store."""
+    return click.option(
+        "--results",
+        cls=Option,
+        former=former,
+        metavar="FOLDER",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Take the results in this folder, which `run suite --results` wrote, instead of those in the store.",
+    )
+
+
+def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F], F]:
+    """Return what adds `-d`, repeatable."""
+    return click.option("-d", "--dataset", "datasets", multiple=True, metavar="ID", help=text)
+
+
+def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
+    """Return what adds `-m`, repeatable."""
+    return click.option(
+        "-m",
+        "--measure",
+        "measures",
+        multiple=True,
+        metavar="MEASURE",
+        default=list(default),
+        show_default=bool(default),
+        help=text or None,
+    )
+
+
+def json_option(function: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+
+
+def timing_options(function: F) -> F:
+    """Add `--time` and what says how."""
+    for option in (
+        click.option("--time-threads", type=_COUNT, help="Threads of the scenario offline; default: every core."),
+        click.option("--time-queries", type=_COUNT, default=1000, show_default=True, help="At most, evenly spaced."),
+        click.option("--time-k", type=_COUNT, help="Documents asked for while timing; default: --depth."),
+        click.option("--time-again", is_flag=True, help="Time also what this machine has timed before."),
+        click.option("--time", "time", is_flag=True, help="Time each system, in a fresh process on one core; then on all."),
+    ):
+        function = option(function)
+    return function
+
+
+def timing_settings(options: dict[str, Any]) -> "Settings | None":
+    """Take what the options of timing say out of *options*; None where timing is not asked for."""
+    time, again, k, queries, threads = (
+        options.pop(name) for name in ("time", "time_again", "time_k", "time_queries", "time_threads")
+    )
+    if not (time or again):
+        if k or threads:
+            raise click.UsageError("--time-k and --time-threads say how to time; type --time, too")
+        return None
+    from lexbench.timing.protocol import Settings
+
+    return Settings(k=k, queries=queries, threads=threads, again=again)

@@ -1,0 +1,78 @@
+"""From the store, or a folder of results, to other tools' files; and from their files to ours. Nothing is computed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from lexbench.errors import CannotStart
+from lexbench.interop.formats import Export, Target, exports, imports
+from lexbench.results import Result, file_name, files_of, load_system
+from lexbench.runner.jobs import Kept, kept_results
+from lexbench.storage.store import Store
+
+
+def export(
+    format_name: str,
+    store: Store,
+    folder: Path,
+    *,
+    systems: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    results: Path | None = None,
+    tell: Callable[[str], None] = lambda _line: None,
+) -> Iterator[Path]:
+    """Write every result of *systems* on *datasets* (default: all) into *folder*, yielding each file's path.
+
+    Results are those of the store, or of the folder *results*, which has no runs. *tell* gets a line for what cannot be
+    written. CannotStart where there is no such result.
+    """
+    form = exports()[format_name]
+    selected = [
+        kept
+        for kept in (_of_folder(results) if results else kept_results(store))
+        if (not systems or kept.result.system in systems) and (not datasets or kept.result.dataset in datasets)
+    ]
+    if not selected:
+        raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
+    folder.mkdir(parents=True, exist_ok=True)
+    groups: dict[str, list[Kept]] = {}
+    for kept in _held(form, selected, tell):
+        groups.setdefault(_name(form, kept.result), []).append(kept)
+    for name, group in groups.items():
+        yield from form.write(group, Target(folder / name, store, tell))
+
+
+def _of_folder(folder: Path) -> Iterator[Kept]:
+    """Yield the results of the files in a folder of results; a system that two suites have on a dataset comes once."""
+    by_name: dict[tuple[str, str], Result] = {}
+    for path in files_of(folder):
+        by_name |= {(result.dataset, result.system): result for result in load_system(path).results}
+    yield from (Kept(by_name[key], None) for key in sorted(by_name))
+
+
+def _held(form: Export, selected: Sequence[Kept], tell: Callable[[str], None]) -> Sequence[Kept]:
+    """Return the results that the format has a place for; CannotStart where there is none."""
+    if form.holds is None:
+        return selected
+    held = [kept for kept in selected if form.holds(kept.result)]
+    if not held:
+        raise CannotStart(f"no result {form.needs}")
+    if len(held) < len(selected):
+        left = len(selected) - len(held)
+        tell(f"left out, on collections that {form.name} has not: {left} of {len(selected)} results")
+    return held
+
+
+def _name(form: Export, result: Result) -> str:
+    """Return the name of the file or folder that a result goes to, without a suffix."""
+    dataset, system = result.dataset.replace("/", "-"), file_name(result.system)
+    return {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
+
+
+def import_file(format_name: str, source: Path, target: Path) -> str:
+    """Read *source*, a file or folder of that format, and write *target*; return what to type next, one line.
+
+    A run becomes a TREC run, judgements TREC qrels, scores a TOML file in the form of suites/expected. InvalidFile where
+    *source* does not read, CannotStart where it has no score of a dataset and measure that lexbench knows.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return imports()[format_name].convert(source, target)

@@ -1,0 +1,30 @@
+"""Figures for pages and papers: SVG, PDF and PNG."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lexbench.interop.formats import Export, Target
+
+if TYPE_CHECKING:
+    from lexbench.runner.jobs import Kept
+
+
+def _write(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+    from lexbench.report import figures
+
+    drawn = [kept.result for kept in results]
+    yield from figures.write(drawn, target.path)
+    for line in figures.missing(drawn):
+        target.tell(line)
+
+
+EXPORTS = (
+    Export(
+        name="figures",
+        what="effectiveness against queries a second and index bytes, and datasets with intervals: SVG, PDF, PNG",
+        lost="all but what is drawn",
+        write=_write,
+        per="export",
+    ),
+)

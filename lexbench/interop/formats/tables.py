@@ -1,0 +1,66 @@
+"""Tables of every query's values, CSV and Parquet, and whole results as JSON."""
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lexbench import results
+from lexbench.errors import require
+from lexbench.interop.formats import Export, one_file
+from lexbench.storage import atomic
+
+if TYPE_CHECKING:
+    from lexbench.runner.jobs import Kept
+
+
+def _write_csv(kept: "Kept", path: Path) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["query", *kept.result.per_query])
+    table.writerows(zip(kept.result.query_ids, *kept.result.per_query.values(), strict=True))
+    atomic.write_text(path, text.getvalue())
+
+
+def _write_json(kept: "Kept", path: Path) -> None:
+    results.save(kept.result, path)
+
+
+def _write_parquet(kept: "Kept", path: Path) -> None:
+    """Write one row a query and measure; columns system, dataset, contract, measure, query and value."""
+    require("export parquet", ["pyarrow"], "parquet")
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    result = kept.result
+    queries, measures = result.query_ids, list(result.per_query)
+    rows = len(queries) * len(measures)
+    table = pa.table(
+        {
+            "system": [result.system] * rows,
+            "dataset": [result.dataset] * rows,
+            "contract": [result.contract] * rows,
+            "measure": [measure for measure in measures for _ in queries],
+            "query": queries * len(measures),
+            "value": [value for values in result.per_query.values() for value in values],
+        }
+    )
+    with atomic.atomic_path(path) as draft:
+        write_table(table, draft)
+
+
+EXPORTS = (
+    Export(
+        name="csv",
+        what="the value of every query, a column a measure",
+        lost="all but the value of every query and measure; of the system and dataset only their file's name",
+        write=one_file("csv", _write_csv),
+    ),
+    Export(
+        name="parquet",
+        what="the value of every query, a row a query and measure",
+        lost="all but the value of every query and measure, with system, dataset and contract",
+        write=one_file("parquet", _write_parquet),
+    ),
+    Export(name="json", what="the whole result", lost="nothing but the run", write=one_file("json", _write_json)),
+)

@@ -1,0 +1,80 @@
+"""The stored vectors of a sparse system, as its engine gets them, in other tools' formats; queries are encoded for it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.interop.formats import Export, Target, Writer
+from lexbench.vector_formats import FORMATS
+
+if TYPE_CHECKING:
+    from lexbench.retrievers.encoded import Encoded
+    from lexbench.runner.jobs import Kept
+    from lexbench.runner.stages import Workbench
+    from lexbench.vector_formats.blocks import Block
+
+
+def _writer(layout: str) -> Writer:
+    """Return what writes the documents and the queries of a result's system into a file each.
+
+    It raises CannotStart where the system has no sparse vectors, CommandError where the format cannot hold them.
+    """
+
+    def write(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+        from lexbench.datasets.contracts import contract_of
+        from lexbench.datasets.dataset import open_dataset
+        from lexbench.progress import Silent
+        from lexbench.retrievers.encoded import Encoded
+        from lexbench.runner.stages import Workbench
+        from lexbench.runner.systems import system
+        from lexbench.types import Kind
+        from lexbench.vector_formats.blocks import Block, Vocabulary
+
+        result = results[0].result
+        retriever = system(result.system).retriever
+        if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
+            raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
+        bench = Workbench(open_dataset(contract_of(result.dataset)), target.store, Silent())
+        queries = list(bench.dataset.queries)
+        vectors = retriever.encode_queries(queries)
+        vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
+        files = (
+            ("documents", layout, _documents(retriever, bench)),
+            ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
+        )
+        for what, form, blocks in files:
+            path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
+            FORMATS[form].write(blocks, path, vocabulary)
+            yield path
+
+    return write
+
+
+def _tokens(retriever: "Encoded", width: int) -> list[str]:
+    if not hasattr(retriever.encoder, "token"):
+        raise LexbenchError(f"{type(retriever.encoder).__name__} does not say what its terms are; it needs token(term)")
+    return [retriever.encoder.token(term) for term in range(width)]
+
+
+def _documents(retriever: "Encoded", bench: "Workbench") -> "Iterator[Block]":
+    from lexbench.vector_formats.blocks import Block
+
+    start = 0
+    for shard in retriever.documents(bench.encodings(retriever.encoder), Counter()):
+        stop = start + shard.shape[0]
+        yield Block([doc_id.decode() for doc_id in bench.corpus.doc_ids[start:stop]], shard)
+        start = stop
+
+
+EXPORTS = tuple(
+    Export(
+        name,
+        f"vectors of a sparse system: {layout.holds}",
+        "everything but the vectors",
+        _writer(name),
+    )
+    for name, layout in FORMATS.items()
+    if layout.queries
+)

@@ -1,0 +1,205 @@
+"""The tables of `lexbench compare`. Systems are A, B, C ... in the order given; the first table says which is which."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from lexbench.analysis.compare.model import Comparison, DatasetComparison, Difference, QueryChange, TermChange
+from lexbench.analysis.significance.groups import letter
+from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.report.table import Table, number, shortened
+
+_DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
+_HEX = 32  # digits from which on a value is a digest
+_SIDE_BY_SIDE = 6  # systems whose settings a reader can still compare
+_SIGNED = "+.4f"
+_TEXT = 70  # characters of a query
+
+
+def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
+    """Return what a terminal shows of a comparison; with *curve* the systems as points of a learning curve instead of pairs."""
+    names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
+    rows = tuple((f"{name}  {system}",) for system, name in names.items())
+    many = bool(comparison.config_diff) and len(names) > _SIDE_BY_SIDE
+    note = f"{len(comparison.config_diff)} settings differ: --json has them, and of {_SIDE_BY_SIDE} systems or fewer a table"
+    shown = [Table("systems", ("the first is what the others are compared with",), rows, (note,) if many else ())]
+    if comparison.config_diff and not many:
+        shown.append(_config_diff(comparison, names))
+    if curve:
+        return [*shown, *(_curve(on, names) for on in comparison.datasets)]
+    notes = (*_legend(comparison), *_verdicts(comparison, names), *comparison.notes)
+    *tests, last = _tests(comparison, names)
+    return [*shown, *tests, replace(last, notes=notes), *_query_changes(comparison, names)]
+
+
+def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
+    chosen = [difference for difference in comparison.config_diff if not difference.implied]
+    hidden = len(comparison.config_diff) - len(chosen)
+    note = f"{hidden} more settings, of parts that only some kinds of these systems have, are in --json"
+    rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
+    return Table("what differs", ("field", *names.values()), tuple(rows), (note,) if hidden else ())
+
+
+def _named(system: str, names: dict[str, str]) -> str:
+    """Return the letter of a system with its label, of a long one the beginning: the first table has all of it."""
+    return f"{names[system]}  {shortened(system, _LABEL)}"
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "—"
+    is_digest = len(value) >= _HEX and all(sign in "0123456789abcdef" for sign in value)
+    return shortened(value, _DIGEST if is_digest else _VALUE)
+
+
+def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
+    rows = (
+        (
+            _named(score.system, names),
+            number(score.mean),
+            _span(score.interval, ".4f"),
+            number(score.terms, ".1f"),
+            number(score.query_terms, ".1f"),
+            number(score.flops, ".3g"),
+        )
+        for score in on.scores
+    )
+    header = ("system", on.measure, "95 %", "terms", "query terms", "FLOPS")
+    return Table(f"{on.dataset}, {on.queries} queries", header, tuple(rows))
+
+
+def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
+    """Yield the tests: a row a system where there is one dataset, else for each system a row a dataset and then the means."""
+    tail = (
+        "difference",
+        "95 %",
+        "p",
+        "better/equal\n/worse",
+        "detectable",
+        *(("bound", "no worse") if comparison.margin is not None else ()),
+    )
+    if len(comparison.datasets) == 1:
+        on = comparison.datasets[0]
+        first, *others = on.scores
+        blank = ("",) * len(tail)
+        rows = [(_named(first.system, names), number(first.mean), *blank)]
+        for score, difference in zip(others, on.differences, strict=True):
+            rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
+        yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
+        return
+    for at, system in enumerate(comparison.systems[1:], start=1):
+        rows = [
+            (_dataset(on, comparison), number(on.scores[0].mean), number(on.scores[at].mean), *_cells(on.differences[at - 1]))
+            for on in comparison.datasets
+        ]
+        for mean in comparison.means:
+            means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
+            of_mean = mean.differences[at - 1]
+            cells = (number(of_mean.difference, _SIGNED), _span(of_mean.interval, "+.3f"))
+            rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
+        yield Table(f"{_named(system, names)}{_measure(comparison)}", ("dataset", "A", names[system], *tail), tuple(rows))
+
+
+def _measure(comparison: Comparison) -> str:
+    """Return the measure as part of a title, where all datasets have the same; else it stands beside each dataset."""
+    measures = {on.measure for on in comparison.datasets}
+    return f", {measures.pop()}" if len(measures) == 1 else ""
+
+
+def _dataset(on: DatasetComparison, comparison: Comparison) -> str:
+    return on.dataset if _measure(comparison) else f"{on.dataset} {on.measure}"
+
+
+def _cells(difference: Difference) -> tuple[str, ...]:
+    cells = (
+        number(difference.difference, _SIGNED),
+        _span(difference.interval, "+.3f"),
+        number(difference.corrected),
+        f"{difference.wins}/{difference.ties}/{difference.losses}",
+        number(difference.detectable),
+    )
+    margin = difference.no_worse
+    return cells if margin is None else (*cells, number(margin.bound, _SIGNED), "yes" if margin.holds else "no")
+
+
+def _span(interval: Sequence[float], form: str) -> str:
+    return f"[{interval[0]:{form}}, {interval[1]:{form}}]"
+
+
+def _legend(comparison: Comparison) -> Iterator[str]:
+    family = sum(len(on.differences) for on in comparison.datasets)
+    yield (
+        "95 %: paired bootstrap over queries; p: paired randomisation test, by Holm over "
+        f"{family} comparison{'s' * (family > 1)}, {comparison.resamples:,} resamples"
+    )
+    yield "detectable: the least difference that one such test finds with power .8"
+    if comparison.means:
+        yield "means over datasets: the bootstrap is stratified by dataset"
+    if comparison.margin is not None:
+        yield f"no worse: the difference is above -{comparison.margin:g} with 95 % confidence (one-sided bootstrap bound)"
+
+
+def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
+    """Yield a line for each system: on how many of several datasets it is better or worse, and with a margin no worse."""
+    if len(comparison.datasets) == 1:
+        return
+    for at, system in enumerate(comparison.systems[1:]):
+        differences = [on.differences[at] for on in comparison.datasets]
+        significant = [one for one in differences if one.corrected < LEVEL]
+        better = sum(one.difference > 0 for one in significant)
+        undecided = len(differences) - len(significant)
+        counts = f"better than A on {better}, worse on {len(significant) - better}, undecided on {undecided}"
+        line = f"{names[system]}: {counts} of {len(differences)} datasets"
+        if comparison.margin is not None:
+            holds = [one.no_worse is not None and one.no_worse.holds for one in differences]
+            line += f"; {no_worse(comparison.margin, holds)}"
+        yield line
+
+
+def no_worse(margin: float, holds: Sequence[bool]) -> str:
+    """Say on how many datasets a system was shown to be no worse by more than *margin*: `no worse than .005 on 11 of 12`.
+
+    Each dataset is tested by itself: the count is not corrected for how many there are. That all hold needs no correction.
+    """
+    return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
+
+
+def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
+    """Yield for each system the queries that changed most, and below them the documents and terms that did it."""
+    several = len(comparison.datasets) > 1
+    for system in comparison.systems[1:]:
+        changes = [change for change in comparison.query_changes if change.system == system]
+        if changes:
+            rows = (_row(change, several=several) for change in changes)
+            notes = tuple(dict.fromkeys(line for change in changes for line in _why(change, names[system])))
+            header = ("query", "A", names[system], "document", "rank")
+            shown = len(header) if any(change.moved for change in changes) else len(header) - 2
+            title = f"{_named(system, names)}: the queries that changed most"
+            yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
+
+
+def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
+    text = shortened(" ".join((change.text or "").split()), _TEXT)
+    query = f"{change.dataset} {change.query}" if several else change.query
+    moved = ("", "")
+    if change.moved:
+        ranks = (str(rank or "—") for rank in (change.moved.baseline_rank, change.moved.rank))
+        moved = (_short(change.moved.document), " → ".join(ranks))
+    return (f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value), *moved)
+
+
+def _why(change: QueryChange, name: str) -> Iterator[str]:
+    """Yield a line of terms, and one for each system of which they are not known."""
+    if change.text is None:
+        yield f"{change.dataset} is not on this machine: queries are shown by their ids"
+    elif change.moved is None:
+        yield "no document is named where a run is not in the store, as of results in files, or where no relevant one moved"
+    else:
+        if change.moved.terms:
+            yield f"{change.query}, {change.moved.document}: {', '.join(_term(term, name) for term in change.moved.terms)}"
+        yield from (f"terms of {line}" for line in change.moved.unavailable)
+
+
+def _term(term: TermChange, name: str) -> str:
+    values = {"A": term.baseline, name: term.system}
+    known = [f"{system} {value:g}" for system, value in values.items() if value is not None]
+    return f"{term.token} {' '.join(known)}"

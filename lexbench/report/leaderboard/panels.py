@@ -1,0 +1,183 @@
+"""One dataset of a leaderboard: a cell for each system, tests of all pairs with letters, and where the data are from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+from statistics import median
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.analysis.significance import bootstrap, groups, randomisation
+from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.dataset import open_dataset
+from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpeed, Panel, machine_line, ranks
+from lexbench.report.leaderboard.trade_off import curves_of, plots_of
+from lexbench.report.run import notes, qps_name
+from lexbench.results import Result, Timing
+
+_SCENARIO = "single-stream"  # whose latencies are shown; others' speed is of another kind
+_STAGE = "e2e"
+_MEAN_DIGITS, _TEST_DIGITS = 6, 4
+
+
+def panel_of(
+    headline: str,
+    dataset: str,
+    systems: Sequence[BoardSystem],
+    results: Sequence[Result | None],
+    others: Sequence[Cell | None],
+) -> Panel:
+    """Return the panel of *dataset*: our *results*, one a system or None, then the cells of *others* that published."""
+    present = [result for result in results if result is not None]
+    first = present[0]
+    tested = {number: result for number, result in enumerate(results) if result and _may_be_tested(result, first, headline)}
+    ranked = [number for number in tested if not systems[number].bound]
+    pairs = compare_all({str(number): np.asarray(tested[number].per_query[headline]) for number in ranked})
+    cells = [*_cells(systems, results), *others]
+    for number, result in tested.items():
+        cells[number] = _with_tests(cells[number], str(number), pairs, result.per_query[headline])
+    return Panel(
+        id=dataset,
+        stamp=first.contract,
+        headline=headline,
+        measures=tuple(dict.fromkeys(measure for result in present for measure in result.means)),
+        cells=tuple(cells),
+        queries=tuple(first.query_ids),
+        texts=_texts(dataset, first.query_ids),
+        compared=tuple(ranked),
+        p=pairs.p,
+        ranges=pairs.ranges,
+        detectable=pairs.detectable,
+        plots=tuple(plots_of(systems, cells, headline)),
+        curves=tuple(curves_of(systems, results, headline)),
+        timed=any(cell is not None and cell.speed is not None for cell in cells),
+        digests=_digests(present),
+        notes=(*notes(present), *_not_tested(systems, results, tested)),
+    )
+
+
+def _may_be_tested(result: Result, first: Result, headline: str) -> bool:
+    """Whether two results are of the same queries under the same rules, so that they may be tested against each other."""
+    same = result.query_ids == first.query_ids and result.contract == first.contract
+    return same and result.digests.get("qrels") == first.digests.get("qrels") and headline in result.per_query
+
+
+def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> list[Cell | None]:
+    """Return the cells of our systems, without what a comparison adds."""
+    bounds = {system.label for system in systems if system.bound}
+    present = {result.system: result for result in results if result is not None}
+    measures = dict.fromkeys(measure for result in present.values() for measure in result.means)
+    marks = {
+        measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds) for measure in measures
+    }
+    return [None if result is None else _cell(result, marks) for result in results]
+
+
+def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
+    index, documents = result.sizes.get("index"), result.counts.documents
+    return Cell(
+        means={measure: round(mean, _MEAN_DIGITS) for measure, mean in result.means.items()},
+        marks={measure: places[result.system] for measure, places in marks.items() if result.system in places},
+        index=index,
+        bytes_per_document=round(index / documents, 1) if index is not None and documents else None,
+        speed=_speed(result.timings),
+    )
+
+
+def _with_tests(cell: Cell | None, name: str, pairs: "Pairs", scores: Sequence[float]) -> Cell:
+    assert cell is not None
+    return msgspec.structs.replace(
+        cell,
+        interval=pairs.intervals.get(name),
+        letters=pairs.letters.get(name, ""),
+        better=pairs.better.get(name, 0),
+        others=len(pairs.intervals) - 1 if name in pairs.intervals else 0,
+        scores=tuple(round(score * SCALE) for score in scores),
+    )
+
+
+def _speed(timings: Sequence[Timing]) -> CellSpeed | None:
+    """Return the speed to show: of a stream of single queries, at the greatest depth, the latest."""
+    single = [timing for timing in timings if timing.scenario.startswith(_SCENARIO) and _STAGE in timing.stages]
+    if not single:
+        return None
+    timing = max(single, key=lambda timing: (timing.k, timing.taken))
+    latency, name = timing.stages[_STAGE], qps_name(timing, _STAGE)
+    return CellSpeed(
+        name=name,
+        group=name.rpartition(", ")[0],
+        qps=timing.qps[_STAGE],
+        p50=latency.p50,
+        p95=latency.p95,
+        p99=latency.p99,
+        fingerprint=timing.fingerprint,
+        machine=machine_line(timing.machine),
+        noisy="noisy" in timing.flags,
+        flags=tuple(timing.flags),
+    )
+
+
+def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the texts of *queries* where the contract says that they may be published; else None."""
+    contract = all_contracts().get(dataset)
+    if contract is None or not contract.source.publishable:
+        return None
+    texts = {query.query_id: query.text for query in open_dataset(contract).queries}
+    return tuple(texts.get(query_id, "") for query_id in queries)
+
+
+def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
+    names = dict.fromkeys(name for result in results for name in result.digests)
+    return {name: tuple(sorted({result.digests[name] for result in results if name in result.digests})) for name in names}
+
+
+def _not_tested(systems: Sequence[BoardSystem], results: Sequence[Result | None], tested: Mapping[int, Result]) -> list[str]:
+    """Return a line for each system that could not be tested against the others."""
+    labels = [systems[number].label for number, result in enumerate(results) if result and number not in tested]
+    return [f"{label} was scored on other queries, judgements or rules than the first: not tested" for label in labels]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Systems by name; pairs in the order given, (earlier, later), differences earlier less later."""
+
+    intervals: dict[str, tuple[float, float]]  # 95 %, of each mean
+    letters: dict[str, str]  # of each system's tie groups; none where all are one group
+    better: dict[str, int]  # how many others each is significantly better than
+    p: tuple[tuple[float, ...], ...]  # of each with those after it, corrected by Holm over all pairs
+    ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences
+    detectable: float | None  # the median over pairs of what would be found with a power of 80 %
+
+
+def compare_all(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
+    """Compare every two systems by *scores*, values (queries,) in the same order; all draw the same resamples."""
+    names = list(scores)
+    if not names:
+        return Pairs({}, {}, {}, (), (), None)
+    resampled = bootstrap.means(np.array([scores[name] for name in names]))
+    intervals = dict(zip(names, _percentiles(resampled), strict=True))
+    if len(names) == 1:
+        return Pairs(intervals, {}, {}, ((),), ((),), None)
+    tied = groups.tie_groups(scores)
+    row = {name: number for number, name in enumerate(tied.systems)}
+    p = tuple(
+        tuple(round(float(tied.ps[row[name], row[other]]), _TEST_DIGITS) for other in names[number + 1 :])
+        for number, name in enumerate(names)
+    )
+    ranges = tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names)))
+    smallest = median(randomisation.minimum_detectable(scores[one] - scores[other]) for one, other in combinations(names, 2))
+    detectable = round(smallest, _TEST_DIGITS) if isfinite(smallest) else None  # of one query nothing can be said
+    letters = tied.letters if len(tied.groups) > 1 else {}  # one group of all says nothing, and would stand in every cell
+    better = {name: len(worse) for name, worse in tied.worse.items()}
+    return Pairs(intervals, letters, better, p, ranges, detectable)
+
+
+def _percentiles(resampled: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Return the 95 % intervals of *resampled* (resamples, systems)."""
+    if not resampled.shape[1]:
+        return []
+    low, high = np.percentile(resampled, [2.5, 97.5], axis=0).round(_TEST_DIGITS)
+    return [(float(start), float(end)) for start, end in zip(low, high, strict=True)]

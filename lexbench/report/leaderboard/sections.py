@@ -1,0 +1,202 @@
+"""From results to a board: which suites and systems, in which order, the means over datasets, and what others published."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from shlex import quote
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from lexbench import catalog, suites
+from lexbench.analysis import aggregates
+from lexbench.analysis.significance import bootstrap
+from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
+from lexbench.catalog import Model
+from lexbench.report.leaderboard.board import (
+    Board,
+    BoardMean,
+    BoardSystem,
+    Cell,
+    Section,
+    complete,
+    family,
+    machine_line,
+    ranks,
+)
+from lexbench.report.leaderboard.panels import panel_of
+from lexbench.results import Result
+from lexbench.suites import Aggregate, Suite
+
+ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
+
+
+def board(results: Mapping[str, ResultsBySystem]) -> Board:
+    """Return the board of *results*: suite id -> system -> dataset -> result."""
+    published = read_published()
+    return Board(suites=tuple(_section(suites.suite(suite), systems, published) for suite, systems in results.items()))
+
+
+def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> Section:
+    datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
+    order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
+    order.sort(key=lambda name: _is_bound(results[name]))  # upper bounds are no results: last
+    ours = {name: results[name] for name in order}
+    others = published_systems(published, suite, datasets)
+    means = _means(suite, ours, [other.scores for other in others])
+    bare = [*(_system(name, ours[name], datasets) for name in ours), *(other.system for other in others)]
+    systems = [msgspec.structs.replace(system, means=mean) for system, mean in zip(bare, means, strict=True)]
+    panels = [
+        panel_of(
+            suite.headline,
+            name,
+            systems,
+            [by_dataset.get(name) for by_dataset in ours.values()],
+            [other.cells.get(name) for other in others],
+        )
+        for name in datasets
+    ]
+    return Section(
+        id=suite.id,
+        name=suite.name,
+        description=suite.description,
+        headline=suite.headline,
+        aggregates=tuple(aggregate.id for aggregate in _aggregates(suite)),
+        systems=tuple(systems),
+        datasets=tuple(panels),
+        command=_command(suite, results),
+        made=_provenance([result for by_dataset in results.values() for result in by_dataset.values()]),
+        published=tuple(sorted({other.origin for other in others})),
+    )
+
+
+def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
+    return any(result.is_bound for result in by_dataset.values())
+
+
+def _command(suite: Suite, systems_run: Iterable[str]) -> str:
+    systems = " ".join(f"-r {quote(' '.join(name.split()))}" for name in systems_run)
+    return f"lexbench run suite {suite.id} {systems}"
+
+
+def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[int, float]:
+    """Return what systems are ordered by: how many datasets they have, then the sum of their headline."""
+    means = [by_dataset[name].means for name in datasets if name in by_dataset]
+    scores = [mean[headline] for mean in means if headline in mean]
+    return -len(scores), -sum(scores)
+
+
+def _aggregates(suite: Suite) -> list[Aggregate]:
+    return [aggregate for aggregate in suite.aggregates if aggregate.measure == suite.headline]
+
+
+def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]) -> BoardSystem:
+    results = [by_dataset[dataset] for dataset in datasets if dataset in by_dataset]
+    sizes = complete([result.sizes.get("index") for result in results]) if len(results) == len(datasets) else None
+    documents = complete([result.counts.documents for result in results])
+    return BoardSystem(
+        label=name,
+        family=family(results[0]) if results else "other",
+        bound=any(result.is_bound for result in results),
+        index=int(sum(sizes)) if sizes else None,
+        bytes_per_document=round(sum(sizes) / sum(documents), 1) if sizes and documents and sum(documents) else None,
+    )
+
+
+def _means(suite: Suite, ours: ResultsBySystem, others: Sequence[Mapping[str, float]]) -> list[tuple[BoardMean, ...]]:
+    """Return the aggregates of our systems, then of *others*, whose scores are given by dataset."""
+    columns = []
+    for aggregate in _aggregates(suite):
+        means = {name: aggregates.over_results(aggregate, by_dataset.values()) for name, by_dataset in ours.items()}
+        marks = ranks({name: mean.value for name, mean in means.items()}, filter(lambda name: _is_bound(ours[name]), ours))
+        column = [
+            BoardMean(
+                text=str(mean), value=mean.value, mark=marks.get(name, 0), interval=_interval(aggregate, ours[name], mean.value)
+            )
+            for name, mean in means.items()
+        ]
+        published = [aggregates.mean(aggregate, scores) for scores in others]
+        columns.append([*column, *(BoardMean(text=str(mean), value=mean.value) for mean in published)])
+    return list(zip(*columns, strict=True)) if columns else [()] * (len(ours) + len(others))
+
+
+def _interval(aggregate: Aggregate, by_dataset: Mapping[str, Result], value: float | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    values = [np.asarray(by_dataset[member].per_query[aggregate.measure]) for member in aggregate.members]
+    low, high = bootstrap.macro_interval(values)
+    return round(low, 4), round(high, 4)
+
+
+def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return one line for each set of software and machine that results were made with."""
+    lines = set()
+    for result in results:
+        software = ", ".join(f"{name} {version}" for name, version in result.measured.versions.items())
+        lines.add(f"{software or 'unknown software'}; {machine_line(result.measured.machine)}")
+    return tuple(sorted(lines))
+
+
+class PublishedSystem(NamedTuple):
+    """A system whose scores others published: a row beside ours, marked, never ranked, with its source."""
+
+    system: BoardSystem
+    cells: dict[str, Cell]  # by dataset
+    scores: dict[str, float]  # its headline on every dataset of the suite
+    origin: str  # what is known of the source
+
+
+class Published(NamedTuple):
+    """What has been published."""
+
+    scores: list[PublishedScore]
+    models: dict[str, Model]  # by what published scores call them
+
+
+def read_published() -> Published:
+    """Read the catalogue and the files of published scores."""
+    models = {system_of(model): model for model in catalog.listing().values() if isinstance(model, Model)}
+    return Published(published_scores(), models)
+
+
+def published_systems(published: Published, suite: Suite, datasets: Sequence[str]) -> list[PublishedSystem]:
+    """Return the published systems that have a score of the headline on one of *datasets*, those with the most first.
+
+    A system is there once, by the source that has most of it, and so is what has the very same scores under other names.
+    Scores that are known to be of another protocol are left out.
+    """
+    by_system = _by_system(
+        score for score in published.scores if score.measure == suite.headline and score.dataset in suite.datasets
+    )
+    rows = [row for row in _published_systems(by_system, published.models, suite.headline, datasets) if row.cells]
+    rows.sort(key=lambda row: _published_standing(row, suite.headline))
+    return list({tuple(sorted(row.scores.items())): row for row in reversed(rows)}.values())[::-1]
+
+
+def _by_system(scores: Iterable[PublishedScore]) -> dict[str, dict[str, PublishedScore]]:
+    """Return the scores of each system by dataset: those of one source."""
+    by_source: dict[str, dict[str, dict[str, PublishedScore]]] = {}
+    for score in scores:
+        if not score.differs:
+            sources = by_source.setdefault(score.system or score.called, {})
+            sources.setdefault(score.source.name, {}).setdefault(score.dataset, score)
+    return {name: max(sources.values(), key=len) for name, sources in by_source.items()}
+
+
+def _published_systems(
+    by_system: Mapping[str, Mapping[str, PublishedScore]], models: Mapping[str, Model], headline: str, datasets: Sequence[str]
+) -> Iterator[PublishedSystem]:
+    for name, by_dataset in by_system.items():
+        first = next(iter(by_dataset.values()))
+        model = models.get(name)
+        system = BoardSystem(
+            label=model.name if model else first.called, family=model.family if model else "other", source=first.source.name
+        )
+        shown = {dataset: by_dataset[dataset] for dataset in datasets if dataset in by_dataset}
+        cells = {dataset: Cell(means={headline: score.value}, where=score.where) for dataset, score in shown.items()}
+        scores = {dataset: score.value for dataset, score in by_dataset.items()}
+        yield PublishedSystem(system, cells, scores, f"{system.source}: {first.source.origin}. {first.source.protocol}")
+
+
+def _published_standing(row: PublishedSystem, headline: str) -> tuple[int, float, str]:
+    scores = [cell.means[headline] for cell in row.cells.values()]
+    return -len(scores), -sum(scores), row.system.label

@@ -1,0 +1,279 @@
+"""The tables of a run: scores, what vectors weigh, and timings, never without the conditions that they are of."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from lexbench.analysis import aggregates
+from lexbench.report.table import Table, heading, number
+from lexbench.results import Latency, Result, Timing, Vectors, Work
+from lexbench.suites import Suite
+
+_WARN = 0.001  # a tie interval wider than this is said
+
+_SPARSE_HEADER = ("system", "terms", "bytes", "index", "query terms", "postings", "FLOPS")
+_SPARSE_LEGEND = (
+    "a document's terms, its bytes at 3 a term and in the index; a query's terms and postings; products per document"
+)
+_DENSE_HEADER = ("system", "dimensions", "vectors", "bytes", "index")
+_DENSE_LEGEND = "a document's vectors, their bytes as float32, and its bytes in the index"
+
+_STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
+_PERCENTILES = ("p50", "p95", "p99")
+_PASSES = (
+    "a query's latency is its median over the passes, each query seen before in the warm-up; e2e is measured, not added up"
+)
+_FEW = "p95 takes 200 queries, p99 1,000"
+_NOISY = "noisy: in no ranking, since the machine was disturbed"
+
+
+def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
+    """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
+    if not results:
+        return []
+    return [*_score_tables(results, suite), *_vector_tables(results), *timing_tables(results)]
+
+
+def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
+    systems = list(dict.fromkeys(result.system for result in results))
+    datasets = list(dict.fromkeys(result.dataset for result in results))
+    if len(datasets) == 1:
+        return [_by_measure(f"{datasets[0]}", results, [result.system for result in results], "system", None)]
+    if len(systems) == 1:
+        return [_by_measure(f"{systems[0]}", results, [result.dataset for result in results], "dataset", suite)]
+    measured = list(dict.fromkeys(measure for result in results for measure in result.means))
+    whole = suite is not None and suite.headline in measured and len(results[0].means) == len(suite.measures)
+    measures = [suite.headline] if suite and whole else measured  # measures that were asked for by name are all shown
+    by_measure = [_by_system(measure, results, systems, datasets, suite) for measure in measures]
+    return [*by_measure[:-1], replace(by_measure[-1], notes=tuple(notes(results)))]
+
+
+def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
+    """Return the means of one measure with a row for each of what there is more of: long names fold in the first column."""
+    means = {(result.system, result.dataset): result.means.get(measure) for result in results}
+    header = [*datasets]
+    columns = [[number(means.get((system, dataset))) for system in systems] for dataset in datasets]
+    for aggregate in suite.aggregates if suite else ():
+        if aggregate.measure == measure:
+            by_system = [[result for result in results if result.system == system] for system in systems]
+            header.append(aggregate.id)
+            columns.append([str(aggregates.over_results(aggregate, group)) for group in by_system])
+    if len(systems) > len(datasets):
+        return Table(measure, ("system", *header), tuple(zip(systems, *columns, strict=True)))
+    return Table(measure, ("dataset", *systems), tuple((name, *column) for name, column in zip(header, columns, strict=True)))
+
+
+def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:
+    measures = list(dict.fromkeys(measure for result in results for measure in result.means))
+    rows = [
+        (name, *(number(result.means.get(measure)) for measure in measures))
+        for name, result in zip(names, results, strict=True)
+    ]
+    if suite:
+        for aggregate in suite.aggregates:
+            value = str(aggregates.over_results(aggregate, results))
+            rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measures)))
+    return Table(title, (what, *map(heading, measures)), tuple(rows), tuple(notes(results)))
+
+
+def notes(results: Sequence[Result]) -> list[str]:
+    """Return what a reader must know: queries without hits, self-matches, wide tie intervals, and the results' own notes."""
+    lines = []
+    for result in results:
+        name = f"{result.system} on {result.dataset}"
+        counts = result.counts
+        if counts.missing:
+            lines.append(f"{name}: {counts.missing} of {counts.queries} queries returned nothing and score 0")
+        if counts.self_matches:
+            lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
+        wide = [
+            f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
+            for measure, tie in result.ties.items()
+            if tie.highest - tie.lowest > _WARN
+        ]
+        if wide:
+            lines.append(f"{name}: tied scores leave open {', '.join(wide)}")
+        lines += [f"{name}: {note}" for note in result.notes]
+    return lines
+
+
+def _vector_tables(results: Sequence[Result]) -> list[Table]:
+    """Return tables for each dataset on which systems have vectors; but for the index, the same on every machine."""
+    tables = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
+        sparse = [(result, vectors) for result, vectors in group if not vectors.dimensions]
+        dense = [(result, vectors) for result, vectors in group if vectors.dimensions]
+        if sparse:
+            rows = tuple(_sparse_row(result, vectors) for result, vectors in sparse)
+            tables.append(Table(f"sparse vectors, {dataset}", _SPARSE_HEADER, rows, (_SPARSE_LEGEND, *_remarks(sparse))))
+        if dense:
+            rows = tuple(_dense_row(result, vectors) for result, vectors in dense)
+            tables.append(Table(f"dense vectors, {dataset}", _DENSE_HEADER, rows, (_DENSE_LEGEND, *_remarks(dense))))
+    return tables
+
+
+def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+    work = result.work or Work()
+    return (
+        result.system,
+        number(vectors.terms.get("mean"), ".1f"),
+        number(vectors.bytes_per_document, ".0f"),
+        _index_bytes(result),
+        number(work.query_terms.get("mean"), ".1f"),
+        number(work.postings.get("mean"), ",.0f"),
+        number(work.flops, ".3g"),
+    )
+
+
+def _dense_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+    sizes = number(vectors.vectors, ".1f"), number(vectors.bytes_per_document, ",.0f"), _index_bytes(result)
+    return result.system, str(vectors.dimensions), *sizes
+
+
+def _index_bytes(result: Result) -> str:
+    """Return the bytes of the index a document."""
+    return number(result.sizes["index"] / (result.counts.documents or 1) if "index" in result.sizes else None, ",.0f")
+
+
+def _remarks(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
+    """Return what a reader must know of vectors; what is the same line for several systems is there once."""
+    lines = []
+    for result, vectors in group:
+        documents = result.counts.documents
+        if vectors.truncated:
+            lines.append(f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's length")
+        if vectors.empty:
+            lines.append(f"{vectors.empty:,} of {documents:,} documents have no term")
+        if vectors.clipped:
+            lines.append(f"{result.system}: {vectors.clipped:,} weights were clipped")
+    return list(dict.fromkeys(lines))
+
+
+class _Timed(NamedTuple):
+    """One timing of a result."""
+
+    result: Result
+    timing: Timing
+
+
+def conditions(timing: Timing) -> str:
+    """Return what a rate or latency of *timing* is of: the part of its name that no table leaves out."""
+    return f"{timing.scenario}, k={timing.k}, {'exact' if timing.exact else 'approximate'}"
+
+
+def qps_name(timing: Timing, stage: str = "e2e") -> str:
+    """Return the full name of a rate, as "e2e QPS, single-stream-1t, k=1000, exact"."""
+    return f"{stage} QPS, {conditions(timing)}"
+
+
+def timing_tables(results: Sequence[Result]) -> list[Table]:
+    """Return tables for each dataset on which systems were timed; only what has the same conditions is in one."""
+    tables = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        timings = [_Timed(result, timing) for result in results if result.dataset == dataset for timing in result.timings]
+        for timed in _groups(timings):
+            tables.append((_latencies if timed[0].timing.stages else _rates)(dataset, timed))
+            if timed[0].timing.stages and timed[0].timing.memory:
+                tables.append(_memory(dataset, timed))
+    return tables
+
+
+def _groups(timings: Iterable[_Timed]) -> list[list[_Timed]]:
+    """Return the timings by their conditions and machine."""
+    groups: dict[tuple[str, str], list[_Timed]] = {}
+    for one in timings:
+        groups.setdefault((conditions(one.timing), one.timing.fingerprint), []).append(one)
+    return list(groups.values())
+
+
+def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return milliseconds by stage and percentile, and the rate."""
+    percentiles = [name for name in _PERCENTILES if any(getattr(one.timing.stages["e2e"], name) for one in timed)]
+    header = [f"{short}\n{name}" for short in _STAGES.values() for name in percentiles]
+    rows = [
+        (
+            one.result.system,
+            *(_ms(one.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
+            number(one.timing.qps["e2e"], ",.0f" if one.timing.qps["e2e"] > 100 else ".1f"),  # noqa: PLR2004 - digits
+            f"{one.timing.cpu_per_wall:.2f}",
+            number(one.timing.overhead, ".2%"),
+            ", ".join(one.timing.flags),
+        )
+        for one in timed
+    ]
+    few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
+    title = f"{dataset}: latency in ms; {qps_name(timed[0].timing)}"
+    return Table(
+        title,
+        ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
+        tuple(rows),
+        (*_timing_notes(timed), *few, _PASSES),
+    )
+
+
+def _ms(latency: Latency, percentile: str) -> str:
+    value = getattr(latency, percentile)
+    return number(None if value is None else value * 1e3, ".3f")
+
+
+def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return the rates of all queries at once."""
+    rows = [
+        (
+            one.result.system,
+            *(number(one.timing.qps[stage], ",.0f") for stage in _STAGES),
+            f"{one.timing.cpu_per_wall:.2f}",
+            ", ".join(one.timing.flags),
+        )
+        for one in timed
+    ]
+    header = ("system", *(f"{short}\nQPS" for short in _STAGES.values()), "CPU/\nwall", "flags")
+    return Table(f"{dataset}: QPS, {conditions(timed[0].timing)}", header, tuple(rows), tuple(_timing_notes(timed)))
+
+
+def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return megabytes: in memory, at most, of models, and on disk."""
+    rows = []
+    for result, timing in timed:
+        memory, disk = timing.memory, sum(timing.disk.values())
+        per_document = disk / result.counts.documents if result.counts.documents else None
+        names = ("pss_anonymous", "pss_file", "peak_search", "model")
+        megabytes = [number(memory[name] / 1e6 if name in memory else None, ",.1f") for name in names]
+        rows.append((result.system, *megabytes, number(disk / 1e6, ",.1f"), number(per_document, ",.0f")))
+    header = ("system", "own", "files", "peak", "model", "on disk", "bytes a\ndocument")
+    legend = (
+        "own and files: proportional set size, less that of a process that imports the same and opens nothing; "
+        "peak: most resident memory while searching, with all"
+    )
+    return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (legend,))
+
+
+def _timing_notes(timed: Sequence[_Timed]) -> Iterator[str]:
+    """Yield the machine, then why each flag is there."""
+    first = timed[0].timing
+    yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {_passes(timed)} timed passes"
+    for one in timed:
+        yield from (f"{one.result.system}: {note}" for note in one.timing.notes)
+    if any("noisy" in one.timing.flags for one in timed):
+        yield _NOISY
+
+
+def _passes(timed: Sequence[_Timed]) -> str:
+    counts = sorted({one.timing.passes for one in timed})
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def _machine(timing: Timing) -> str:
+    """Return the machine in a line."""
+    facts = timing.machine
+    kind = " ".join(word for word in ("virtual", "container") if facts.get(word))
+    known = [
+        facts.get("processor"),
+        f"{facts['usable_cores']} cores" if "usable_cores" in facts else None,
+        f"{facts['memory_gib']} GiB" if "memory_gib" in facts else None,
+        facts.get("system"),
+        kind,
+        *facts.get("gpus", [])[:1],
+    ]
+    return ", ".join(str(fact) for fact in known if fact)
