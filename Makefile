@@ -17,8 +17,8 @@ help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded suite: a table, a leaderboard
-	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) --save $(DEMO)
-	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard $(DEMO))"
+	@$(BIN)/lexbench run suite pydoc $(SYSTEMS) --results $(DEMO)
+	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard --results $(DEMO))"
 
 nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (an hour and a half on two cores)
 	$(BIN)/lexbench train all lexmae_nano

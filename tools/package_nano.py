@@ -1,7 +1,7 @@
 """Put a trained model into the package: its weights in half precision, and its scores on its card.
 
     python tools/package_nano.py build/lexmae_nano/stage3 lexbench/catalog/lexmae_nano
-    lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --save build/demo
+    lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --results build/demo
     python tools/package_nano.py build/lexmae_nano/stage3 lexbench/catalog/lexmae_nano --scores build/demo
 
 The second call writes the scores of the packaged weights, with bootstrap intervals over queries, on their card.

@@ -72,19 +72,20 @@ def code(arguments: Sequence[str] | None = None) -> int:
     try:
         return app.main(arguments, prog_name="lexbench", standalone_mode=False) or 0
     except (click.ClickException, LexbenchError) as error:
-        return _complain(_told(error), error.exit_code)
+        return _complain(_message(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         from lexbench.storage.store import default_root
 
         again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
-        kept = f"every finished stage is kept in {default_root()}"
-        return _complain(f"lexbench: interrupted; {kept}; go on: {again}", _INTERRUPTED)
+        return _complain(
+            f"lexbench: interrupted; every finished stage is kept in {default_root()}; go on: {again}", _INTERRUPTED
+        )
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `lexbench list datasets | head`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0
 
 
-def _told(error: click.ClickException | LexbenchError) -> str:
+def _message(error: click.ClickException | LexbenchError) -> str:
     if isinstance(error, LexbenchError):
         return f"lexbench: {error}"
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # `lexbench` or `lexbench run` alone

@@ -21,8 +21,11 @@ def command(*, as_json: bool) -> None:
 
     extras = _extras()
     root = store.default_root()
-    place = next(folder for folder in (root, *root.parents) if folder.exists())
-    rows = [("python", sys.version.split()[0], ""), ("store", str(root), f"{shutil.disk_usage(place).free / 1e9:.0f} GB free")]
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    rows = [
+        ("python", sys.version.split()[0], ""),
+        ("store", str(root), f"{shutil.disk_usage(existing).free / 1e9:.0f} GB free"),
+    ]
     broken = False
     for extra, packages in extras.items():
         missing = [package for package in packages if not _installed(package)]
@@ -39,13 +42,13 @@ def command(*, as_json: bool) -> None:
 
 def _extras() -> dict[str, list[str]]:
     """Return the packages of the core (under '') and of each extra, as our own metadata names them."""
-    found: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("lexbench") or []:
         package = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
         if package and package.group() != "lexbench" and not (extra and extra.group(1) in _OURS):
-            found.setdefault(extra.group(1) if extra else "", []).append(package.group())
-    return found
+            packages.setdefault(extra.group(1) if extra else "", []).append(package.group())
+    return packages
 
 
 def _installed(package: str) -> bool:

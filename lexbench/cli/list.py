@@ -29,27 +29,28 @@ def _models() -> list[dict[str, Any]]:
     from lexbench import catalog
 
     return [
-        {"name": name, "error": str(found)} if isinstance(found, LexbenchError) else msgspec.to_builtins(found)
-        for name, found in catalog.listing().items()
+        {"name": name, "error": str(model)} if isinstance(model, LexbenchError) else msgspec.to_builtins(model)
+        for name, model in catalog.listing().items()
     ]
 
 
 def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows of a list."""
     from lexbench import registry, suites
     from lexbench.runner import systems
 
     if what == "suites":
-        found = [suites.suite(name) for name in suites.suite_names()]
-        return ("suite", "datasets", "headline", "what"), [
-            (s.id, str(len(s.datasets)), s.headline, s.description) for s in found
-        ]
+        every_suite = [suites.suite(name) for name in suites.suite_names()]
+        header = ("suite", "datasets", "headline", "what")
+        return header, [(suite.id, str(len(suite.datasets)), suite.headline, suite.description) for suite in every_suite]
     if what == "datasets":
         from lexbench.datasets.contracts import all_contracts
         from lexbench.datasets.find import status
 
-        contracts = all_contracts().values()
-        header = ("dataset", "documents", "queries", "here")
-        return header, [(c.id, _count(c.expected.documents), _count(c.expected.queries), status(c)) for c in contracts]
+        return ("dataset", "documents", "queries", "here"), [
+            (contract.id, _count(contract.expected.documents), _count(contract.expected.queries), status(contract))
+            for contract in all_contracts().values()
+        ]
     if what == "models":
         return ("model", "family", "weights", "what"), [
             (m["name"], "?", "broken", m["error"]) if "error" in m else (m["name"], m["family"], m["weights"], m["summary"])
@@ -64,11 +65,10 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for kept in jobs.kept_results(store.Store())
             for measure, mean in kept.result.means.items()
         ]
-    named = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
-    rows: list[tuple[str, ...]] = [
-        (typed, registry.origin(what, name), registry.summary(what, name)) for typed, name in named.items()
+    names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
+    return ("name", "from", "what"), [
+        (typed, registry.origin(what, name), registry.summary(what, name)) for typed, name in names.items()
     ]
-    return ("name", "from", "what"), rows
 
 
 def _count(number: int | None) -> str:

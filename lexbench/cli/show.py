@@ -38,15 +38,15 @@ def _shown(what: str, name: str) -> Any:
     if what == "model":
         from lexbench import catalog
 
-        found = catalog.model(name)
-        return {**msgspec.structs.asdict(found), **catalog.included(found), "run": catalog.command(found)}
+        model = catalog.model(name)
+        return {**msgspec.structs.asdict(model), **catalog.included(model), "run": catalog.command(model)}
     if what == "machine":
         from lexbench.timing import fingerprint
 
-        told = {**environment.facts(), "versions": environment.versions()}
-        return {**told, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
-    every = (kept.result for kept in jobs.kept_results(store.Store()))
-    known = {f"{result.system}:{result.dataset}": result for result in every}
+        facts = {**environment.facts(), "versions": environment.versions()}
+        return {**facts, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
+    stored = (kept.result for kept in jobs.kept_results(store.Store()))
+    known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")
     return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # those are for programs: lexbench export csv
@@ -59,7 +59,8 @@ def _lines(value: Any, indent: str = "") -> list[str]:
         if isinstance(item, dict) and item:
             lines += [f"{indent}{name}:", *_lines(item, indent + "  ")]
         elif isinstance(item, list) and item and isinstance(item[0], dict):
-            lines += [f"{indent}{name}:"] + [f"{indent}  - {', '.join(f'{k}: {v}' for k, v in each.items())}" for each in item]
+            rows = (", ".join(f"{key}: {cell}" for key, cell in row.items()) for row in item)
+            lines += [f"{indent}{name}:", *(f"{indent}  - {row}" for row in rows)]
         elif item not in (None, "", [], {}):
             lines.append(f"{indent}{name}: {', '.join(map(str, item)) if isinstance(item, list) else item}")
     return lines

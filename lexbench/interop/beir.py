@@ -47,13 +47,13 @@ def encoder(model: Any, similarity: str = "cosine") -> BeirEncoder:
     return BeirEncoder(model, similarity)
 
 
-def searcher(given: Any, store: str | Path | None = None, progress: Progress | None = None) -> "Search":
+def searcher(retriever: Any, store: str | Path | None = None, progress: Progress | None = None) -> "Search":
     """Return what beir's EvaluateRetrieval takes for a retriever.
 
-    *given* is whatever `lexbench.run` takes for a system. Corpora, encodings, indexes and runs are kept in *store*, by default
-    the user's, so what was searched once is read there. Raises CommandError or CannotStart for what is wrong before any work.
+    *retriever* is whatever `lexbench.run` takes for a system. Corpora, encodings, indexes and runs are kept in *store*, by
+    default the user's, so what was searched once is read there. CommandError or CannotStart says what is wrong before any work.
     """
-    system = systems.system(given)
+    system = systems.system(retriever)
     if not hasattr(system.retriever, "open"):
         raise CommandError(f"{system.label} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
     if any(tuning.rules(system.retriever)):
@@ -66,7 +66,7 @@ class Search:
     """A system of ours with the `search` of beir's BaseSearch."""
 
     system: System
-    kept: Store
+    store: Store
     progress: Progress
 
     def search(
@@ -82,29 +82,31 @@ class Search:
         Title and text are joined by a space, and a document with the query's own id is left out, as beir does. Equal scores
         are lowered as little as it takes to have none, so that every tool sees our order.
         """
-        asked = sorted((Query(query_id, text) for query_id, text in queries.items()), key=lambda one: one.query_id.encode())
-        dataset = Dataset(_IN_MEMORY, _Given(corpus), Topics(tuple(asked), (), 0))
+        by_id = sorted(queries.items(), key=lambda item: item[0].encode())
+        topics = Topics(tuple(Query(query_id, text) for query_id, text in by_id), (), 0)
+        dataset = Dataset(_IN_MEMORY, _CorpusInMemory(corpus), topics)
         if hasattr(self.system.retriever, "check_depth"):
             self.system.retriever.check_depth(top_k)
-        self.kept.prepare()
-        bench = Workbench(dataset, self.kept, self.progress)
+        self.store.prepare()
+        bench = Workbench(dataset, self.store, self.progress)
         try:
-            found = _lists(read_run(bench.run(self.system, top_k)).run)
+            lists = _lists(read_run(bench.run(self.system, top_k)).run)
         finally:
             if not self.system.reusable:
                 bench.forget()
-        return {query_id: found.get(query_id, {}) for query_id in queries}
+        return {query_id: lists.get(query_id, {}) for query_id in queries}
 
 
 def _lists(run: Run) -> dict[str, dict[str, float]]:
+    """Return the scores by query and document, those of each query best first."""
     scores = strictly_decreasing(run).tolist()
-    ids = [one.decode() for one in run.table[run.docs].tolist()]
+    ids = [doc_id.decode() for doc_id in run.table[run.docs].tolist()]
     bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
     return {query_id: dict(zip(ids[start:stop], scores[start:stop], strict=True)) for query_id, start, stop in bounds}
 
 
 @dataclass(frozen=True)
-class _Given:
+class _CorpusInMemory:
     """A corpus in memory, as a source."""
 
     corpus: Mapping[str, Mapping[str, str]]
@@ -125,8 +127,8 @@ class _Given:
     def identity(self) -> dict[str, Any]:
         """Return a digest of all documents, in whatever order they are."""
         digest = hashlib.sha256()
-        for one in sorted(self.documents(), key=lambda one: one.doc_id):
-            digest.update(netstrings(utf8(one.doc_id), utf8(one.text), b"%d" % one.body_at))
+        for item in sorted(self.documents(), key=lambda item: item.doc_id):
+            digest.update(netstrings(utf8(item.doc_id), utf8(item.text), b"%d" % item.body_at))
         return {"beir": digest.hexdigest()}
 
     def remarks(self) -> list[str]:
