@@ -15,7 +15,7 @@ import pytest
 from conftest import DATA
 
 from lexbench import registry
-from lexbench.datasets.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of, read_toml
+from lexbench.datasets.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.dataset import Topics, absent_documents, check, read_topics
 from lexbench.datasets.find import find, find_folder, status

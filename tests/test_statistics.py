@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lexbench.analysis.significance import bootstrap, groups, randomisation
-from lexbench.measures import score
 from lexbench.report.compare import no_worse
-from lexbench.trec.qrels import read_qrels
-from lexbench.trec.runs import read_run
 
 RESAMPLES = 10_000
 
