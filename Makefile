@@ -54,7 +54,7 @@ docs: .venv/.docs  ## build the documentation into build/docs, warnings being er
 	@echo "The documentation is in build/docs/index.html"
 
 picture: .venv/.dev  ## draw the picture of the README from the committed results
-	$(BIN)/lexbench export figures build/figures --from leaderboard -d pydoc/test -r bm25 -r bm25@lucene -r '$(NANO)' \
+	$(BIN)/lexbench export figures build/figures --results leaderboard -d pydoc/test -r bm25 -r bm25@lucene -r '$(NANO)' \
 		$(foreach k,1 2 4 8 16 32,-r 'lexmae_nano|top_k($(k))@impact') -r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 	cp build/figures/index.pydoc-test.svg docs/leaderboard.svg
 
