@@ -313,6 +313,20 @@ def test_ctrl_c_keeps_what_is_finished(folder):
     assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
 
 
+@pytest.mark.usefixtures("bread_suite")
+def test_an_incomplete_suite_says_so(capsys, tmp_path, monkeypatch):
+    """A set that is not here costs a line, the mean of all is not there, and the exit code is 1."""
+    for name in ("LEXBENCH_STORE", "IR_DATASETS_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    exit_code, out, err = run(capsys, "run", "suite", "bread", "--json")
+    (mean,) = json.loads(out)["aggregates"]
+
+    assert exit_code == 1
+    assert (mean["id"], mean["present"], mean["of"], mean["mean"]) == ("bread-3@1", 2, 3, None)
+    assert [line.partition(" is not here: ")[0] for line in err.splitlines() if " is not here: " in line] == ["failed: beir/nq"]
+
+
 def test_commands_are_found_by_file_name():
     """One file adds a command."""
     assert isinstance(app, Commands)
