@@ -57,7 +57,7 @@ def test_report() -> None:
     doctored = {"len": docstrings.digest(here()["len"]), "os.path.join": "0" * 16, "os.path.jion": "0" * 16}
     documents, report = docstrings.documents(doctored)
     assert [found.doc_id for found in documents] == ["len"]
-    assert report == docstrings.CorpusReport(kept=1, missing=("os.path.jion",), different=("os.path.join",))
+    assert report == docstrings.CorpusReport(same=1, missing=("os.path.jion",), different=("os.path.join",))
 
 
 @pytest.mark.parametrize(

@@ -188,13 +188,13 @@ def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def _gather(spool: _Spool, wanted: NDArray[np.int64]) -> list[bytes]:
-    """Return the texts that came under the numbers *wanted*, in that order, reading the spool from front to back."""
-    texts = [b""] * len(wanted)
+def _gather(spool: _Spool, numbers: NDArray[np.int64]) -> list[bytes]:
+    """Return the texts that came under these *numbers*, in that order, reading the spool from front to back."""
+    texts = [b""] * len(numbers)
     if spool.bounds[-1]:  # an empty file cannot be mapped
         with (spool.folder / "texts.bin").open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as spooled:
-            inward = np.argsort(wanted)
-            first, last = spool.bounds[wanted[inward]], spool.bounds[wanted[inward] + 1]
+            inward = np.argsort(numbers)
+            first, last = spool.bounds[numbers[inward]], spool.bounds[numbers[inward] + 1]
             for slot, a, b in zip(inward.tolist(), first.tolist(), last.tolist(), strict=True):
                 texts[slot] = spooled[a:b]
     return texts

@@ -51,7 +51,7 @@ class Docstring(NamedTuple):
 class CorpusReport(NamedTuple):
     """How far this Python has the documents of a list."""
 
-    kept: int
+    same: int  # listed, and here with that text
     missing: tuple[str, ...]  # listed, but this Python has no such name or no docstring there
     different: tuple[str, ...]  # listed with another text than this Python has
 
@@ -65,12 +65,12 @@ class ListedDocuments(NamedTuple):
 
 def documents(listed: Mapping[str, str]) -> ListedDocuments:
     """Return the documents whose id and digest are in `listed` (id to digest), and report on the others."""
-    here = {found.doc_id: found for found in map(Docstring._make, collect())}
+    here = {document.doc_id: document for document in map(Docstring._make, collect())}
     missing = tuple(sorted(listed.keys() - here.keys()))
     shared = [here[doc_id] for doc_id in sorted(listed.keys() & here.keys())]
-    kept = tuple(found for found in shared if digest(found.text) == listed[found.doc_id])
-    different = tuple(found.doc_id for found in shared if digest(found.text) != listed[found.doc_id])
-    return ListedDocuments(kept, CorpusReport(len(kept), missing, different))
+    same = tuple(document for document in shared if digest(document.text) == listed[document.doc_id])
+    different = tuple(document.doc_id for document in shared if digest(document.text) != listed[document.doc_id])
+    return ListedDocuments(same, CorpusReport(len(same), missing, different))
 
 
 def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
@@ -126,9 +126,10 @@ def _main() -> None:
         os.dup2(2, 1)
         warnings.simplefilter("ignore")
         first: dict[tuple[str, str], Docstring] = {}
-        for found in sorted(_walk(), key=lambda found: (len(found.doc_id), found.doc_id)):
-            first.setdefault((found.doc_id.rpartition(".")[2], found.text.removeprefix(found.doc_id)), found)
-        out.writelines(json.dumps(found) + "\n" for found in sorted(first.values()))
+        for document in sorted(_walk(), key=lambda document: (len(document.doc_id), document.doc_id)):
+            last_name = document.doc_id.rpartition(".")[2]
+            first.setdefault((last_name, document.text.removeprefix(document.doc_id)), document)
+        out.writelines(json.dumps(document) + "\n" for document in sorted(first.values()))
 
 
 def _walk() -> Iterator[Docstring]:
@@ -156,7 +157,7 @@ def _modules() -> Iterator[tuple[str, ModuleType]]:
             continue
         yield name, module
         if name != "encodings":  # a hundred modules, all alike
-            names += [f"{name}.{found.name}" for found in pkgutil.iter_modules(getattr(module, "__path__", ()))]
+            names += [f"{name}.{inner.name}" for inner in pkgutil.iter_modules(getattr(module, "__path__", ()))]
 
 
 def _named(modules: Mapping[str, ModuleType]) -> dict[int, tuple[_Name, object]]:
@@ -206,18 +207,18 @@ def _describe(name: str, thing: object, named: AbstractSet[int], seen: set[int])
 
 def _members(owner: type, named: AbstractSet[int]) -> Iterator[tuple[str, object]]:
     """Yield what is documented in a class, its nameless bases included, and not in its other bases; aliases last."""
-    own = [base for base in owner.__mro__ if base is owner or id(base) not in named]
-    found = {attribute: member for base in reversed(own) for attribute, member in vars(base).items()}
-    for attribute, member in sorted(found.items(), key=lambda pair: (_is_alias(*pair), pair[0])):
-        elsewhere = (vars(base).get(attribute) for base in owner.__mro__ if base not in own)
+    bases = [base for base in owner.__mro__ if base is owner or id(base) not in named]
+    members = {attribute: member for base in reversed(bases) for attribute, member in vars(base).items()}
+    for attribute, member in sorted(members.items(), key=lambda pair: (_is_alias(*pair), pair[0])):
+        elsewhere = (vars(base).get(attribute) for base in owner.__mro__ if base not in bases)
         if _is_member(attribute, member) and _doc(member) not in map(_doc, elsewhere):
             yield attribute, member
 
 
 def _document(name: str, doc: str) -> Iterator[Docstring]:
     """Yield the document, unless there is too little to it."""
-    own = name.rpartition(".")[2]
-    lines = itertools.dropwhile(lambda line: _signed(line) == own, inspect.cleandoc(doc).split("\n"))
+    last_name = name.rpartition(".")[2]
+    lines = itertools.dropwhile(lambda line: _signed(line) == last_name, inspect.cleandoc(doc).split("\n"))
     words = " ".join(lines).split()
     if len(words) >= FEWEST_WORDS:
         yield Docstring(name, " ".join([name, *words]))

@@ -103,8 +103,8 @@ _decoder = msgspec.json.Decoder(_Record)
 
 def _of_record(line: bytes) -> _Line:
     record = _decoder.decode(line)
-    doc_id = next((one for one in (record.id, record.beir_id, record.docid) if one is not None), None)
-    texts = [one for one in (record.expansion, record.text, record.contents) if one is not None]
+    doc_id = next((name for name in (record.id, record.beir_id, record.docid) if name is not None), None)
+    texts = [text for text in (record.expansion, record.text, record.contents) if text is not None]
     if record.predicted_queries is not None:
         texts.append(" ".join(record.predicted_queries))
     if doc_id is None or len(texts) != 1:

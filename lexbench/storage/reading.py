@@ -82,8 +82,8 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(first, rest)
 
 
-def _invalid(place: str, error: Exception) -> InvalidFile:
-    return InvalidFile(f"{place}: {getattr(error, 'strerror', None) or error}")
+def _invalid(where: str, error: Exception) -> InvalidFile:
+    return InvalidFile(f"{where}: {getattr(error, 'strerror', None) or error}")
 
 
 def read_toml(path: Path, model: type[Table]) -> Table:

@@ -57,8 +57,8 @@ def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[An
         return [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
     try:
         fields = [_gather(text, edges[:, 2 * i], edges[:, 2 * i + 1]) for i, kind in enumerate(kinds) if kind != "skip"]
-        kept = [kind for kind in kinds if kind != "skip"]
-        return [field if kind == "id" else field.astype(_NUMBERS[kind]) for field, kind in zip(fields, kept, strict=True)]
+        types = [_NUMBERS.get(kind) for kind in kinds if kind != "skip"]
+        return [field.astype(number) if number else field for field, number in zip(fields, types, strict=True)]
     except ValueError as error:
         list(_plain_lines(path, block, kinds))  # names the line, where Python agrees that it is wrong
         raise InvalidFile(f"{path}: in or after line {block.first}: {error}") from None
@@ -84,9 +84,9 @@ def _gather(text: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64]) ->
     if width > _LONGEST:
         raise ValueError(f"a field of {width} bytes")
     windows = sliding_window_view(np.frombuffer(text + b"\0" * width, np.uint8), width)  # [i] is text[i:i + width], uncopied
-    found = windows[starts]
-    found *= np.arange(width) < lengths[:, None]
-    return found.view(f"S{width}").ravel()
+    fields = windows[starts]
+    fields *= np.arange(width) < lengths[:, None]
+    return fields.view(f"S{width}").ravel()
 
 
 def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind]) -> Iterator[bytes]:

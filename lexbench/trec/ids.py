@@ -22,7 +22,7 @@ class Factors(NamedTuple):
 
 def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
     """Return *ids* (n,) as UTF-8 bytes of one width."""
-    return np.array([one.encode() for one in ids], dtype=np.bytes_)
+    return np.array([doc_id.encode() for doc_id in ids], dtype=np.bytes_)
 
 
 def factorize(ids: NDArray[np.bytes_]) -> Factors:
@@ -61,8 +61,8 @@ def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int
     short = ids.astype(table.dtype)
     after = np.searchsorted(table[::-1], short, side="right")  # a view: tables can have millions of ids
     codes = len(table) - after
-    found = fits & (table[np.minimum(codes, len(table) - 1)] == short)
-    return np.where(found, codes, -1)
+    present = fits & (table[np.minimum(codes, len(table) - 1)] == short)
+    return np.where(present, codes, -1)
 
 
 def check_writable(ids: NDArray[np.bytes_], what: str) -> None:

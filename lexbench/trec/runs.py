@@ -64,10 +64,10 @@ class Run:
         docs, scores = np.asarray(hits.docs), np.asarray(hits.scores)
         if docs.shape != scores.shape or docs.shape[:-1] != (len(query_ids),):
             raise ValueError(f"hits of {len(query_ids)} queries have docs of shape {docs.shape} and scores of {scores.shape}")
-        there = docs >= 0
+        present = docs >= 0
         if docs.size and int(docs.max()) >= len(table):
             raise ValueError(f"hits name position {docs.max()} in a corpus of {len(table)} documents")
-        return cls._make(query_ids, there.sum(axis=1), docs[there], scores[there], table)
+        return cls._make(query_ids, present.sum(axis=1), docs[present], scores[present], table)
 
     @classmethod
     def from_entries(
@@ -87,9 +87,9 @@ class Run:
         if not len(queries) == len(documents) == len(numbers):
             raise ValueError(f"{len(queries)} query ids, {len(documents)} document ids and {len(numbers)} scores")
         lists = np.flatnonzero(np.append(len(queries) > 0, queries[1:] != queries[:-1]))  # entries where the query id changes
-        names = dict.fromkeys(one.decode() for one in queries[lists].tolist())
+        names = dict.fromkeys(name.decode() for name in queries[lists].tolist())
         code = {name: index for index, name in enumerate(names)}
-        of_list = np.array([code[one.decode()] for one in queries[lists].tolist()], dtype=np.int64)
+        of_list = np.array([code[name.decode()] for name in queries[lists].tolist()], dtype=np.int64)
         of_entry = np.repeat(of_list, np.diff(np.append(lists, len(queries))))
         table, docs = factorize(documents)
         if len(lists) > len(names):  # the entries of some query are apart
@@ -149,10 +149,10 @@ def without_self_matches(run: Run, depth: int | None = None) -> Filtered:
 
     Lists get shorter by it, so a search goes one deeper than *depth*.
     """
-    own = lookup(run.table, encode(run.query_ids))
-    others = run.docs != np.repeat(own, np.diff(run.offsets))
-    kept = _keep(run, others)
-    return Filtered(kept if depth is None else kept.cut(depth), int(len(run) - others.sum()))
+    self_matches = lookup(run.table, encode(run.query_ids))
+    others = run.docs != np.repeat(self_matches, np.diff(run.offsets))
+    filtered = _keep(run, others)
+    return Filtered(filtered if depth is None else filtered.cut(depth), int(len(run) - others.sum()))
 
 
 def _keep(run: Run, keep: NDArray[np.bool_]) -> Run:
