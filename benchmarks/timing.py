@@ -28,6 +28,7 @@ from lexbench.storage.store import Store
 from lexbench.suites import suite
 from lexbench.timing.compare import Ratio, ratio_of_medians
 from lexbench.timing.kept import durations
+from lexbench.timing.measure import Timer
 from lexbench.timing.protocol import Settings
 
 SLOWER = '''
@@ -36,7 +37,7 @@ SLOWER = '''
 import time
 from dataclasses import dataclass
 
-from lexbench.retrievers._combination import refer, referred
+from lexbench.storage.index_files import read_references, write_references
 
 
 def spun(work, by):
@@ -57,14 +58,14 @@ class Slower:
     def check_depth(self, depth):
         pass
 
-    def folders(self, workshop):
-        return [workshop.index(self.parts[0])]
+    def search_inputs(self, context):
+        return [context.index(self.parts[0])]
 
-    def assemble(self, corpus, path, workshop):
-        refer(self.folders(workshop), path)
+    def assemble(self, corpus, path, context):
+        write_references(path, self.search_inputs(context))
 
     def open(self, path):
-        return Searcher(self.parts[0].open(referred(path)[0]), self.by)
+        return Searcher(self.parts[0].open(read_references(path)[0]), self.by)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def install(site: Path) -> None:
 def timed(system: str, given: argparse.Namespace, store: Store) -> tuple[Timing, NDArray[np.int64]]:
     """Return a fresh timing of *system*, and its durations (passes, queries), end to end."""
     planned = plan_suite(suite(given.suite), [system], [given.dataset] if given.dataset else [])
-    (outcome,) = jobs.run(planned, store, timing=Settings(again=True, threads=1))
+    (outcome,) = jobs.run(planned, store, timer=Timer(Settings(again=True, threads=1)))
     if outcome.result is None or outcome.untimed:
         sys.exit(outcome.error or outcome.untimed)
     timing = outcome.result.timings[0]

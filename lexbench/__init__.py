@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lexbench.api import Results, run
-    from lexbench.types import Corpus, Document, Encoder, Engine, Hits, Kind, MultiVectors, Retriever, Searcher
+    from lexbench.plugins import Encoder, Engine, Retriever, Searcher
+    from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors
 
 _HOMES = {
     "run": "lexbench.api",
     "Results": "lexbench.api",
     "Corpus": "lexbench.types",
     "Document": "lexbench.types",
-    "Encoder": "lexbench.types",
-    "Engine": "lexbench.types",
+    "Encoder": "lexbench.plugins",
+    "Engine": "lexbench.plugins",
     "Hits": "lexbench.types",
     "Kind": "lexbench.types",
     "MultiVectors": "lexbench.types",
-    "Retriever": "lexbench.types",
-    "Searcher": "lexbench.types",
+    "Retriever": "lexbench.plugins",
+    "Searcher": "lexbench.plugins",
 }
 
 __all__ = ["Corpus", "Document", "Encoder", "Engine", "Hits", "Kind", "MultiVectors", "Results", "Retriever", "Searcher", "run"]

@@ -11,11 +11,12 @@ from lexbench.report.run import tables
 from lexbench.report.table import escape, markdown
 from lexbench.report.terminal import render
 from lexbench.results import Result
+from lexbench.runner import jobs
 from lexbench.runner.jobs import Outcome
-from lexbench.runner.jobs import run as run_plan
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import Suite, suite
+from lexbench.timing.measure import Timer
 from lexbench.timing.protocol import Settings
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.timing.protocol).
     Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
     """
-    found = suite(suite_name)
-    kept = Store(Path(store)) if store else Store()
-    planned = plan_suite(found, systems, datasets, measures, depth, suite_name)
-    timing = Settings() if time is True else time or None
-    return Results(found, tuple(run_plan(planned, kept, progress, timing)))
+    known = suite(suite_name)
+    plan = plan_suite(known, systems, datasets, measures, depth, suite_name)
+    timer = Timer(Settings() if time is True else time) if time else None
+    return Results(known, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer)))

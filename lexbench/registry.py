@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from lexbench.errors import CannotStart, CommandError, UnknownName, require
@@ -88,8 +88,11 @@ def load(group: str, name: str, typed: str = "") -> type[Any]:
     """
     if name not in _found(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
-    plugin = _loaded(_found(group)[name], name)
-    require(f"{group.removesuffix('s')} {(typed or name)!r}", getattr(plugin, "requires", ()), getattr(plugin, "extra", ""))
+    from lexbench.plugins import Facts  # with NumPy: names alone are listed without
+
+    plugin = _loaded(group, name)
+    facts = Facts.of(plugin)
+    require(f"{group.removesuffix('s')} {(typed or name)!r}", facts.requires, facts.extra)
     return plugin
 
 
@@ -101,20 +104,28 @@ def find(identity: str) -> type[Any] | None:
     if entry is None or package != (entry.dist.name if entry.dist else ""):
         return None
     with suppress(CannotStart):
-        return _loaded(entry, name)
+        return _loaded(group, name)
     return None
 
 
-def _loaded(entry: EntryPoint, name: str) -> type[Any]:
+def _loaded(group: str, name: str) -> type[Any]:
+    """Return the class of a plug-in; CannotStart, in one line, where it does not load or is none of this group."""
+    from lexbench.plugins import lacks
+
+    entry = _found(group)[name]
+    place = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
     try:
-        if ":" in entry.value:
-            plugin: type[Any] = entry.load()
-            return plugin
-        module = import_module(entry.value)
+        loaded = entry.load() if ":" in entry.value else import_module(entry.value)
     except Exception as error:  # another package's mistake is no reason for a traceback of ours
-        place = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
         raise CannotStart(f"plug-in {name!r} ({place}) does not load: {type(error).__name__}: {error}") from error
-    return next(item for key, item in vars(module).items() if _names(key, name) and isinstance(item, type))
+    if isinstance(loaded, ModuleType):
+        loaded = next((item for key, item in vars(loaded).items() if _names(key, name) and isinstance(item, type)), None)
+    if not isinstance(loaded, type):
+        wanted = name.replace("_", " ").title().replace(" ", "")
+        raise CannotStart(f"plug-in {name!r} ({place}) is no class; it needs one that is called {wanted}")
+    if reason := lacks(group, loaded):
+        raise CannotStart(f"plug-in {name!r} ({place}) is not one of {group}: {reason}")
+    return loaded
 
 
 def create(group: str, call: Call, typed: str = "") -> Any:
@@ -122,6 +133,8 @@ def create(group: str, call: Call, typed: str = "") -> Any:
 
     Where a class has `checkpoint_defaults(settings)`, the settings that it returns stand for those that *call* leaves out.
     """
+    from lexbench.plugins import HasCheckpointDefaults
+
     plugin = load(group, call.name, typed)
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
@@ -136,7 +149,7 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     for name, item in known.items():
         if name not in given and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
-    if hasattr(plugin, "checkpoint_defaults"):
+    if isinstance(plugin, HasCheckpointDefaults):
         given = {name: value for name, value in plugin.checkpoint_defaults(given).items() if name in known} | given
     types = get_type_hints(plugin)
     return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in given.items()})

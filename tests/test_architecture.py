@@ -10,46 +10,28 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "lexbench"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-LAYERS = [  # a module imports only from its own layer and those below it
-    {"lexbench.cli", "lexbench.__main__"},
-    {
-        "lexbench.api",
-        "lexbench.analysis",
-        "lexbench.lexmae",
-        "lexbench.report",
-        "lexbench.interop",
-    },
-    {"lexbench.runner", "lexbench.timing"},
-    {"lexbench.retrievers"},
-    {"lexbench.fusion"},
-    {
-        "lexbench.catalog",
-        "lexbench.datasets",
-        "lexbench.encoders",
-        "lexbench.engines",
-        "lexbench.rerankers",
-        "lexbench.transforms",
-        "lexbench.measures",
-        "lexbench.suites",
-        "lexbench.checkpoints",
-        "lexbench.neural",
-    },
-    {"lexbench.tokenization", "lexbench.encodings", "lexbench.vector_formats", "lexbench.progress"},
-    {"lexbench.registry", "lexbench.trec", "lexbench.results"},
-    {"lexbench.storage"},
-    {"lexbench.notation", "lexbench.types", "lexbench.errors"},
-]
+LONG = {"lexbench.plugins"}  # the interface stands in one place, however long it grows
+
+
+def layers():
+    """Return the names on each line of the diagram in CONTRIBUTING.md, from the top."""
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    diagram = text.split("```")[1].strip("\n").splitlines()
+    return [[f"lexbench.{name}" for name in line.split("  ")[0].split(" · ")] for line in diagram]
+
+
+LAYERS = layers()
+
+
+def home(module):
+    """Return the longest name in the diagram that a module is, or is in; None for the package itself."""
+    fitting = [name for names in LAYERS for name in names if module == name or module.startswith(f"{name}.")]
+    return max(fitting, key=len, default=None)
 
 
 def layer(module):
-    """Return the number of the layer that a module belongs to, the highest 0; None for the package itself."""
-    fitting = [
-        (len(name), number)
-        for number, names in enumerate(LAYERS)
-        for name in names
-        if module == name or module.startswith(f"{name}.")
-    ]
-    return max(fitting)[1] if fitting else None
+    """Return the number of the line that a module is on, the highest 0; None for the package itself."""
+    return next((number for number, names in enumerate(LAYERS) if home(module) in names), None)
 
 
 def name_of(path):
@@ -58,7 +40,7 @@ def name_of(path):
 
 
 def imports(path):
-    """Yield every module of lexbench that a file imports at its top or inside a function, but for type checkers only."""
+    """Yield every module of lexbench that a file imports: at its top, inside a function, or for type checkers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lexbench"):
             for alias in node.names:
@@ -68,18 +50,37 @@ def imports(path):
             yield from (alias.name for alias in node.names if alias.name.startswith("lexbench"))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` itself, which holds names of its public parts
+
+
+def test_every_module_stands_in_the_diagram():
+    """The diagram in CONTRIBUTING.md has a line for every module, and no line for what is not there."""
+    assert [name_of(path) for path in MODULES if path not in PARTS] == ["lexbench"]
+    names = {name_of(path) for path in MODULES}
+
+    assert [name for line in LAYERS for name in line if name not in names] == []
+
+
+@pytest.mark.parametrize("path", PARTS, ids=name_of)
 def test_imports_point_one_way(path):
-    """No module imports from a layer above its own."""
-    own = layer(name_of(path))
-    if own is None:
-        pytest.skip("the package itself holds names of its public parts")
+    """A module imports only from its own package and from lines below it, never sideways or up."""
+    own = home(name_of(path))
     for imported in imports(path):
-        assert layer(imported) is not None, f"{imported} stands in no layer"
-        assert layer(imported) >= own, f"{name_of(path)} imports {imported}, which is above it"
+        there = home(imported)
+        assert there is not None, f"{imported} stands on no line"
+        assert there == own or layer(imported) > layer(name_of(path)), f"{name_of(path)} imports {imported}: not below it"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_private_modules_stay_at_home(path):
+    """A module whose name begins with an underscore is imported inside its own package only."""
+    for imported in imports(path):
+        package, _, name = imported.rpartition(".")
+        if name.startswith("_") and not name.startswith("__"):
+            assert name_of(path).startswith(f"{package}.") or name_of(path) == package, f"{name_of(path)} imports {imported}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if name_of(path) not in LONG], ids=name_of)
 def test_modules_stay_readable(path):
     """No module is longer than 320 lines."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 320

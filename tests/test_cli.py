@@ -303,7 +303,7 @@ def test_ctrl_c_keeps_what_is_finished(folder):
         "import os, signal, sys; from lexbench.runner import stages; from lexbench.cli import code\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it, as nohup does
         "def interrupted(self, *a): self.corpus; os.kill(os.getpid(), signal.SIGINT)\n"
-        f"stages.Workbench.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
+        f"stages.DatasetRunner.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

@@ -9,6 +9,7 @@ from fruit import write
 from safetensors.numpy import load_file, save
 
 import lexbench
+from lexbench.analysis.stored_results import stored_results
 from lexbench.cli import code
 from lexbench.report.run import qps_name, timing_tables
 from lexbench.runner import jobs
@@ -18,6 +19,7 @@ from lexbench.storage.store import Store
 from lexbench.timing import agreement, figures, fingerprint, kept
 from lexbench.timing._opening import chosen_weights, with_threads, with_weights
 from lexbench.timing.compare import ratio_of_medians
+from lexbench.timing.measure import Timer
 from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, sample
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
@@ -34,7 +36,7 @@ def timed(fruit, *given, **settings):
     """Run *given* with timing; return the outcomes."""
     folder, store = fruit
     planned = plan_dataset(str(folder), given or ["bm25"], ["nDCG@10"], 10)
-    return list(jobs.run(planned, store, timing=Settings(threads=2, **settings)))
+    return list(jobs.run(planned, store, timer=Timer(Settings(threads=2, **settings))))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +113,7 @@ def test_what_was_timed_is_not_timed_again(fruit, bm25, alone):
     assert {timing.k for timing in deeper.result.timings} == {2}
     assert anew.result.timings[0].folder == deeper.result.timings[0].folder
     assert anew.result.timings[0].stages != deeper.result.timings[0].stages
-    (stored,) = jobs.kept_results(fruit[1])
+    (stored,) = stored_results(fruit[1])
     assert sorted(timing.k for timing in stored.result.timings) == [2, 10, 10]
 
 

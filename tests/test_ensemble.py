@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
 
+from lexbench.analysis.stored_results import stored_results
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
 from lexbench.fusion.normalise import Rule
 from lexbench.progress import Silent
-from lexbench.retrievers._combination import CombinedScorer, referred
-from lexbench.retrievers._query_vectors import QueryVectors
+from lexbench.retrievers._vector_rescorer import VectorQueries
+from lexbench.retrievers._weighted_fusion import FusionRescorer
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
 from lexbench.runner.systems import describe, each_of, system
+from lexbench.storage.index_files import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
 
@@ -267,7 +269,7 @@ def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
     store = tmp_path / "store"
     typed = "ensemble(bm25, bm25(k1=2.0, b=0.9), weights=[1, 0.25], scores='raw', missing='zero')"
     results(tiny, store, "bm25", "bm25(k1=2.0, b=0.9)", typed)
-    kept = {one.result.system: jobs.read_run(one.run).run for one in jobs.kept_results(Store(store))}
+    kept = {one.result.system: jobs.read_run(one.run).run for one in stored_results(Store(store))}
     fused = entries(next(run for name, run in kept.items() if name.startswith("ensemble")))
     plain, tuned = entries(kept["bm25"]), entries(kept["bm25(b=0.9, k1=2.0)"])
 
@@ -324,9 +326,9 @@ class Changing(Listening):
 def test_an_encoder_without_a_hash_is_like_itself_alone():
     """The same object encodes once, and another of the same settings for itself."""
     one, other = Changing(1.0), Changing(1.0)
-    parts = tuple(QueryVectors(system(encoder).retriever) for encoder in (one, other, one))
+    parts = tuple(VectorQueries(system(encoder).retriever) for encoder in (one, other, one))
     Listening.asked.clear()
-    found = CombinedScorer(parts, Rule((1.0,) * 3, "raw", "min", 60)).encode_queries([Query("q", "abc")])
+    found = FusionRescorer(parts, Rule((1.0,) * 3, "raw", "min", 60)).encode_queries([Query("q", "abc")])
 
     assert found == [[[3]]] * 3
     assert Listening.asked == [(1.0, 1)] * 2
@@ -340,7 +342,7 @@ def test_missing_documents_can_be_rescored(tiny, tmp_path):
     planned = plan.plan_dataset(str(tiny), given, ["nDCG@2"], 2)
     ended = [outcome.error for outcome in jobs.run(planned, Store(tmp_path / "store"))]
     assert ended == [None, None]
-    runs = {one.result.system: jobs.read_run(one.run).run for one in jobs.kept_results(Store(tmp_path / "store"))}
+    runs = {one.result.system: jobs.read_run(one.run).run for one in stored_results(Store(tmp_path / "store"))}
     assert entries(runs["rescored"]) == pytest.approx(entries(runs["full"]))
 
 
@@ -354,8 +356,8 @@ def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
         path.unlink()
     part.rmdir()
     with pytest.raises(MissingData, match="which is gone; the command that made it makes it again"):
-        referred(whole)
-    assert [one.result.means for one in jobs.kept_results(Store(tmp_path / "store"))] == [first.means]
+        read_references(whole)
+    assert [one.result.means for one in stored_results(Store(tmp_path / "store"))] == [first.means]
     (again,) = results(tiny, tmp_path / "store", typed)
 
     assert again.means == first.means

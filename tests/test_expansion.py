@@ -7,6 +7,7 @@ import fruit
 import pytest
 
 from lexbench import api
+from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
@@ -14,7 +15,6 @@ from lexbench.retrievers import _bm25_contents
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
-from lexbench.runner.jobs import kept_results
 from lexbench.runner.systems import describe
 from lexbench.storage.store import MANIFEST
 from lexbench.types import Document
@@ -215,7 +215,7 @@ def outcome(tmp_path):
     store = api.Store(tmp_path / "store")
 
     def run(path):
-        (done,) = api.run_plan(plan.plan_dataset(str(folder), [f'bm25(expansions="{path}")'], ["RR@10"], 10), store)
+        (done,) = api.jobs.run(plan.plan_dataset(str(folder), [f'bm25(expansions="{path}")'], ["RR@10"], 10), store)
         return done
 
     return run
@@ -235,7 +235,7 @@ def test_through_the_harness(tmp_path, outcome):
     assert done.error is None
     assert done.result.notes == said
     assert outcome(path).result.notes == said
-    (kept,) = kept_results(api.Store(tmp_path / "store"))
+    (kept,) = stored_results(api.Store(tmp_path / "store"))
     assert kept.result.notes == said
 
 

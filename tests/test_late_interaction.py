@@ -13,11 +13,11 @@ import transformers
 from checkpoints import colbert
 
 from lexbench import api, registry
+from lexbench.analysis.stored_results import stored_results
 from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.notation import Call
 from lexbench.runner import plan
-from lexbench.runner.jobs import kept_results
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
@@ -265,7 +265,7 @@ def test_it_is_found_end_to_end(model, tmp_path):
     name = f'late_interaction(model="{model}",document_length=24,device="cpu")'
     named = [f"{name}@maxsim", f'pipeline(bm25, {name}, k=3, weights=[0, 1], scores="raw")']
     store = api.Store(tmp_path / "store")
-    done = list(api.run_plan(plan.plan_dataset(str(folder), named, ["RR@3"], 3), store))
+    done = list(api.jobs.run(plan.plan_dataset(str(folder), named, ["RR@3"], 3), store))
     reference = Reference(model)
     documents = {name: reference.document(text, 24) for name, text in fruit.CORPUS.items()}
     query = reference.query(fruit.QUERIES["qa"])
@@ -279,7 +279,7 @@ def test_it_is_found_end_to_end(model, tmp_path):
 
 def scores(store, label, query):
     """Return the scores by document that the system whose name begins with *label* gives a query."""
-    (folder,) = (kept.run for kept in kept_results(store) if kept.result.system.startswith(label))
+    (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.startswith(label))
     run = read_run(folder).run
     at = list(run.query_ids).index(query)
     rows = slice(run.offsets[at], run.offsets[at + 1])

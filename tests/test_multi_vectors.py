@@ -21,7 +21,7 @@ from lexbench.engines.kernels import maxsim as kernel
 from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.retrievers._stored_vectors import StoredVectors
+from lexbench.retrievers._vector_rescorer import VectorRescorer
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
 from lexbench.runner.systems import system
@@ -218,7 +218,7 @@ def test_queries_of_another_width_are_refused():
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
     """The scores of any documents of several shards are those that an exact search gives them; 0 where there is no token."""
     monkeypatch.setattr(format_, "SHARD", 64)
-    monkeypatch.setattr("lexbench.retrievers._stored_vectors._ROWS", 50)
+    monkeypatch.setattr("lexbench.retrievers._vector_rescorer._ROWS", 50)
     documents, queries = random_texts(200, 5), random_texts(9, 6)
     for start in range(0, 200, 64):
         part = documents.offsets[start : start + 65]
@@ -227,7 +227,7 @@ def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
     rng = np.random.default_rng(7)
     docs = np.sort(np.stack([rng.choice(200, 40, replace=False) for _ in range(9)]).astype(np.int32), axis=1)
     docs[:, -3:] = -1
-    scores = StoredVectors(Encoded(Letters(), MaxSim()), tmp_path).score(queries, docs)
+    scores = VectorRescorer(Encoded(Letters(), MaxSim()), tmp_path).score(queries, docs)
 
     for row, found, expected in zip(docs, scores, plain(queries, documents), strict=True):
         assert found[:-3] == pytest.approx([expected[doc] or 0 for doc in row[:-3]], abs=1e-5)
@@ -242,7 +242,7 @@ def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
         "lexbench.engines.kernels.maxsim.max_sim_scores", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
     )
     docs = np.array([[3, 5, 9], [10, 20, 30], [3, 20, -1]], np.int32)
-    StoredVectors(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)
+    VectorRescorer(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)
 
     assert seen == [3, 3, 2]
 
@@ -252,7 +252,7 @@ def test_an_encoder_object_runs_without_naming_an_engine(tmp_path):
     bare = type("Bare", (), {"encode_document": Letters.encode_document, "encode_query": Letters.encode_query})
     given = {"letters": Letters(), "bare": bare()}
     planned = plan.plan_dataset(str(fruit.write(tmp_path / "fruit")), given, ["RR@3"], 10)
-    done = list(api.run_plan(planned, api.Store(tmp_path / "store")))
+    done = list(api.jobs.run(planned, api.Store(tmp_path / "store")))
 
     assert isinstance(system(Letters()).retriever.engine, MaxSim)
     assert isinstance(system(bare()).retriever.engine, MaxSim)

@@ -15,15 +15,15 @@ from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
 from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.fusion.normalise import Rule, comparable, weighted
+from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
 from lexbench.progress import Silent
-from lexbench.retrievers._stored_vectors import StoredVectors
+from lexbench.retrievers._vector_rescorer import VectorRescorer
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 from lexbench.types import Kind
@@ -98,7 +98,7 @@ def bench(folder, store):
     """Open the dataset in the store."""
     store.prepare()
     job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return Workbench(open_dataset(job.contract, job.source), store, Silent())
+    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
 
 
 def encoded(encoder, written):
@@ -213,10 +213,10 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
     chance = np.random.default_rng(2)
     for row, count in enumerate((DOCUMENTS, 700, 0)):
         docs[row, :count] = np.sort(chance.choice(DOCUMENTS, count, replace=False))
-    scorer = StoredVectors(made, made.stored(bench)[0])
+    scorer = VectorRescorer(made, made.rescoring_inputs(bench)[0])
     queries = scorer.encode(["w1 w2", "w3", "w4"])
     whole = scorer.score(queries, docs)
-    monkeypatch.setattr("lexbench.retrievers._stored_vectors._ROWS", 97)
+    monkeypatch.setattr("lexbench.retrievers._vector_rescorer._ROWS", 97)
 
     assert np.allclose(scorer.score(queries, docs)[docs >= 0], whole[docs >= 0], atol=1e-5)
     assert np.ptp(whole[docs >= 0]) > 1
@@ -225,7 +225,7 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
 def test_queries_of_another_width_are_refused(bench):
     """Vectors of two encoders do not multiply; one line says so."""
     made = encoded(Folded(), "@flat")
-    scorer = StoredVectors(made, made.stored(bench)[0])
+    scorer = VectorRescorer(made, made.rescoring_inputs(bench)[0])
     with pytest.raises(LexbenchError, match="the queries have 3 terms and the index has 16"):
         scorer.score(np.ones((1, 3), np.float32), np.array([[5]], np.int32))
 
@@ -255,9 +255,9 @@ def test_a_document_that_is_not_there_scores_nothing():
     docs = np.array([[2, 5, -1], [-1, -1, -1]], np.int32)
     column = np.array([[1.0, 3.0, 99.0], [99.0, 99.0, 99.0]])
 
-    columns = comparable(docs, [column], Rule((1.0,), "minmax", "min", 60))
+    columns = score_matrix(docs, [column], Rule((1.0,), "minmax", "min", 60))
 
-    assert weighted(columns, [1.0]).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
+    assert weighted_sum(columns, [1.0]).tolist() == [[0, 1, -np.inf], [-np.inf] * 3]
 
 
 @pytest.mark.parametrize(

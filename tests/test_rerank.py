@@ -19,7 +19,7 @@ from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner import jobs, plan
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -68,7 +68,7 @@ def workbench(folder, store):
     """Open the dataset in *store*."""
     store.prepare()
     job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
-    return Workbench(open_dataset(job.contract, job.source), store, Silent())
+    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
 
 
 def written(model, first=BM25, k=20, settings=""):

@@ -11,10 +11,10 @@ import transformers
 from checkpoints import uni_coil
 
 from lexbench import api
+from lexbench.analysis.stored_results import stored_results
 from lexbench.encoders.term_weights import TermWeights
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.runner import plan
-from lexbench.runner.jobs import kept_results
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
@@ -193,7 +193,7 @@ def test_through_the_harness(model, expanded, tmp_path):
     named = [f"term_weights({settings})@csr", f"term_weights({settings})|quantize(51.2)@impact"]
     planned = plan.plan_dataset(collection(tmp_path / "set"), named, ["RR@10"], 10)
     store = api.Store(tmp_path / "store")
-    done = list(api.run_plan(planned, store))
+    done = list(api.jobs.run(planned, store))
     reference = Reference(model)
     documents = np.array([reference.expanded(*pair, 51, 10) for pair in zip(TEXTS, expanded[0], strict=True)])
     query = reference.text("sparse neural query", 12)
@@ -206,7 +206,7 @@ def test_through_the_harness(model, expanded, tmp_path):
 
 def scores(store, engine):
     """Return the scores by document of the run on *engine*, of its only query."""
-    (folder,) = (kept.run for kept in kept_results(store) if kept.result.system.endswith(f"@{engine}"))
+    (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.endswith(f"@{engine}"))
     run = read_run(folder).run
     ids = run.table[run.docs].astype(str).tolist()
     return dict(zip(ids, run.scores.tolist(), strict=True))
@@ -222,7 +222,7 @@ def test_vectors_of_others_with_fractions(tmp_path):
     files = f'documents="{tmp_path}/documents.jsonl",queries="{tmp_path}/queries.jsonl"'
     name = f'vectors({files},format="seismic")|quantize(4)@impact'
     store = api.Store(tmp_path / "store")
-    (done,) = api.run_plan(plan.plan_dataset(collection(tmp_path / "set"), [name], ["RR@10"], 10), store)
+    (done,) = api.jobs.run(plan.plan_dataset(collection(tmp_path / "set"), [name], ["RR@10"], 10), store)
 
     assert done.error is None
     assert scores(store, "impact") == {"0": 6 * 4 + 1 * 8, "1": 9 * 8, "3": 2 * 4}

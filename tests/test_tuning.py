@@ -15,8 +15,8 @@ import lexbench
 from lexbench import suites
 from lexbench.datasets.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import Columns, best, weighted
-from lexbench.fusion.weight_grid import contenders, grid
+from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
+from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.report.leaderboard import pages
 from lexbench.report.leaderboard.board import ranks
 from lexbench.results import write_results
@@ -421,16 +421,16 @@ def test_only_documents_that_cannot_come_up_are_left_out(scale):
     docs[:, -30:] = -1
     docs[::2, 7] = -1  # a self-match that was dropped
     values = [chance.integers(0, 60, docs.shape) / 60, scale * chance.random(docs.shape) ** 3]
-    whole = Columns(docs, values)
-    few = contenders(whole, 10)
+    whole = ScoreMatrix(docs, values)
+    few = candidates(whole, 10)
 
     assert few.docs.shape[1] < 150
     for weights in grid(2).weights:
-        expected, found = (best(columns.docs, weighted(columns, weights), 10) for columns in (whole, few))
+        expected, found = (top_k(columns.docs, weighted_sum(columns, weights), 10) for columns in (whole, few))
         assert np.array_equal(expected.docs, found.docs)
         assert np.array_equal(expected.scores, found.scores)
-    assert contenders(whole, 200).docs.shape[1] == 270
-    assert contenders(Columns(docs[:1] * 0 - 1, [values[0][:1]]), 10).docs.shape == (1, 0)
+    assert candidates(whole, 200).docs.shape[1] == 270
+    assert candidates(ScoreMatrix(docs[:1] * 0 - 1, [values[0][:1]]), 10).docs.shape == (1, 0)
 
 
 def test_the_weights_are_in_the_key(place):

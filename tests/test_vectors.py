@@ -107,7 +107,7 @@ def test_they_are_scored_like_any_system(files, tmp_path):
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tb\t1\n")
     system = f'vectors(documents="{files["documents"]}", queries="{files["queries"]}")|quantize(1)@impact'
     planned = plan.plan_dataset(str(folder), [system], ["RR@10"], 10)
-    outcomes = list(api.run_plan(planned, api.Store(tmp_path / "store")))
+    outcomes = list(api.jobs.run(planned, api.Store(tmp_path / "store")))
 
     assert [outcome.error for outcome in outcomes] == [None]
     assert dict(zip(outcomes[0].result.query_ids, outcomes[0].result.per_query["RR@10"], strict=True)) == {"q1": 1, "q2": 0.5}

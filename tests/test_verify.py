@@ -9,6 +9,7 @@ import pytest
 import pytrec_eval
 
 from lexbench import api, catalog, measures
+from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify import (
     PublishedScore,
     Verdict,
@@ -27,7 +28,6 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
 from lexbench.results import Counts, Result, write_results
 from lexbench.runner import plan
-from lexbench.runner.jobs import kept_results
 from lexbench.runner.stored_run import read_run as read_run_folder
 from lexbench.runner.systems import describe, system
 from lexbench.trec.qrels import Qrels, read_qrels
@@ -238,8 +238,8 @@ def test_a_label_can_be_said_to_be_a_system():
 def test_a_wrong_threshold_is_named(bread, name, tmp_path):
     """What trec_eval gives with grade 2 is found where grade 1 was taken, and the other way."""
     store = api.Store(tmp_path / "store")
-    list(api.run_plan(plan.plan_dataset(str(bread), [name], ["RR"], 100), store))
-    run, qrels = read_run_folder(next(kept_results(store)).run).run, read_qrels(bread / "qrels" / "test.tsv")
+    list(api.jobs.run(plan.plan_dataset(str(bread), [name], ["RR"], 100), store))
+    run, qrels = read_run_folder(next(stored_results(store)).run).run, read_qrels(bread / "qrels" / "test.tsv")
     graded, scored = {}, {}
     for row in qrels.judgements():
         graded.setdefault(row.query_id, {})[row.doc_id] = row.grade
@@ -406,13 +406,13 @@ def test_anserinis_bm25_is_reproduced(real_home, tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     store = api.Store(tmp_path / "store")
     wanted = ["nDCG@10", "R@100", "R@1000"]
-    (done,) = api.run_plan(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
+    (done,) = api.jobs.run(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
     found = verify([done.result], published_scores())
 
     assert [check.measure for check in found.checks if check.verdict is Verdict.OK] == wanted
     assert not found.off
     capped = measures.score(
-        read_run_folder(next(kept_results(store)).run).run,
+        read_run_folder(next(stored_results(store)).run).run,
         open_dataset(contract_of("beir/nfcorpus/test")).qrels,
         ["RCap@100"],
     ).means["RCap@100"]

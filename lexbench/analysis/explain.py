@@ -5,7 +5,6 @@ inverse document frequency, as often as the query has it, times the part of the 
 have no terms to explain.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +19,11 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import find_folder
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.plugins import EncodesVectors, Fusion, NamesTerms, ScoresByTerm
 from lexbench.progress import Progress, Silent
-from lexbench.retrievers.bm25 import BM25, BM25Searcher, QueryTerms
-from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, system
 from lexbench.storage.store import Store
-from lexbench.tokenization import chunks, term_of
-from lexbench.tokenization.word_break import words
 from lexbench.trec.ids import encode, lookup
 from lexbench.types import Kind, Query
 
@@ -90,24 +86,24 @@ def explain(
     made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be named.
     """
     explained = system(system_name)
-    sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
-    if not (sparse_vectors or isinstance(explained.retriever, BM25)):
+    sparse_vectors = isinstance(explained.retriever, EncodesVectors) and explained.retriever.engine.kind is Kind.SPARSE
+    if not (sparse_vectors or isinstance(explained.retriever, ScoresByTerm)):
         raise CannotStart(_no_terms(explained))
     if dataset is None:
         if documents or query.startswith(_BY_ID) or not sparse_vectors:
             what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "what a term weighs in bm25"
             raise CommandError(f"{what} is of a dataset; name it by -d, see: lexbench list datasets")
         return _of_vectors(explained, Query("", query), None, documents, k)
-    bench = Workbench(_opened(dataset), store or Store(), progress or Silent())
-    asked = _query(query, bench.dataset)
-    return (_of_vectors if sparse_vectors else _of_bm25)(explained, asked, bench, documents, k)
+    runner = DatasetRunner(_opened(dataset), store or Store(), progress or Silent())
+    asked = _query(query, runner.dataset)
+    return (_of_vectors if sparse_vectors else _of_terms)(explained, asked, runner, documents, k)
 
 
 def _no_terms(explained: System) -> str:
     """Return why a system cannot be explained."""
-    if isinstance(explained.retriever, Encoded):
+    if isinstance(explained.retriever, EncodesVectors):
         return f"{explained.label}: its vectors are {explained.retriever.engine.kind}, so there are no terms to explain"
-    if hasattr(explained.retriever, "parts"):
+    if isinstance(explained.retriever, Fusion):
         return f"{explained.label} is made of several systems; explain each of them"
     return f"{explained.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
 
@@ -131,11 +127,11 @@ def _query(text: str, dataset: Dataset) -> Query:
     return by_id[query_id]
 
 
-def _positions(bench: Workbench, documents: Sequence[str]) -> NDArray[np.int32]:
+def _positions(runner: DatasetRunner, documents: Sequence[str]) -> NDArray[np.int32]:
     """Return the positions of the documents of these ids (n,), ascending; CannotStart for one that is not there."""
-    positions = lookup(bench.corpus.doc_ids, encode(documents))
+    positions = lookup(runner.corpus.doc_ids, encode(documents))
     if (missing := np.flatnonzero(positions < 0)).size:
-        doc_id, corpus = documents[missing[0]], bench.dataset.contract.corpus
+        doc_id, corpus = documents[missing[0]], runner.dataset.contract.corpus
         raise CannotStart(
             f"no document {doc_id!r} in {corpus}; ids are those of its files, as runs have them: leave --document out"
         )
@@ -143,45 +139,45 @@ def _positions(bench: Workbench, documents: Sequence[str]) -> NDArray[np.int32]:
 
 
 def _scored(
-    explained: System, encoded: Any, bench: Workbench, documents: Sequence[str], k: int
+    explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return positions (n,) of the documents to explain and their scores: those asked for, or the best *k* of a search."""
-    retriever = explained.retriever
+    retriever: Any = explained.retriever  # Rescores: bm25 and encoders do
     if documents:
-        docs = _positions(bench, documents)
-        scorer = retriever.scorer(iter(retriever.stored(bench)))
-        scores = scorer.score(encoded, docs[None])[0]
+        docs = _positions(runner, documents)
+        rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner)))
+        scores = rescorer.score(encoded, docs[None])[0]
         order = np.argsort(-scores, kind="stable")
         return docs[order], scores[order]
-    hits = retriever.open(bench.index(retriever, explained.label)).search(encoded, k)
+    hits = retriever.open(runner.index(retriever, explained.label)).search(encoded, k)
     filled = hits.docs[0] >= 0
     return hits.docs[0][filled], hits.scores[0][filled]
 
 
-def _document(bench: Workbench, position: int, score: float, terms: Sequence[Term]) -> ExplainedDocument:
+def _document(runner: DatasetRunner, position: int, score: float, terms: Sequence[Term]) -> ExplainedDocument:
     """Return the document at *position* with those of *terms* that it has."""
-    (document,) = bench.corpus.documents(position, position + 1)
+    (document,) = runner.corpus.documents(position, position + 1)
     common = sorted((term for term in terms if term.document), key=lambda term: (-term.contribution, term.term))
     return ExplainedDocument(document.doc_id, score, tuple(common), document.text)
 
 
-def _of_vectors(explained: System, query: Query, bench: Workbench | None, documents: Sequence[str], k: int) -> Explanation:
+def _of_vectors(explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system of sparse vectors, by the weights that its engine gets."""
-    retriever: Encoded = explained.retriever
+    retriever: Any = explained.retriever  # EncodesVectors
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
-    token = getattr(retriever.encoder, "token", str)
+    token = retriever.encoder.token if isinstance(retriever.encoder, NamesTerms) else str
     names = {number: token(number) for number in weights}
     terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=_heaviest_first)
-    if bench is None:
+    if runner is None:
         return Explanation(explained.label, query.text, tuple(terms))
-    docs, scores = _scored(explained, encoded, bench, documents, k)
+    docs, scores = _scored(explained, encoded, runner, documents, k)
     shown = []
     for position, score in zip(docs.tolist(), scores.tolist(), strict=True):
-        stored = read_rows(bench.encodings(retriever.encoder).path, np.array([position], np.int32))
+        stored = read_rows(runner.encodings(retriever.encoder).path, np.array([position], np.int32))
         in_document = _weights(retriever.as_documents(stored))
         common = [Term(names[number], weight, in_document.get(number, 0.0)) for number, weight in weights.items()]
-        shown.append(_document(bench, position, score, common))
+        shown.append(_document(runner, position, score, common))
     return Explanation(explained.label, query.text, tuple(terms), tuple(shown))
 
 
@@ -195,31 +191,18 @@ def _weights(vector: Any) -> dict[int, float]:
     return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
 
 
-def _of_bm25(explained: System, query: Query, bench: Workbench, documents: Sequence[str], k: int) -> Explanation:
-    """Explain BM25, by what it scores a document for each term alone."""
-    searcher = explained.retriever.open(bench.index(explained.retriever, explained.label))
-    singles, unknown = _single_terms(searcher, query.text)
-    terms = [Term(term, float(single.weights[0])) for term, single in singles.items()]
-    docs, scores = _scored(explained, searcher.encode([query.text]), bench, documents, k)
-    by_term = [searcher.score(single, docs[None])[0] for single in singles.values()]  # (n,) each
+def _of_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
+    """Explain a system as BM25, by what it scores a document for each term alone."""
+    retriever: Any = explained.retriever  # ScoresByTerm
+    searcher = retriever.open(runner.index(retriever, explained.label))
+    singles, unknown = retriever.single_terms(searcher, query.text)
+    terms = [Term(term, weight) for term, (_, weight) in singles.items()]
+    docs, scores = _scored(explained, searcher.encode([query.text]), runner, documents, k)
+    by_term = [searcher.score(single, docs[None])[0] for single, _ in singles.values()]  # (n,) each
     shown = []
     for number, (position, score) in enumerate(zip(docs.tolist(), scores.tolist(), strict=True)):
         in_document = [
             Term(term.term, term.query, float(added[number]) / term.query) for term, added in zip(terms, by_term, strict=True)
         ]
-        shown.append(_document(bench, position, score, in_document))
+        shown.append(_document(runner, position, score, in_document))
     return Explanation(explained.label, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
-
-
-def _single_terms(searcher: BM25Searcher, text: str) -> tuple[dict[str, QueryTerms], list[str]]:
-    """Return the terms of *text*, each as a query of it alone that counts as often as *text* has it; and what has no term."""
-    stems = [(term, word) for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
-    counts, spelling = Counter(term for term, _ in stems), dict(stems)  # the word again: the stem of a stem is another
-    singles, unknown = {}, []
-    for term, count in counts.items():
-        alone = searcher.encode([spelling[term]])
-        if len(alone.terms):
-            singles[term] = alone._replace(weights=(alone.weights * np.float32(count)).astype(np.float32))
-        else:
-            unknown.append(term)
-    return singles, unknown

@@ -57,12 +57,12 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for m in _models()
         ]
     if what == "results":
-        from lexbench.runner import jobs
+        from lexbench.analysis.stored_results import stored_results
         from lexbench.storage import store
 
         return ("system", "dataset", "measure", "mean"), [
             (kept.result.system, kept.result.dataset, measure, f"{mean:.4f}")
-            for kept in jobs.kept_results(store.Store())
+            for kept in stored_results(store.Store())
             for measure, mean in kept.result.means.items()
         ]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}

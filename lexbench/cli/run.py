@@ -85,11 +85,13 @@ def _carry_out(plan: "Plan", *, folder: Path | None, timing: "Settings | None", 
     from lexbench.report.terminal import render
     from lexbench.runner import jobs
     from lexbench.storage.store import Store
+    from lexbench.timing.measure import Timer
 
     outcomes = []
     with shown(plan.suite.id if plan.suite else "dataset", len(plan.jobs)) as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
-        for outcome in jobs.run(plan, store, progress, timing):
+        timer = Timer(timing) if timing else None
+        for outcome in jobs.run(plan, store, progress, timer):
             outcomes.append(outcome)
             progress.job_done()
     if as_json:

@@ -26,9 +26,9 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
 
 def _shown(what: str, name: str) -> Any:
     from lexbench import suites
+    from lexbench.analysis.stored_results import stored_results
     from lexbench.datasets.contracts import contract_of
     from lexbench.errors import UnknownName
-    from lexbench.runner import jobs
     from lexbench.storage import environment, store
 
     if what == "suite":
@@ -45,7 +45,7 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
-    stored = (kept.result for kept in jobs.kept_results(store.Store()))
+    stored = (kept.result for kept in stored_results(store.Store()))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")

@@ -13,8 +13,8 @@ from lexbench.datasets import digests
 from lexbench.datasets.contracts import Contract, Expected
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
-from lexbench.datasets.source import Source
 from lexbench.errors import ContractMismatch, InvalidFile
+from lexbench.plugins import Source
 from lexbench.trec import ids
 from lexbench.trec.qrels import Qrels
 from lexbench.types import Judgement, Query

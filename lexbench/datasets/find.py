@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
-from lexbench.datasets.source import Source, locators, missing, user_folders
+from lexbench.datasets.source import locators, missing, user_folders
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import InvalidFile, MissingData
+from lexbench.plugins import Source
 
 
 class Located(NamedTuple):

@@ -7,63 +7,15 @@ A contract names its source as `source.loader`. Environment variables, read when
 """
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 from lexbench import registry
 from lexbench.datasets.contracts import Contract
 from lexbench.errors import MissingData
-from lexbench.types import Document, Judgement, Query
+from lexbench.plugins import SourceFinder
 
 
-class Source(Protocol):
-    """The content of a dataset, read anew at each call, one at a time."""
-
-    def documents(self) -> Iterator[Document]:
-        """Yield the documents, the contract's text policy applied, in the order of the source."""
-        ...
-
-    def queries(self) -> Iterator[Query]:
-        """Yield the queries, those without judgements too."""
-        ...
-
-    def judgements(self) -> Iterator[Judgement]:
-        """Yield the judgements."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """Return what determines the documents, for a content key: digests of files, not where they are."""
-        ...
-
-    def remarks(self) -> list[str]:
-        """Return what a reader of scores must know of this copy of the documents; every result says it."""
-        ...
-
-
-class Locator(Protocol):
-    """A class of sources, as the registry has it."""
-
-    @classmethod
-    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Source | None:
-        """Return the dataset's source, or None where it is not; *folders* are those the user may have put it in.
-
-        Nothing is read but what is needed to know. MissingData says why a dataset that should be here is not.
-        """
-        ...
-
-    @classmethod
-    def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
-        """Return in a few words whether and where the dataset is, '' for not here; touches no network, takes no time."""
-        ...
-
-    @classmethod
-    def ways(cls, contract: Contract) -> str:
-        """Return how the user can provide the dataset, as 'put X into Y'; '' for no way."""
-        ...
-
-
-def locators(contract: Contract) -> list[type[Locator]]:
+def locators(contract: Contract) -> list[type[SourceFinder]]:
     """Return the classes to ask for a dataset, in order: files that the user provides come before everything else."""
     names = dict.fromkeys(("files", contract.source.loader))
     return [registry.load("sources", name) for name in names]

@@ -19,7 +19,8 @@ from typing import Any
 from lexbench.encodings.shards import missing, shard_file, write_shard
 from lexbench.encodings.vectors import stacked
 from lexbench.errors import LexbenchError
-from lexbench.types import Corpus, Document, Encoder, Staged
+from lexbench.plugins import BatchEncoder, CountsTruncated, Encoder, EncoderFacts, RunsOnDevices
+from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
 
@@ -33,7 +34,7 @@ def encode(encoder: Encoder[Any], corpus: Corpus, path: Path, advance: Advance =
     An encoder that has several `workers()`, one a device, encodes in as many processes. LexbenchError where one fails.
     """
     shards = missing(len(corpus), path)
-    workers: Sequence[Encoder[Any]] = encoder.workers() if hasattr(encoder, "workers") else [encoder]
+    workers: Sequence[Encoder[Any]] = encoder.workers() if isinstance(encoder, RunsOnDevices) else [encoder]
     if len(workers) > 1 and len(shards) > 1:
         shares = [(worker, corpus, path, shards[at :: len(workers)]) for at, worker in enumerate(workers)]
         _in_processes(encode_shards, shares, advance)
@@ -43,8 +44,8 @@ def encode(encoder: Encoder[Any], corpus: Corpus, path: Path, advance: Advance =
 
 def encode_shards(encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Iterable[range], advance: Advance) -> None:
     """Encode the documents at the positions *shards*, one file a shard."""
-    staged: Staged[Any, Any] = encoder if isinstance(encoder, Staged) else _InBatches(encoder)
-    storage = getattr(encoder, "storage", "float32")
+    staged: BatchEncoder[Any, Any] = encoder if isinstance(encoder, BatchEncoder) else _InBatches(encoder)
+    storage = EncoderFacts.of(encoder).storage
 
     def tokenise(shard: range) -> Any:
         return staged.tokenise_documents(list(corpus.documents(shard.start, shard.stop)))
@@ -65,7 +66,7 @@ def encode_shards(encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Ite
             vectors = staged.encode_tokens(tokens, advance)
             if last_write:
                 last_write.result()
-            truncated = getattr(tokens, "truncated", 0)
+            truncated = tokens.truncated if isinstance(tokens, CountsTruncated) else 0
             target = shard_file(path, shard)
             last_write = writer.submit(write_shard, target, vectors, truncated=truncated, storage=storage)
         if last_write:

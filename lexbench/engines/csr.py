@@ -46,6 +46,7 @@ class Csr:
     """The documents' matrix, transposed once and multiplied with the queries."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
+    exact: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 

@@ -51,6 +51,7 @@ class Flat:
     storage: str = "float32"
 
     kind: ClassVar[Kind] = Kind.DENSE
+    exact: ClassVar[bool] = True
     version: ClassVar[int] = 2
     deterministic: ClassVar[bool] = True
 

@@ -30,6 +30,7 @@ class Impact:
     threads: int = runtime(1)
 
     kind: ClassVar[Kind] = Kind.SPARSE
+    exact: ClassVar[bool] = True
     impacts: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True

@@ -32,6 +32,7 @@ class MaxSim:
     storage: str = "float32"
 
     kind: ClassVar[Kind] = Kind.MULTI
+    exact: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 

@@ -51,38 +51,38 @@ def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
     return found
 
 
-class Columns(NamedTuple):
+class ScoreMatrix(NamedTuple):
     """Documents of several lists with a comparable score from each: what weights are for."""
 
     docs: NDArray[np.int32]  # (queries, n), ascending in each row, then -1
     values: list[NDArray[np.float64]]  # (queries, n) each
 
 
-def comparable(docs: NDArray[np.int32], columns: Sequence[NDArray[np.floating]], rule: Rule) -> Columns:
+def score_matrix(docs: NDArray[np.int32], lists: Sequence[NDArray[np.floating]], rule: Rule) -> ScoreMatrix:
     """Return what each list gives *docs* (queries, n), ascending in each row, then -1, on the scale of the rule.
 
-    *columns* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. LexbenchError
+    *lists* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. LexbenchError
     where a score is not a finite number: ranks would hide it.
     """
-    made = []
-    for column in columns:
-        known = (docs >= 0) & (column != -np.inf)
-        if not np.isfinite(column[known]).all():
+    normalised = []
+    for scores in lists:
+        known = (docs >= 0) & (scores != -np.inf)
+        if not np.isfinite(scores[known]).all():
             raise LexbenchError("a retriever among those combined gave a score that is not a finite number; run each alone")
-        values = _normalised(np.where(known, column, 0).astype(np.float64), known, rule)
+        values = _normalised(np.where(known, scores, 0).astype(np.float64), known, rule)
         least = np.where(known, values, np.inf).min(axis=1, keepdims=True, initial=np.inf)
         filler = np.where(np.isfinite(least), least, 0) if rule.missing == "min" else 0
-        made.append(np.where(known, values, filler))
-    return Columns(docs, made)
+        normalised.append(np.where(known, values, filler))
+    return ScoreMatrix(docs, normalised)
 
 
-def weighted(columns: Columns, weights: Sequence[float]) -> NDArray[np.float32]:
+def weighted_sum(matrix: ScoreMatrix, weights: Sequence[float]) -> NDArray[np.float32]:
     """Return the weighted sums (queries, n), minus infinity where there is no document."""
-    total = np.zeros(columns.docs.shape)
-    for weight, values in zip(weights, columns.values, strict=True):
+    total = np.zeros(matrix.docs.shape)
+    for weight, values in zip(weights, matrix.values, strict=True):
         total += weight * values
     with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which the harness refuses
-        return np.where(columns.docs >= 0, total, -np.inf).astype(np.float32)
+        return np.where(matrix.docs >= 0, total, -np.inf).astype(np.float32)
 
 
 def _normalised(scores: NDArray[np.float64], known: NDArray[np.bool_], rule: Rule) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ def _ratio(values: NDArray[np.float64], spread: NDArray[np.float64], flat: float
     return found
 
 
-def best(docs: NDArray[np.int32], scores: NDArray[np.float32], k: int) -> Hits:
+def top_k(docs: NDArray[np.int32], scores: NDArray[np.float32], k: int) -> Hits:
     """Return the best *k* of *docs* (queries, n), which ascend in each row; of equal scores the lower position first."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lexbench.fusion.normalise import Columns
+from lexbench.fusion.normalise import ScoreMatrix
 
 _STEPS = (20, 10, 5, 4, 2, 1)  # in which 1 can be divided, the finest first
 _MOST = 1001  # combinations: those of five parts in steps of 0.1
@@ -26,28 +26,28 @@ def grid(parts: int) -> Grid:
     """Return the weights of so many *parts* in steps of 0.05, or coarser where these are over a thousand; and even ones."""
     steps = next((steps for steps in _STEPS if comb(steps + parts - 1, parts - 1) <= _MOST), 1)
     ends = [(-1, *bars, steps + parts - 1) for bars in combinations(range(steps + parts - 1), parts - 1)]
-    made = [tuple((after - before - 1) / steps for before, after in pairwise(one)) for one in ends]
-    every = dict.fromkeys([(1 / parts,) * parts, *made])
-    return Grid(1 / steps, sorted(every, key=lambda one: (round(sum(w * w for w in one), 9), [-w for w in one])))
+    weights = [tuple((after - before - 1) / steps for before, after in pairwise(bars)) for bars in ends]
+    distinct = dict.fromkeys([(1 / parts,) * parts, *weights])
+    return Grid(1 / steps, sorted(distinct, key=lambda row: (round(sum(w * w for w in row), 9), [-w for w in row])))
 
 
-def contenders(columns: Columns, cutoff: int) -> Columns:
-    """Return *columns* without documents that no weights, from 0 and of sum 1, bring among the first *cutoff*.
+def candidates(matrix: ScoreMatrix, cutoff: int) -> ScoreMatrix:
+    """Return *matrix* without documents that no weights, from 0 and of sum 1, bring among the first *cutoff*.
 
     Where *cutoff* others have more in every list, and by more than rounding can undo, these come first whatever the weights.
     Documents of -1, wherever they stand, are left out, too.
     """
-    there = columns.docs >= 0
-    values = np.where(there, np.stack(columns.values), -np.inf)  # (parts, queries, n)
-    surpassed = np.zeros(there.shape, np.int32)
+    filled = matrix.docs >= 0
+    values = np.where(filled, np.stack(matrix.values), -np.inf)  # (parts, queries, n)
+    surpassed = np.zeros(filled.shape, np.int32)
     if cutoff <= _DEEPEST:
-        size = np.where(there, np.abs(values), 0).max(axis=2, keepdims=True, initial=0)  # (parts, queries, 1)
+        size = np.where(filled, np.abs(values), 0).max(axis=2, keepdims=True, initial=0)  # (parts, queries, 1)
         margin = _ROUNDING * size.max(axis=0)
-        sums = np.where(there, values / np.where(size > 0, size, 1), -np.inf).sum(axis=0)
+        sums = np.where(filled, values / np.where(size > 0, size, 1), -np.inf).sum(axis=0)
         for rival in np.argsort(-sums, axis=1)[:, : _RIVALS * cutoff].T:
             surpassed += (np.take_along_axis(values, rival[None, :, None], axis=2) - margin > values).all(axis=0)
-    keep = there & (surpassed < cutoff)
+    keep = filled & (surpassed < cutoff)
     order = np.argsort(~keep, axis=1, kind="stable")[:, : int(keep.sum(axis=1).max(initial=0))]
     kept = np.take_along_axis(keep, order, axis=1)
-    docs = np.where(kept, np.take_along_axis(columns.docs, order, axis=1), -1).astype(np.int32)
-    return Columns(docs, [np.take_along_axis(value, order, axis=1) for value in columns.values])
+    docs = np.where(kept, np.take_along_axis(matrix.docs, order, axis=1), -1).astype(np.int32)
+    return ScoreMatrix(docs, [np.take_along_axis(value, order, axis=1) for value in matrix.values])

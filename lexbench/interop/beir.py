@@ -18,10 +18,11 @@ from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.datasets.records import document
 from lexbench.errors import CommandError
+from lexbench.plugins import Fusion, ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning
 from lexbench.runner.beir_model import BeirEncoder
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
@@ -54,7 +55,7 @@ def searcher(retriever: Any, store: str | Path | None = None, progress: Progress
     default the user's, so what was searched once is read there. CommandError or CannotStart says what is wrong before any work.
     """
     system = systems.system(retriever)
-    if not hasattr(system.retriever, "open"):
+    if isinstance(system.retriever, ReadsRuns):
         raise CommandError(f"{system.label} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
     if any(tuning.rules(system.retriever)):
         raise CommandError(f"{system.label}: beir hands over no queries to choose weights on; type weights=[…]")
@@ -85,10 +86,10 @@ class Search:
         by_id = sorted(queries.items(), key=lambda item: item[0].encode())
         topics = Topics(tuple(Query(query_id, text) for query_id, text in by_id), (), 0)
         dataset = Dataset(_IN_MEMORY, _CorpusInMemory(corpus), topics)
-        if hasattr(self.system.retriever, "check_depth"):
+        if isinstance(self.system.retriever, Fusion):
             self.system.retriever.check_depth(top_k)
         self.store.prepare()
-        bench = Workbench(dataset, self.store, self.progress)
+        bench = DatasetRunner(dataset, self.store, self.progress)
         try:
             lists = _lists(read_run(bench.run(self.system, top_k)).run)
         finally:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart
 from lexbench.interop.formats import Export, Target, exports, imports
 from lexbench.results import Result, file_name, files_of, load_system
-from lexbench.runner.jobs import Kept, kept_results
 from lexbench.storage.store import Store
 
 
@@ -28,28 +28,28 @@ def export(
     form = exports()[format_name]
     selected = [
         kept
-        for kept in (_of_folder(results) if results else kept_results(store))
+        for kept in (_of_folder(results) if results else stored_results(store))
         if (not systems or kept.result.system in systems) and (not datasets or kept.result.dataset in datasets)
     ]
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
-    groups: dict[str, list[Kept]] = {}
+    groups: dict[str, list[StoredResult]] = {}
     for kept in _held(form, selected, tell):
         groups.setdefault(_name(form, kept.result), []).append(kept)
     for name, group in groups.items():
         yield from form.write(group, Target(folder / name, store, tell))
 
 
-def _of_folder(folder: Path) -> Iterator[Kept]:
+def _of_folder(folder: Path) -> Iterator[StoredResult]:
     """Yield the results of the files in a folder of results; a system that two suites have on a dataset comes once."""
     by_name: dict[tuple[str, str], Result] = {}
     for path in files_of(folder):
         by_name |= {(result.dataset, result.system): result for result in load_system(path).results}
-    yield from (Kept(by_name[key], None) for key in sorted(by_name))
+    yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 
-def _held(form: Export, selected: Sequence[Kept], tell: Callable[[str], None]) -> Sequence[Kept]:
+def _held(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], None]) -> Sequence[StoredResult]:
     """Return the results that the format has a place for; CannotStart where there is none."""
     if form.holds is None:
         return selected

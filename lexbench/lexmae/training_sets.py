@@ -14,7 +14,7 @@ from lexbench.datasets.find import find_folder
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.progress import Progress
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
@@ -72,7 +72,7 @@ def open_training_set(name: str, kept: Store, progress: Progress) -> TrainingSet
     """
     place = Path(name)
     dataset = _of_folder(place) if place.exists() else _of_contract(name)
-    corpus = Workbench(dataset, kept, progress).corpus
+    corpus = DatasetRunner(dataset, kept, progress).corpus
     qrels = dataset.qrels  # its queries are those of the dataset, in the same order
     docs = lookup(corpus.doc_ids, qrels.doc_ids)
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
@@ -91,7 +91,7 @@ def open_corpus_of(name: str, kept: Store, progress: Progress) -> StoredCorpus:
     """
     place = Path(name)
     dataset = _of_corpus(place.resolve()) if place.exists() else _of_contract(name)
-    return Workbench(dataset, kept, progress).corpus
+    return DatasetRunner(dataset, kept, progress).corpus
 
 
 def search(
@@ -104,7 +104,7 @@ def search(
     whole = training_set.dataset
     # All judgements stay: the contract says how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
-    bench = Workbench(Dataset(whole.contract, whole.source, topics), kept, progress)
+    bench = DatasetRunner(Dataset(whole.contract, whole.source, topics), kept, progress)
     return read_run(bench.run(system, depth)).run
 
 

@@ -6,9 +6,11 @@ computes. Other packages take what is named here, and no module of this package.
 
 from lexbench.measures._external import External
 from lexbench.measures._external import library as ir_measures_library
-from lexbench.measures._measure import JudgedRun, Measure, Notation, join, ratio
-from lexbench.measures._notation import AnyMeasure, known, parse, parse_native, with_threshold
+from lexbench.measures._measure import Notation
+from lexbench.measures._notation import AnyMeasure, cutoff, known, parse, parse_native, with_threshold
 from lexbench.measures._scores import Scores, score, tie_report
+from lexbench.plugins import Measure
+from lexbench.trec.judged_run import JudgedRun, join, ratio
 
 __all__ = [
     "AnyMeasure",
@@ -17,6 +19,7 @@ __all__ = [
     "Measure",
     "Notation",
     "Scores",
+    "cutoff",
     "ir_measures_library",
     "join",
     "known",

@@ -5,63 +5,9 @@ before a judged one. So the join holds the judged documents of each list with th
 the run is costs nothing.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import fields
 
 from lexbench.errors import NotationError
-from lexbench.trec.ids import lookup
-from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedRun:
-    """The judged documents in the ranked lists, by query and then rank. Queries are those of the qrels, in their order."""
-
-    query_ids: tuple[str, ...]
-    retrieved: NDArray[np.int64]  # (queries,) length of each list; 0 where the run does not have the query
-    query: NDArray[np.int64]  # (found,) index into query_ids, ascending; found: judged documents in the lists
-    rank: NDArray[np.int64]  # (found,) from 1, ascending within a query
-    grade: NDArray[np.int32]  # (found,)
-    entry: NDArray[np.int64]  # (found,) index into the run's entries
-    judged_query: NDArray[np.int64]  # (judgements,) all of them, found or not; by query and then grade, the best first
-    judged_grade: NDArray[np.int32]  # (judgements,)
-
-    def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
-        """Return how many documents of each list have *mask* (found,), or the sum of their *values* (found,), as (queries,)."""
-        weights = None if values is None else values[mask]
-        return np.bincount(self.query[mask], weights, minlength=len(self.query_ids)).astype(np.float64)
-
-    def relevant(self, rel: int) -> NDArray[np.float64]:
-        """Return how many documents of grade *rel* or better each query has, found or not, as (queries,)."""
-        queries = self.judged_query[self.judged_grade >= rel]
-        return np.bincount(queries, minlength=len(self.query_ids)).astype(np.float64)
-
-    def within(self, cutoff: int | None, rel: int | None = None) -> NDArray[np.bool_]:
-        """Return which documents (found,) are among the first *cutoff* of their list and of grade *rel* or better."""
-        mask = np.ones(len(self.rank), dtype=bool) if cutoff is None else self.rank <= cutoff
-        return mask if rel is None else mask & (self.grade >= rel)
-
-    def reordered(self, rank: NDArray[np.int64]) -> "JudgedRun":
-        """Return the same documents at the ranks *rank* (found,)."""
-        by_rank = np.lexsort((rank, self.query))
-        return replace(self, rank=rank[by_rank], grade=self.grade[by_rank], entry=self.entry[by_rank])
-
-
-class Measure(Protocol):
-    """A measure that lexbench computes: a frozen dataclass that derives from `Notation`."""
-
-    @property
-    def cutoff(self) -> int | None:
-        """How many documents of each list it looks at; None is all."""
-        ...
-
-    def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
-        """Return the value for every query of the qrels (queries,)."""
-        ...
 
 
 class Notation:
@@ -83,51 +29,3 @@ class Notation:
             value = getattr(self, item.name)
             if value is not None and (type(value) is not int or value < 1):
                 raise NotationError(f"{item.name} of {type(self).__name__} is a whole number from 1, not {value!r}")
-
-
-def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide, where x / 0 is 0: a query without relevant documents scores 0, as in trec_eval."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
-
-
-def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
-    """Find the judged documents in the first *depth* entries (default: all) of each list of *run*."""
-    index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
-    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)  # (lists,) -1 = not judged
-    retrieved = np.zeros(len(index), np.int64)
-    retrieved[queries[queries >= 0]] = np.diff(run.offsets)[queries >= 0]
-
-    judged_query = np.repeat(np.arange(len(index)), np.diff(qrels.offsets))
-    codes = lookup(run.table, qrels.doc_ids)
-    in_table = np.flatnonzero(codes >= 0)
-    keys = judged_query[in_table] * len(run.table) + codes[in_table]  # (query, document) as one number
-    by_key = np.argsort(keys)
-    entry = _entries_of(run, codes[in_table], depth)
-    lists = np.searchsorted(run.offsets, entry, side="right") - 1
-    entry_keys = queries[lists] * len(run.table) + run.docs[entry]  # negative, as no key is, where the query is not judged
-    match = by_key[np.minimum(np.searchsorted(keys, entry_keys, sorter=by_key), len(keys) - 1)]
-
-    found = np.flatnonzero(keys[match] == entry_keys)
-    found = found[np.argsort(queries[lists[found]], kind="stable")]  # entries of a query come in rank order already
-    return JudgedRun(
-        query_ids=qrels.query_ids,
-        retrieved=retrieved,
-        query=queries[lists[found]],
-        rank=entry[found] - run.offsets[lists[found]] + 1,
-        grade=qrels.grades[in_table[match[found]]],
-        entry=entry[found],
-        judged_query=judged_query,
-        judged_grade=qrels.grades[np.lexsort((-qrels.grades, judged_query))],
-    )
-
-
-def _entries_of(run: Run, codes: NDArray[np.int64], depth: int | None) -> NDArray[np.int64]:
-    """Return the entries, ascending, whose document is one of *codes* and that are in the first *depth* of their list."""
-    judged = np.zeros(len(run.table), dtype=bool)
-    judged[codes] = True
-    lengths = np.diff(run.offsets)
-    if depth is None or np.all(lengths <= depth):
-        return np.flatnonzero(judged[run.docs])
-    counts = np.minimum(lengths, depth)
-    entries: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(run.offsets[:-1] - np.cumsum(counts) + counts, counts)
-    return entries[judged[run.docs[entries]]]

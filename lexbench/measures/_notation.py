@@ -12,7 +12,7 @@ from lexbench.datasets.contracts import Contract
 from lexbench.errors import NotationError, UnknownName
 from lexbench.measures import _external
 from lexbench.measures._external import External
-from lexbench.measures._measure import Measure
+from lexbench.plugins import Measure
 
 _ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
 
@@ -74,6 +74,12 @@ def with_threshold(measure: str, contract: Contract) -> str:
     if threshold != 1 and getattr(parsed, "rel", 1) is None:
         parsed = replace(cast(Any, parsed), rel=threshold)
     return str(parsed)
+
+
+def cutoff(measure: str) -> int | None:
+    """Return how many documents of a list *measure* looks at; None for all, and where only ir-measures knows."""
+    parsed = parse(measure)
+    return None if isinstance(parsed, External) else parsed.cutoff
 
 
 def known() -> list[str]:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 from lexbench.measures import _external
 from lexbench.measures._external import External
-from lexbench.measures._measure import JudgedRun, Measure, join
 from lexbench.measures._notation import AnyMeasure, parse
+from lexbench.plugins import Measure
 from lexbench.results import Tie
+from lexbench.trec.judged_run import JudgedRun, join
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 

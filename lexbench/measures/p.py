@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._measure import JudgedRun, Notation
+from lexbench.measures._measure import Notation
+from lexbench.trec.judged_run import JudgedRun
 
 
 @dataclass(frozen=True)

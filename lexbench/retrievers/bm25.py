@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
@@ -23,7 +24,7 @@ from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.tokenization import chunks, term_of
 from lexbench.tokenization.word_break import words
-from lexbench.types import Corpus, Hits, Workshop
+from lexbench.types import Corpus, Hits
 
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
@@ -86,12 +87,29 @@ class BM25(Settings):
         """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
         return BM25Searcher(self, path)
 
-    def stored(self, workshop: Workshop) -> list[Path]:
-        """Return the folder of the index: scoring given documents reads their postings alone."""
-        return [workshop.index(self)]
+    def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:
+        """Return each term of *query* as a query of it alone, which counts as often as *query* has it, with its weight.
 
-    def scorer(self, folders: Iterator[Path]) -> "BM25Searcher":
-        """Open it."""
+        Besides, the terms that are in no document.
+        """
+        pairs = [(term, word) for chunk in chunks(query) for word in words(chunk) if (term := term_of(word)) is not None]
+        counts, spelled = Counter(term for term, _ in pairs), dict(pairs)  # the word again: the stem of a stem is another
+        singles, unknown = {}, []
+        for term, count in counts.items():
+            alone = searcher.encode([spelled[term]])
+            if len(alone.terms):
+                single = alone._replace(weights=(alone.weights * np.float32(count)).astype(np.float32))
+                singles[term] = single, float(single.weights[0])
+            else:
+                unknown.append(term)
+        return singles, unknown
+
+    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the folder of the index: scoring given documents reads their postings alone."""
+        return [context.index(self)]
+
+    def rescorer(self, folders: Iterator[Path]) -> "BM25Searcher":
+        """Open the index."""
         return self.open(next(folders))
 
 

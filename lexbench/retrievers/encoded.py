@@ -13,17 +13,26 @@ from numpy.typing import NDArray
 from lexbench.encodings.statistics import Sizes, Tally, query_work
 from lexbench.encodings.vectors import kind_of
 from lexbench.errors import LexbenchError
-from lexbench.retrievers._query_vectors import QueryVectors
-from lexbench.retrievers._stored_vectors import StoredVectors
-from lexbench.types import Corpus, Encoder, Engine, Hits, Identifying, Index, Kind, Query, Transform, Vectors, Workshop
+from lexbench.plugins import (
+    BuildContext,
+    CountsChanges,
+    Encoder,
+    Engine,
+    Index,
+    NamesTerms,
+    StoredVectors,
+    Transform,
+    encode_queries,
+)
+from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
+from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE
+from lexbench.types import Corpus, Hits, Kind, Query
 
-ENGINE = "engine"  # the folder of the engine's own files: what counts as the size of the index
-VECTORS = "vectors.json"  # what the indexed vectors look like
 _FREQUENCIES = "document_frequency.npy"
 
 
 @dataclass(frozen=True)
-class EncodedSearcher(QueryVectors):
+class EncodedSearcher(VectorQueries):
     """An opened engine index with the encoder for its queries."""
 
     index: Index[Any]
@@ -47,33 +56,28 @@ class Encoded:
     transforms: tuple[Transform, ...] = ()
     version: ClassVar[int] = 2
 
-    def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
         """Build the engine's index in *path* from the stored encodings of *corpus*, and say what was indexed."""
-        stored = workshop.encodings(self.encoder)
+        stored = context.encodings(self.encoder)
         counts: Counter[str] = Counter(truncated=stored.truncated())
         shards = self.documents(stored, counts)
-        (path / ENGINE).mkdir()
+        (path / ENGINE_DIR).mkdir()
         if self.engine.kind is Kind.SPARSE:
             tally = Tally(len(corpus))
-            self.engine.build(tally.watch(shards), path / ENGINE)
-            summary = tally.summary(corpus.doc_ids, getattr(self.encoder, "token", None))
+            self.engine.build(tally.watch(shards), path / ENGINE_DIR)
+            token = self.encoder.token if isinstance(self.encoder, NamesTerms) else None
+            summary = tally.summary(corpus.doc_ids, token)
             np.save(path / _FREQUENCIES, tally.document_frequency)
         else:
             sizes = Sizes()
-            self.engine.build(sizes.watch(shards), path / ENGINE)
+            self.engine.build(sizes.watch(shards), path / ENGINE_DIR)
             summary = sizes.summary()
         text = json.dumps(summary | dict(counts), indent=1, ensure_ascii=False)
-        (path / VECTORS).write_text(f"{text}\n", encoding="utf-8")
+        (path / VECTORS_FILE).write_text(f"{text}\n", encoding="utf-8")
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Encode and transform queries; one vector a query."""
-        return self.as_queries(self.query_vectors(queries))
-
-    def query_vectors(self, queries: Sequence[Query]) -> Any:
-        """Return what the encoder makes of queries, before the transforms."""
-        if isinstance(self.encoder, Identifying):
-            return self.encoder.encode_queries(queries)
-        return self.encoder.encode_query([query.text for query in queries])
+        return self.as_queries(encode_queries(self.encoder, queries))
 
     def as_queries(self, vectors: Any) -> Any:
         """Transform query vectors."""
@@ -81,19 +85,19 @@ class Encoded:
             vectors = transform.query(vectors)
         return vectors
 
-    def documents(self, stored: Vectors[Any], counts: "Counter[str]") -> Iterator[Any]:
+    def documents(self, stored: StoredVectors[Any], counts: "Counter[str]") -> Iterator[Any]:
         """Yield the transformed shards of *stored* vectors, adding to *counts* what the transforms count."""
         for shard in stored.shards():
             yield self.as_documents(shard, counts)
 
     def as_documents(self, vectors: Any, counts: "Counter[str] | None" = None) -> Any:
         """Transform stored document vectors, adding to *counts*, if given, what the transforms count."""
-        found = kind_of(vectors)
-        if found is not self.engine.kind:
+        kind = kind_of(vectors)
+        if kind is not self.engine.kind:
             engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
-            raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {found} ones")
+            raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {kind} ones")
         for transform in self.transforms:
-            if counts is not None and hasattr(transform, "counts"):
+            if counts is not None and isinstance(transform, CountsChanges):
                 counts.update(transform.counts(vectors))
             vectors = transform.document(vectors)
         return vectors
@@ -101,13 +105,13 @@ class Encoded:
     def open(self, path: Path) -> EncodedSearcher:
         """Open the engine's index in *path*."""
         frequencies = path / _FREQUENCIES
-        found = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
-        return EncodedSearcher(self, self.engine.open(path / ENGINE), found)
+        document_frequency = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
+        return EncodedSearcher(self, self.engine.open(path / ENGINE_DIR), document_frequency)
 
-    def stored(self, workshop: Workshop) -> list[Path]:
+    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folder of the stored vectors: scoring given documents needs no index of the engine."""
-        return [workshop.encodings(self.encoder).path]
+        return [context.encodings(self.encoder).path]
 
-    def scorer(self, folders: Iterator[Path]) -> StoredVectors:
-        """Open it."""
-        return StoredVectors(self, next(folders))
+    def rescorer(self, folders: Iterator[Path]) -> VectorRescorer:
+        """Open the stored vectors."""
+        return VectorRescorer(self, next(folders))

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import Columns, aligned, best, comparable, union, weighted
+from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
-from lexbench.retrievers._combination import Combination, CombinedScorer, Encoding, must_score, referred
-from lexbench.types import Hits, Workshop
+from lexbench.retrievers._weighted_fusion import FusionRescorer, OpenedParts, WeightedFusion, must_rescore
+from lexbench.storage.index_files import read_references
+from lexbench.types import Hits
 
 _MISSING = ("min", "rescored", "zero")
 
 
 @dataclass(frozen=True)
-class Ensemble(Combination):
+class Ensemble(WeightedFusion):
     """Each part's best *depth* documents; of what is in any of these lists, the best by the weighted sum of its scores.
 
     *missing* is what a document counts in a list that does not have it: "min" (the default), "zero" (that of "rrf"), or
@@ -41,7 +43,7 @@ class Ensemble(Combination):
         if self.depth < 1:
             raise CommandError(f"ensemble(depth={self.depth}): a whole number from 1, as in depth=1000")
         if self._rescores:
-            must_score("ensemble(missing='rescored')", self.parts)
+            must_rescore("ensemble(missing='rescored')", self.parts)
         for part in self.parts:
             if isinstance(part, Ensemble):
                 part.check_depth(self.depth)
@@ -55,35 +57,35 @@ class Ensemble(Combination):
         if depth > self.depth:
             raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents a query; give it depth={depth}")
 
-    def folders(self, workshop: Workshop) -> list[Path]:
-        """Return the index of each part, then what scoring reads, if missing documents are rescored."""
-        return [*map(workshop.index, self.parts), *(self.stored(workshop) if self._rescores else ())]
+    def search_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the index of each part, then what rescoring reads, if missing documents are rescored."""
+        return [*map(context.index, self.parts), *(self.rescoring_inputs(context) if self._rescores else ())]
 
     def open(self, path: Path) -> "EnsembleSearcher":
         """Open the parts."""
-        folders = iter(referred(path))
+        folders = iter(read_references(path))
         parts = tuple(part.open(next(folders)) for part in self.parts)
         rule = self._rule("zero" if self.missing == "zero" else "min")
-        return EnsembleSearcher(parts, rule, self.depth, self.scorer(folders) if self._rescores else None)
+        return EnsembleSearcher(parts, rule, self.depth, self.rescorer(folders) if self._rescores else None)
 
 
 @dataclass(frozen=True)
-class EnsembleSearcher(Encoding):
+class EnsembleSearcher(OpenedParts):
     """The opened parts, all of them searched."""
 
+    rule: Rule
     depth: int
-    scorer: CombinedScorer | None  # of the same parts, where missing documents are rescored
+    rescorer: FusionRescorer | None  # of the same parts, where missing documents are rescored
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
         """Return the best *k*; each part is searched to *depth*, or to *k* where a self-match will be dropped."""
-        columns = self.columns(encoded, k)
-        return best(columns.docs, weighted(columns, self.rule.weights), k)
+        matrix = self.score_matrix(encoded, k)
+        return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
 
-    def columns(self, encoded: Sequence[Any], k: int) -> Columns:
-        """Return what is added, for all documents of all lists."""
-        found = zip(self.parts, encoded, strict=True)
-        lists = [part.search(one, max(self.depth, k)) for part, one in found]
+    def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:
+        """Return the normalised scores of all documents of all lists."""
+        lists = [part.search(queries, max(self.depth, k)) for part, queries in zip(self.parts, encoded, strict=True)]
         docs = union(lists)
-        if self.scorer:
-            return self.scorer.columns(encoded, docs)
-        return comparable(docs, [aligned(docs, hits) for hits in lists], self.rule)
+        if self.rescorer:
+            return self.rescorer.score_matrix(encoded, docs)
+        return score_matrix(docs, [aligned(docs, hits) for hits in lists], self.rule)

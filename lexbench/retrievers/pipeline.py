@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import Columns, aligned, best, comparable, union, weighted
+from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
-from lexbench.retrievers._combination import Combination, Encoding, check_candidates, must_score, referred
+from lexbench.retrievers._weighted_fusion import OpenedParts, WeightedFusion, check_candidates, must_rescore
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.types import Hits, Workshop
+from lexbench.storage.index_files import read_references
+from lexbench.types import Hits
 
 
 @dataclass(frozen=True)
-class Pipeline(Combination):
+class Pipeline(WeightedFusion):
     """The first part's best *k* documents, in the order of the weighted sum of all parts' scores; no others are returned.
 
     Scores are normalised over the candidates. With weights=[0, 1] the second part alone decides. On a dataset that drops a
@@ -36,39 +38,45 @@ class Pipeline(Combination):
         first, *others = self.parts
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
-        must_score("pipeline, after its first retriever", others)
+        must_rescore("pipeline, after its first retriever", others)
+
+    @property
+    def candidates(self) -> int:
+        """How many documents of the first part are ranked."""
+        return self.k
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where not all candidates are kept: their recall could not be told."""
         check_candidates("pipeline", self.k, depth)
 
-    def folders(self, workshop: Workshop) -> list[Path]:
-        """Return the index of the first part, then what the others read."""
+    def search_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the index of the first part, then what rescoring by the others reads."""
         first, *others = self.parts
-        return [workshop.index(first), *(folder for part in others for folder in part.stored(workshop))]
+        return [context.index(first), *(folder for part in others for folder in part.rescoring_inputs(context))]
 
     def open(self, path: Path) -> "PipelineSearcher":
         """Open the parts."""
-        folders = iter(referred(path))
+        folders = iter(read_references(path))
         first, *others = self.parts
-        parts = (first.open(next(folders)), *(part.scorer(folders) for part in others))
+        parts = (first.open(next(folders)), *(part.rescorer(folders) for part in others))
         return PipelineSearcher(parts, self._rule(), self.k)
 
 
 @dataclass(frozen=True)
-class PipelineSearcher(Encoding):
+class PipelineSearcher(OpenedParts):
     """The opened parts, the first of which is searched."""
 
+    rule: Rule
     candidates: int
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
         """Return the best *k* of the candidates."""
-        columns = self.columns(encoded, k)
-        return best(columns.docs, weighted(columns, self.rule.weights), k)
+        matrix = self.score_matrix(encoded, k)
+        return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
 
-    def columns(self, encoded: Sequence[Any], k: int) -> Columns:  # noqa: ARG002 - there are no more than the candidates
-        """Return what is added, for the candidates."""
+    def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:  # noqa: ARG002 - there are only the candidates
+        """Return the normalised scores of the candidates."""
         hits = self.parts[0].search(encoded[0], self.candidates)
         docs = union([hits])
-        others = [part.score(one, docs) for part, one in zip(self.parts[1:], encoded[1:], strict=True)]
-        return comparable(docs, [aligned(docs, hits), *others], self.rule)
+        others = [part.score(queries, docs) for part, queries in zip(self.parts[1:], encoded[1:], strict=True)]
+        return score_matrix(docs, [aligned(docs, hits), *others], self.rule)

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
-from lexbench.fusion.normalise import best, union
+from lexbench.fusion.normalise import top_k, union
+from lexbench.plugins import BuildContext, BuildsFromParts, Reranker, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers._combination import Opened, check_candidates, key_of, refer, referred
+from lexbench.retrievers._weighted_fusion import OpenedParts, cache_key, check_candidates
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.types import Corpus, Document, Hits, Query, Reranker, Workshop
+from lexbench.storage.index_files import read_references, write_references
+from lexbench.types import Corpus, Document, Hits, Query
 
 _PAIRS = 1500  # scored at a time, between which a run is kept; another number needs another version
 
@@ -49,31 +51,36 @@ class Rerank:
         if self.k < 1:
             raise CommandError(f"rerank(k={self.k}): a whole number from 1, as in k=100")
         (first,) = self.parts
-        if not hasattr(first, "open"):
+        if not isinstance(first, Retriever | BuildsFromParts):
             raise CommandError(f"rerank: {type(first).__name__} has no index to search, so there are no candidates to rerank")
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
+
+    @property
+    def candidates(self) -> int:
+        """How many documents of the retriever are reranked."""
+        return self.k
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where not all candidates are kept: their recall could not be told."""
         check_candidates("rerank", self.k, depth)
 
-    def folders(self, workshop: Workshop) -> list[Path]:
+    def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the retriever, and the corpus, whose texts are read."""
-        return [workshop.index(self.parts[0]), workshop.texts()]
+        return [context.index(self.parts[0]), context.corpus_dir()]
 
-    def assemble(self, corpus: Corpus, path: Path, workshop: Workshop) -> None:  # noqa: ARG002 - the retriever reads the corpus
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the retriever reads the corpus
         """Write down in *path* which folders searching reads."""
-        refer(self.folders(workshop), path)
+        write_references(path, self.search_inputs(context))
 
     def open(self, path: Path) -> "RerankSearcher":
         """Open the retriever and the corpus."""
-        index, texts = referred(path)
-        return RerankSearcher((self.parts[0].open(index),), open_corpus(texts), self.reranker, self.k)
+        index, corpus = read_references(path)
+        return RerankSearcher((self.parts[0].open(index),), open_corpus(corpus), self.reranker, self.k)
 
 
 @dataclass(frozen=True)
-class Asked:
+class PairQueries:
     """Queries as text, as the retriever encoded them, and the scores of pairs that are known."""
 
     texts: Sequence[str]
@@ -82,7 +89,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class RerankSearcher(Opened):
+class RerankSearcher(OpenedParts):
     """The opened retriever, and what orders its candidates."""
 
     corpus: StoredCorpus
@@ -94,33 +101,36 @@ class RerankSearcher(Opened):
         """How many queries have about 1,500 pairs, or fewer if the retriever wants that."""
         return min(super().queries_at_a_time, max(1, _PAIRS // self.candidates))
 
-    def encode(self, queries: Sequence[str]) -> Asked:
+    def encode(self, queries: Sequence[str]) -> PairQueries:
         """Let the retriever encode query texts."""
-        return Asked(queries, self.parts[0].encode(queries))
+        return PairQueries(queries, self.parts[0].encode(queries))
 
-    def encode_queries(self, queries: Sequence[Query], made: dict[Any, Any] | None = None) -> Asked:
-        """Do the same for queries with their ids. Parts of one system with equal rerankers share the scores in *made*."""
-        made = {} if made is None else made
-        (encoded,) = super().encode_queries(queries, made)
-        return Asked([query.text for query in queries], encoded, made.setdefault(("pairs", key_of(self.reranker)), {}))
+    def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> PairQueries:
+        """Do the same for queries with their ids. Parts of one system with equal rerankers share the scores in *cache*."""
+        cache = {} if cache is None else cache
+        (encoded,) = super().encode_queries(queries, cache)
+        return PairQueries(
+            [query.text for query in queries], encoded, cache.setdefault(("pairs", cache_key(self.reranker)), {})
+        )
 
-    def search(self, encoded: Asked, k: int) -> Hits:
+    def search(self, encoded: PairQueries, k: int) -> Hits:
         """Return the best *k* of the candidates."""
         docs = union([self.parts[0].search(encoded.encoded, self.candidates)])
-        return best(docs, self._scores(encoded, docs), k)
+        return top_k(docs, self._scores(encoded, docs), k)
 
-    def _scores(self, asked: Asked, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+    def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, minus infinity where there is none; pairs that are known are not scored."""
-        there = docs >= 0
-        pairs = list(zip((asked.texts[row] for row in np.nonzero(there)[0].tolist()), docs[there].tolist(), strict=True))
-        if new := [pair for pair in dict.fromkeys(pairs) if pair not in asked.known]:
-            texts = self._documents(position for _, position in new)
-            found = self.reranker.score([query for query, _ in new], [texts[position] for _, position in new])
-            asked.known.update(zip(new, np.asarray(found, np.float32).tolist(), strict=True))
+        filled = docs >= 0
+        texts = (queries.texts[row] for row in np.nonzero(filled)[0].tolist())
+        pairs = list(zip(texts, docs[filled].tolist(), strict=True))
+        if new := [pair for pair in dict.fromkeys(pairs) if pair not in queries.known]:
+            documents = self._documents(position for _, position in new)
+            values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
+            queries.known.update(zip(new, np.asarray(values, np.float32).tolist(), strict=True))
         scores = np.full(docs.shape, -np.inf, np.float32)
-        scores[there] = [asked.known[pair] for pair in pairs]
+        scores[filled] = [queries.known[pair] for pair in pairs]
         return scores
 
     def _documents(self, positions: Iterable[int]) -> dict[int, Document]:
-        """Return the documents at *positions*, in the order of which they are read."""
-        return {one: next(self.corpus.documents(one, one + 1)) for one in sorted(set(positions))}
+        """Return the documents at *positions*, read in ascending order."""
+        return {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}

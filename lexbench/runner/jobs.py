@@ -1,40 +1,39 @@
-"""From a plan to results: which stage follows which, and what becomes of a job that fails."""
+"""From a plan to results: each job's stages in order, and what becomes of a job that fails.
+
+A run is read from here: `run` takes the jobs of a plan, `result_of` makes one job's result, and the stages that it needs are
+methods of `lexbench.runner.stages.DatasetRunner`, each of which looks in the store first.
+"""
 
 import json
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import ENOSPC
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from lexbench import measures, results
+from lexbench import results
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import ContractMismatch, LexbenchError, MissingData
+from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress, Silent
-from lexbench.results import Result, Vectors, Work
-from lexbench.retrievers._combination import referred
-from lexbench.retrievers.encoded import ENGINE, VECTORS
-from lexbench.retrievers.pipeline import Pipeline
-from lexbench.retrievers.rerank import Rerank
-from lexbench.retrievers.run_file import RunFile
-from lexbench.runner import approximation, tuning
+from lexbench.results import Result, Timing, Vectors, Work
+from lexbench.runner import notes, tuning
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import score_run
-from lexbench.runner.stages import Workbench
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
-from lexbench.runner.systems import leaves
+from lexbench.runner.systems import System
 from lexbench.storage import atomic
+from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
-from lexbench.storage.store import Recipe, Store, digest, read_remarks, readable, recipe_of, size
-from lexbench.timing.kept import of_run
-from lexbench.timing.measure import Timed, check, timings
-from lexbench.timing.protocol import Settings
+from lexbench.storage.store import Recipe, Store, digest, key_of, readable, size
 from lexbench.trec.runs import Filtered, without_self_matches
+
+_SCORER = 1  # goes up when a kernel or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -48,56 +47,74 @@ class Outcome:
     untimed: str | None = None  # why there are scores and no timing, where that was asked for
 
 
-def run(plan: Plan, kept: Store, progress: Progress | None = None, timing: Settings | None = None) -> Iterator[Outcome]:
+@dataclass(frozen=True)
+class TimedRun:
+    """What is timed: a system whose index and run are there."""
+
+    named: System  # as it was given
+    system: System  # with its weights chosen
+    index: Path
+    parts: Sequence[Path]  # the folders that the index consists of
+    run: Path  # untimed
+    depth: int
+
+
+class Timer(Protocol):
+    """Measures speed; `lexbench.timing.measure.Timer` does."""
+
+    def check(self, system: System) -> None:
+        """Raise CannotStart where *system* cannot be timed."""
+        ...
+
+    def timings(self, timed: TimedRun, runner: DatasetRunner) -> Iterator[Timing]:
+        """Yield the timing of each scenario."""
+        ...
+
+
+def run(plan: Plan, store: Store, progress: Progress | None = None, timer: Timer | None = None) -> Iterator[Outcome]:
     """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest.
 
-    With *timing* each system is timed on each dataset after it has been scored.
+    With a *timer* each system is timed on each dataset after it has been scored.
     """
-    kept.prepare()
-    kept.check_disk(plan.bytes_needed - kept.bytes_used())
-    bench: Workbench | None = None
-    current, failure = "", Failure("", None)
+    store.prepare()
+    store.check_disk(plan.bytes_needed - store.bytes_used())
+    runner: DatasetRunner | None = None
+    dataset, failure = "", Failure("", None)
     for job in plan.jobs:
-        if job.contract.id != current:  # jobs come dataset by dataset; each is opened once
-            current, bench = job.contract.id, None
+        if job.contract.id != dataset:  # jobs come dataset by dataset; each is opened once
+            dataset, runner = job.contract.id, None
             try:
-                bench = Workbench(open_dataset(job.contract, job.source), kept, progress or Silent())
+                runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress or Silent())
             except Exception as error:  # noqa: BLE001 - see _failure
-                failure = _failure(error, job, kept)
-        if bench is None:
-            yield Outcome(job, error=failure.line, again=failure.again)
-        else:
-            yield _attempt(job, bench, timing)
+                failure = _failure(error, job, store)
+        yield Outcome(job, error=failure.line, again=failure.again) if runner is None else _outcome(job, runner, timer)
 
 
-def _attempt(job: Job, bench: Workbench, timing: Settings | None = None) -> Outcome:
+def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None) -> Outcome:
     """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results."""
-    bench.made.clear()
+    runner.unshared.clear()
     try:
-        made = result_of(job, bench)
-        return _timed(job, bench, made, timing) if timing else Outcome(job, result=made)
+        result = result_of(job, runner)
+        return _timed(job, runner, result, timer) if timer else Outcome(job, result=result)
     except Exception as error:  # noqa: BLE001 - see _failure
-        failure = _failure(error, job, bench.kept)
+        failure = _failure(error, job, runner.store)
         return Outcome(job, error=failure.line, again=failure.again)
     finally:
         if not job.system.reusable:
-            bench.forget()
+            runner.forget()
 
 
-def _timed(job: Job, bench: Workbench, made: Result, timing: Settings) -> Outcome:
-    """Time what has been scored; what goes wrong in it must not cost the scores."""
+def _timed(job: Job, runner: DatasetRunner, result: Result, timer: Timer) -> Outcome:
+    """Time what has been scored, all of whose stages are there; what goes wrong in it must not cost the scores."""
     try:
-        check(job.system)
-        return Outcome(job, result=msgspec.structs.replace(made, timings=list(timings(_subject(job, bench), bench, timing))))
+        timer.check(job.system)
+        system, _ = tuning.with_weights(job.system, runner, job.headline, job.depth)
+        index = runner.index(system.retriever, system.label)
+        run_dir = runner.run(system, job.depth)
+        timed = TimedRun(job.system, system, index, sorted(own_folders(index)), run_dir, job.depth)
+        return Outcome(job, result=msgspec.structs.replace(result, timings=list(timer.timings(timed, runner))))
     except Exception as error:  # noqa: BLE001 - see _failure
-        return Outcome(job, result=made, untimed=_failure(error, job, bench.kept).line)
-
-
-def _subject(job: Job, bench: Workbench) -> Timed:
-    """Return what is timed of a job that has a result: its stages are there and are only found."""
-    system, _ = tuning.resolved(job.system, bench, job.headline, job.depth)
-    index = bench.index(system.retriever, system.label)
-    return Timed(job.system, system, index, sorted(_parts_of(index)), bench.run(system, job.depth), job.depth)
+        return Outcome(job, result=result, untimed=_failure(error, job, runner.store).line)
 
 
 class Failure(NamedTuple):
@@ -107,166 +124,118 @@ class Failure(NamedTuple):
     again: str | None
 
 
-def _failure(error: Exception, job: Job, kept: Store) -> Failure:
+def _failure(error: Exception, job: Job, store: Store) -> Failure:
     """Return one line for *error*: what we raise says it all; of anything else the line says where the traceback is."""
     if isinstance(error, MissingData | ContractMismatch):
         return Failure(str(error), None)
     if isinstance(error, LexbenchError):
         return Failure(str(error), job.command)
     if isinstance(error, OSError) and error.errno == ENOSPC:
-        return Failure(f"the disk of {kept.root} is full; free some, and the same command goes on from here", job.command)
-    return Failure(_unexpected(job, kept), job.command)
+        return Failure(f"the disk of {store.root} is full; free some, and the same command goes on from here", job.command)
+    return Failure(_unexpected(job, store), job.command)
 
 
-def _unexpected(job: Job, kept: Store) -> str:
+def _unexpected(job: Job, store: Store) -> str:
     """Keep the traceback of the exception in hand; return one line with where it is."""
     text = traceback.format_exc()
-    log = kept.root / "logs" / f"{readable(job.name)}-{digest(text)}.txt"
+    log = store.root / "logs" / f"{readable(job.name)}-{digest(text)}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(log, text)
     return f"{job.name}: {text.strip().splitlines()[-1]} (all of it: {log})"
 
 
-def result_of(job: Job, bench: Workbench) -> Result:
+def result_of(job: Job, runner: DatasetRunner) -> Result:
     """Return the result of one job, making only the stages that are not there yet."""
-    if isinstance(job.system.retriever, RunFile):
-        return _of_run_file(job, job.system.retriever, bench)
-    system, chosen = tuning.resolved(job.system, bench, job.headline, job.depth)
+    if isinstance(job.system.retriever, ReadsRuns):
+        return _of_run_file(job, job.system.retriever, runner)
+    system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
     job = replace(job, system=system)
-    folder = bench.run(job.system, job.depth)
-    index = bench.index(job.system.retriever, job.system.label)
+    run_dir = runner.run(system, job.depth)
+    index = runner.index(system.retriever, system.label)
     # The same run with weights that were typed is another result: it has nothing to say of a choice.
-    inputs: Recipe = {"run": _key(folder)} | ({"chosen": chosen} if chosen else {})
-    made = _scored(job, bench, inputs, lambda: read_run(folder), bench.corpus)
-    return _completed(made, folder, index, bench.corpus.path)
+    inputs: Recipe = {"run": key_of(run_dir)} | ({"chosen": chosen} if chosen else {})
+    with runner.draft("results", system.label, _recipe(job, runner, inputs)) as draft:
+        if draft.unfinished:
+            watch = Stopwatch()
+            with watch.time("score"):
+                ranked = read_run(run_dir)
+                result = _scored(job, runner, ranked, runner.corpus)
+                encoders = notes.of_encoders(system, job.contract.id)
+                lines = [*chosen, *runner.remarks, *encoders, *notes.of_candidates(system, runner, ranked.run)]
+            lines += notes.of_approximation(system, runner)  # not while the scoring is timed
+            _write(msgspec.structs.replace(result, notes=lines), draft.unfinished, watch)
+    return completed(_read(draft.folder, job), run_dir, index, runner.corpus.path)
 
 
-def _completed(made: Result, run: Path, index: Path, corpus: Path) -> Result:
-    """Return a result with what its run, index and corpus add: sizes, counts, and the times of every stage."""
-    stages = [read_measurement(index), read_measurement(run), made.measured]
-    seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
-    vectors = index / VECTORS
-    return msgspec.structs.replace(
-        made,
-        notes=[*made.notes, *read_remarks(sorted(_parts_of(index)))],
-        sizes={"index": sum(size(part, ENGINE) for part in _parts_of(index)), "corpus": size(corpus)},
-        vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
-        work=_work(run, made.counts.documents or 1),
-        measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
-    )
-
-
-def _parts_of(index: Path) -> set[Path]:
-    """Return the folders that an index consists of: itself, or each of those that it refers to, once."""
-    own = [folder for folder in referred(index) if folder.parent.name != "corpora"]  # whose size is told apart
-    return set().union(*map(_parts_of, own)) if own else {index}
-
-
-def _work(run: Path, documents: int) -> Work | None:
-    """Return what searching took, if the run counted it."""
-    counted = run / "work.json"
-    found = json.loads(counted.read_bytes()) if counted.exists() else {}  # runs of older versions have none
-    return Work(**found, flops=found["postings"]["mean"] / documents) if found else None
-
-
-def _of_run_file(job: Job, retriever: RunFile, bench: Workbench) -> Result:
+def _of_run_file(job: Job, retriever: ReadsRuns, runner: DatasetRunner) -> Result:
     """Score a finished run, self-matches dropped and cut to the depth: no corpus is needed."""
     name = job.contract.id
-    drop = job.contract.protocol.self_match == "drop"
+    with runner.draft("results", job.system.label, _recipe(job, runner, {"file": retriever.file_identity(name)})) as draft:
+        if draft.unfinished:
+            watch = Stopwatch()
+            with watch.time("score"):
+                run = retriever.read(name)
+                drop = job.contract.protocol.self_match == "drop"
+                ranked = without_self_matches(run, job.depth) if drop else Filtered(run.cut(job.depth), 0)
+                result = _scored(job, runner, ranked, None)
+            _write(result, draft.unfinished, watch)
+    return _read(draft.folder, job)
 
-    def read() -> Filtered:
-        run = retriever.read(name)
-        return without_self_matches(run, job.depth) if drop else Filtered(run.cut(job.depth), 0)
 
-    return _scored(job, bench, {"file": retriever.file_identity(name)}, read, None)
-
-
-def _scored(job: Job, bench: Workbench, inputs: Recipe, read: Callable[[], Filtered], corpus: StoredCorpus | None) -> Result:
-    """Score a run under the job's contract; the result holds everything but what its index and machine add."""
-    dataset = bench.dataset
-    recipe: Recipe = {
+def _recipe(job: Job, runner: DatasetRunner, inputs: Recipe) -> Recipe:
+    """Return what decides a result."""
+    return {
         **inputs,
         "contract": job.contract.stamp,
-        "qrels": dataset.qrels_sha256,
+        "qrels": runner.dataset.qrels_sha256,
         "measures": list(job.measures),
         "depth": job.depth,
-        "scorer": 1,  # goes up when a kernel or the form of a result changes
+        "scorer": _SCORER,
     }
 
-    def work(draft: Path) -> None:
-        watch = Stopwatch()
-        with watch.time("score"):
-            ranked = read()
-            result = _fresh(job, dataset, ranked, corpus)
-            if corpus is not None:
-                notes = [*inputs.get("chosen", ()), *bench.remarks, *_remarks(job), *_candidates(job, dataset, ranked)]
-                result = msgspec.structs.replace(result, notes=notes)
-        if corpus is not None:  # not while the scoring is timed
-            result = msgspec.structs.replace(result, notes=[*result.notes, *approximation.remarks(job.system.retriever, bench)])
-        results.save(result, draft / "result.json")
-        watch.write(draft)
 
-    folder = bench.produce("results", job.system.label, recipe, work)
-    stored = results.load(folder / "result.json")
-    return msgspec.structs.replace(stored, system=job.system.label, measured=read_measurement(folder))
-
-
-def _remarks(job: Job) -> list[str]:
-    """Return what the encoders of a job have to say of how they are used, and of what they were trained on, each line once."""
-    encoders: list[Any] = [getattr(retriever, "encoder", None) for retriever in leaves(job.system.retriever)]
-    lines = [line for encoder in encoders if hasattr(encoder, "remarks") for line in encoder.remarks()]
-    told = [encoder for encoder in encoders if hasattr(encoder, "trained_on") and job.contract.id in encoder.trained_on()]
-    lines += [f"{one.model} was trained on the very queries that are scored, so it may do worse on others" for one in told]
-    return list(dict.fromkeys(lines))
-
-
-def _candidates(job: Job, dataset: Dataset, ranked: Filtered) -> list[str]:
-    """Return how much of what is relevant a pipeline's first retriever finds, or a reranked one; the run has just these."""
-    if not isinstance(job.system.retriever, Pipeline | Rerank):
-        return []
-    recall = measures.with_threshold(f"R@{job.system.retriever.k}", job.contract)
-    mean = measures.score(ranked.run, dataset.qrels, [recall]).means[recall]
-    return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
-
-
-def _fresh(job: Job, dataset: Dataset, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
+def _scored(job: Job, runner: DatasetRunner, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
+    """Score a run under the job's contract; the result holds everything but what its index and machine add."""
+    dataset = runner.dataset
     named = {"system": job.system.label, "dataset": job.contract.id, "contract": job.contract.stamp}
-    found = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
-    counts = msgspec.structs.replace(found.counts, self_matches=ranked.dropped)
+    result = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
+    counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped)
     digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
-    return msgspec.structs.replace(found, counts=counts, digests=digests, recipe=dict(job.system.recipe))
+    return msgspec.structs.replace(result, counts=counts, digests=digests, recipe=dict(job.system.recipe))
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A finished result of the store, and the folder of its run where the run was made here."""
-
-    result: Result
-    run: Path | None
+def _write(result: Result, path: Path, watch: Stopwatch) -> None:
+    results.save(result, path / "result.json")
+    watch.write(path)
 
 
-def kept_results(kept: Store) -> Iterator[Kept]:
-    """Yield every finished result of the store, sorted by dataset and system."""
-    found = []
-    for path in kept.root.glob("results/*/result.json"):
-        made = msgspec.structs.replace(results.load(path), measured=read_measurement(path.parent))
-        run = _one(kept.root, "runs", recipe_of(path.parent).get("run"))
-        index = run and _one(kept.root, "indexes", recipe_of(run)["index"])
-        corpus = run and kept.root / "corpora" / json.loads((run / "run.json").read_bytes())["corpus"]
-        if run and index and corpus and corpus.exists():
-            with suppress(MissingData):  # of an ensemble a part may be gone
-                made = msgspec.structs.replace(_completed(made, run, index, corpus), timings=of_run(kept.root, _key(run)))
-        found.append(Kept(made, run))
-    yield from sorted(found, key=lambda one: (one.result.dataset, one.result.system))
+def _read(folder: Path, job: Job) -> Result:
+    """Read a stored result, which may have been made under another label."""
+    return msgspec.structs.replace(
+        results.load(folder / "result.json"), system=job.system.label, measured=read_measurement(folder)
+    )
 
 
-def _key(folder: Path) -> str:
-    return folder.name.rpartition("-")[2]
+def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Result:
+    """Return a result with what its run, index and corpus add: sizes, counts, and the times of every stage."""
+    stages = [read_measurement(index), read_measurement(run_dir), result.measured]
+    seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
+    vectors, folders = index / VECTORS_FILE, own_folders(index)
+    return msgspec.structs.replace(
+        result,
+        notes=[*result.notes, *read_remarks(sorted(folders))],
+        sizes={"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
+        vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
+        work=_work(run_dir, result.counts.documents or 1),
+        measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
+    )
 
 
-def _one(root: Path, stage: str, key: str | None) -> Path | None:
-    """Return the finished folder of that key, if it is still there."""
-    return next((root / stage).glob(f"*-{key}"), None) if key else None
+def _work(run_dir: Path, documents: int) -> Work | None:
+    """Return what searching took, if the run counted it."""
+    file = run_dir / "work.json"
+    counts = json.loads(file.read_bytes()) if file.exists() else {}  # runs of older versions have none
+    return Work(**counts, flops=counts["postings"]["mean"] / documents) if counts else None

@@ -9,13 +9,12 @@ from typing import Any
 from lexbench import measures
 from lexbench.datasets.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.find import find_folder
-from lexbench.datasets.source import Source
 from lexbench.errors import CommandError, UnknownName
-from lexbench.retrievers.encoded import Encoded
+from lexbench.plugins import EncodesVectors, Fusion, Source
 from lexbench.runner import systems, tuning
 from lexbench.runner.systems import System, describe, leaves
 from lexbench.suites import Suite
-from lexbench.types import Combined, Kind
+from lexbench.types import Kind
 
 _TEXT = 600  # bytes of a document's text, on average over the suites
 _INDEX = 900  # bytes of a document in an index and its building, likewise
@@ -59,7 +58,7 @@ class Plan:
         encodings = {
             (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind)
             for corpus, retriever in used
-            if isinstance(retriever, Encoded)
+            if isinstance(retriever, EncodesVectors)
         }
         vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
         return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
@@ -125,12 +124,12 @@ def _job(
 ) -> Job:
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
-    if isinstance(system.retriever, Combined):
+    if isinstance(system.retriever, Fusion):
         system.retriever.check_depth(depth)
     tuning.check(system.retriever, contract)
     named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
     for measure in named:
-        cutoff = getattr(measures.parse(measure), "cutoff", None)
+        cutoff = measures.cutoff(measure)
         if cutoff is not None and cutoff > depth:
             raise CommandError(
                 f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"

@@ -1,8 +1,15 @@
-"""The stages of one dataset, each a folder of the store: made once, kept, shared by all systems that need it."""
+"""The stages of one dataset, each a folder of the store: made once, kept, shared by all systems that need it.
+
+corpora     the documents, in position order
+encodings   the vectors that an encoder makes of them
+indexes     what a retriever searches
+runs        the ranked lists of a system
+"""
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,27 +24,32 @@ from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing
 from lexbench.encodings.statistics import spread
 from lexbench.errors import LexbenchError
+from lexbench.plugins import (
+    AnyRetriever,
+    BuildsFromParts,
+    CountsWork,
+    Encoder,
+    Fusion,
+    ReadsRuns,
+    Searcher,
+    SearchesInBlocks,
+    encode_queries,
+)
 from lexbench.progress import Progress
-from lexbench.retrievers._combination import encode_queries
 from lexbench.runner.stored_run import read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, describe, reusable
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Stopwatch
-from lexbench.storage.store import Recipe, Store
+from lexbench.storage.store import Draft, Recipe, Store, key_of
 from lexbench.trec.runs import Filtered, Run, without_self_matches
-from lexbench.types import Combined, Composite, Corpus, Document, Encoder, Hits, Query, Retriever, Searcher
+from lexbench.types import Corpus, Document, Query
 
 _FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
-_QUERIES = 256  # searched at a time; each block is kept, so a run that was killed loses at most one
-
-
-def at_a_time(searcher: Any) -> int:
-    """Return how many queries a searcher is given at a time: fewer than by default where it says so."""
-    return min(_QUERIES, getattr(searcher, "queries_at_a_time", _QUERIES))
+_QUERIES = 256  # searched at a time; each block is stored, so a run that was killed loses at most one
 
 
 @dataclass(frozen=True)
-class Watched:
+class CorpusWithProgress:
     """A corpus that tells *progress* of every document that is read from it."""
 
     corpus: Corpus
@@ -59,13 +71,17 @@ class Watched:
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
         """Yield the documents, telling of each."""
-        for document in self.corpus.documents(start, stop):
-            self.progress.advance()
-            yield document
+        return _counted(self.corpus.documents(start, stop), self.progress)
+
+
+def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    for document in documents:
+        progress.advance()
+        yield document
 
 
 @dataclass(frozen=True)
-class Told(Encodings):
+class VectorsWithProgress(Encodings):
     """Stored vectors that tell *progress* of every document that an engine has taken."""
 
     progress: Progress
@@ -81,38 +97,40 @@ class Told(Encodings):
         self.progress.end()
 
 
+def block_size(searcher: Searcher[Any]) -> int:
+    """Return how many queries a searcher is given at a time: fewer than by default where it asks for that."""
+    return min(_QUERIES, searcher.queries_at_a_time) if isinstance(searcher, SearchesInBlocks) else _QUERIES
+
+
 @dataclass
-class Workbench:
-    """Makes, or finds made, every stage of one dataset. It is the `Workshop` of retrievers that are made of parts."""
+class DatasetRunner:
+    """Makes, or finds in the store, every stage of one dataset. It is the `BuildContext` of retrievers made of parts."""
 
     dataset: Dataset
-    kept: Store
+    store: Store
     progress: Progress
-    parts: list[Path] = field(default_factory=list)  # folders that the index at hand was made from
-    made: list[Path] = field(default_factory=list)  # folders that are of the system at hand alone, or of an object of it
+    parts: list[Path] = field(default_factory=list)  # folders that the index in the making was made from
+    unshared: list[Path] = field(default_factory=list)  # folders of the system at hand alone, or of an object of it
 
     @cached_property
     def corpus(self) -> StoredCorpus:
         """The corpus, read from its source once and checked against the contract before it is kept."""
-        recipe: Recipe = {"format": _FORMAT, "source": self.dataset.source.identity()}
-        contract = self.dataset.contract
-
-        def work(draft: Path) -> None:
-            self.progress.start(contract.corpus, "read corpus", contract.expected.documents, "documents")
-            watch = Stopwatch()
-            with watch.time("read"):
-                write_corpus(self._counted(self.dataset.source.documents()), draft)
-            self.dataset.check_corpus(open_corpus(draft))
-            atomic.write_text(draft / "remarks.json", json.dumps(self.dataset.source.remarks()) + "\n")
-            watch.write(draft)
-            self.progress.end()
-
-        folder = self.kept.produce("corpora", contract.corpus, recipe, work)
-        corpus = open_corpus(folder)
+        source, contract = self.dataset.source, self.dataset.contract
+        with self.store.draft("corpora", contract.corpus, {"format": _FORMAT, "source": source.identity()}) as draft:
+            if draft.unfinished:
+                self.progress.start(contract.corpus, "read corpus", contract.expected.documents, "documents")
+                watch = Stopwatch()
+                with watch.time("read"):
+                    write_corpus(_counted(source.documents(), self.progress), draft.unfinished)
+                self.dataset.check_corpus(open_corpus(draft.unfinished))
+                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.remarks()) + "\n")
+                watch.write(draft.unfinished)
+                self.progress.end()
+        corpus = open_corpus(draft.folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
 
-    def texts(self) -> Path:
+    def corpus_dir(self) -> Path:
         """Return the folder of the corpus."""
         return self.corpus.path
 
@@ -121,61 +139,62 @@ class Workbench:
         """What a reader of scores must know of this copy of the corpus."""
         return list(json.loads((self.corpus.path / "remarks.json").read_bytes()))
 
-    def _counted(self, documents: Iterator[Any]) -> Iterator[Any]:
-        for document in documents:
-            self.progress.advance()
-            yield document
-
-    def encodings(self, encoder: Encoder[Any]) -> Encodings:
+    def encodings(self, encoder: Encoder[Any]) -> VectorsWithProgress:
         """Return the stored vectors of the corpus."""
         recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
         name = type(encoder).__name__
+        what = f"{name} on {self.dataset.contract.corpus}"
+        with Stopwatch().time("part"), self.draft("encodings", name, recipe, resumable=True) as draft:  # no time of an index
+            if draft.unfinished:
+                documents = sum(map(len, missing(len(self.corpus), draft.unfinished)))
+                watch = Stopwatch(resumed=documents < len(self.corpus))
+                self.progress.start(what, "encode", documents, "documents")
+                with watch.time("encode"):
+                    encode(encoder, self.corpus, draft.unfinished, self.progress.advance)
+                if describe(encoder, index=True) != recipe["encoder"]:
+                    raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
+                watch.write(draft.unfinished)
+                self.progress.end()
+        self.parts.append(draft.folder)
+        return VectorsWithProgress(draft.folder, self.progress, what, len(self.corpus))
 
-        def work(draft: Path) -> None:
-            left = sum(map(len, missing(len(self.corpus), draft)))
-            watch = Stopwatch(resumed=left < len(self.corpus))
-            self.progress.start(f"{name} on {self.dataset.contract.corpus}", "encode", left, "documents")
-            with watch.time("encode"):
-                encode(encoder, self.corpus, draft, self.progress.advance)
-            if describe(encoder, index=True) != recipe["encoder"]:
-                raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
-            watch.write(draft)
-            self.progress.end()
-
-        with Stopwatch().time("part"):  # of an index, whose own time it is not
-            folder = self.produce("encodings", name, recipe, work, resumable=True)
-        self.parts.append(folder)
-        return Told(folder, self.progress, f"{name} on {self.dataset.contract.corpus}", len(self.corpus))
-
-    def index(self, retriever: Retriever | Composite, label: str = "") -> Path:
+    def index(self, retriever: AnyRetriever, label: str = "") -> Path:
         """Return the folder of an index of the corpus, made or found; what it refers to is there, too."""
         label = label or type(retriever).__name__
         recipe: Recipe = {"format": _FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
-
-        def work(draft: Path) -> None:
-            outer, self.parts = self.parts, []
-            watch = Stopwatch()
-            with watch.time("build"):
-                if isinstance(retriever, Composite):
-                    retriever.assemble(self.corpus, draft, self)
-                else:
-                    what = f"{label} on {self.dataset.contract.corpus}"
-                    self.progress.start(what, "build index", len(self.corpus), "documents")
-                    retriever.build(Watched(self.corpus, self.progress), draft)
-                    self.progress.end()
-            for part in self.parts:
-                watch.add(part)
-            self.parts = outer
-            watch.write(draft)
-
         with Stopwatch().time("part"):  # of another index, whose own time it is not
-            if isinstance(retriever, Combined):  # what it refers to may be gone, or damaged, since it was made
-                outer, self.parts = self.parts, []
-                retriever.folders(self)
-                self.parts = outer
-            folder = self.produce("indexes", label, recipe, work)
-        self.parts.append(folder)
-        return folder
+            if isinstance(retriever, Fusion):  # what it refers to may be gone, or damaged, since it was made
+                with self._parts_apart():
+                    retriever.search_inputs(self)
+            with self.draft("indexes", label, recipe) as draft:
+                if draft.unfinished:
+                    self._build(retriever, draft.unfinished, f"{label} on {self.dataset.contract.corpus}")
+        self.parts.append(draft.folder)
+        return draft.folder
+
+    def _build(self, retriever: AnyRetriever, path: Path, what: str) -> None:
+        """Write an index into *path*, with the times of it and of its parts."""
+        watch = Stopwatch()
+        with self._parts_apart() as parts:
+            with watch.time("build"):
+                if isinstance(retriever, BuildsFromParts):
+                    retriever.assemble(self.corpus, path, self)
+                elif not isinstance(retriever, ReadsRuns):
+                    self.progress.start(what, "build index", len(self.corpus), "documents")
+                    retriever.build(CorpusWithProgress(self.corpus, self.progress), path)
+                    self.progress.end()
+            for part in parts:
+                watch.add(part)
+        watch.write(path)
+
+    @contextmanager
+    def _parts_apart(self) -> Iterator[list[Path]]:
+        """Collect the parts of one index, apart from those of the index that it is a part of."""
+        outer, self.parts = self.parts, []
+        try:
+            yield self.parts
+        finally:
+            self.parts = outer
 
     def run(self, system: System, depth: int) -> Path:
         """Return the folder of the system's run: searched to *depth*, self-matches dropped, in canonical order."""
@@ -183,82 +202,73 @@ class Workbench:
         drop = self.dataset.contract.protocol.self_match == "drop"
         recipe: Recipe = {
             "format": _FORMAT,
-            "index": index.name.rpartition("-")[2],
+            "index": key_of(index),
             "retriever": system.recipe,
             "queries": self.dataset.queries_sha256,
             "depth": depth,
             "self_match": "drop" if drop else "keep",
         }
+        with self.draft("runs", system.label, recipe, resumable=True) as draft:
+            if draft.unfinished:
+                self._search(system, index, depth, draft.unfinished, drop=drop)
+        return draft.folder
 
-        def work(draft: Path) -> None:
-            watch = Stopwatch()
-            with watch.time("open"):
-                searcher = system.retriever.open(index)
-            hits = self._searched(searcher, depth + drop, draft, watch, f"{system.label} on {self.dataset.contract.id}")
-            write_run(self._ranked(hits, depth, drop=drop), draft, self.corpus)
-            parts = sorted(draft.glob("part-*"))
-            spreads = {name: spread(counts) for name, counts in read_work(parts).items()}
-            atomic.write_text(draft / "work.json", json.dumps(spreads) + "\n")
-            for part in parts:
-                part.unlink()
-            watch.write(draft)
-
-        return self.produce("runs", system.label, recipe, work, resumable=True)
-
-    def _searched(self, searcher: Searcher[Any], k: int, draft: Path, watch: Stopwatch, what: str) -> Hits:
-
-        def search(block: Sequence[Query], path: Path) -> None:
+    def _search(self, system: System, index: Path, depth: int, path: Path, *, drop: bool) -> None:
+        """Write a run into *path*: block by block, then all of it in one file."""
+        if isinstance(system.retriever, ReadsRuns):
+            raise LexbenchError(f"{system.label} is a finished run, so there is nothing to search")
+        watch = Stopwatch()
+        with watch.time("open"):
+            searcher = system.retriever.open(index)
+        size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"
+        for block, file in self.blocks(path, size, watch, what):
             with watch.time("encode_queries"):
                 encoded = encode_queries(searcher, block)
             with watch.time("search"):
-                hits = searcher.search(encoded, k)
-            write_hits(hits, path, searcher.work(encoded) if hasattr(searcher, "work") else {})
+                hits = searcher.search(encoded, depth + drop)
+            write_hits(hits, file, searcher.work(encoded) if isinstance(searcher, CountsWork) else {})
+        files = block_files(path, len(self.dataset.queries), size)
+        run = Run.from_hits((query.query_id for query in self.dataset.queries), read_hits(files), self.corpus.doc_ids)
+        write_run(without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0), path, self.corpus)
+        spreads = {name: spread(counts) for name, counts in read_work(files).items()}
+        atomic.write_text(path / "work.json", json.dumps(spreads) + "\n")
+        for file in path.glob("part-*"):
+            file.unlink()
+        watch.write(path)
 
-        return read_hits(self.blocks(self.dataset.queries, draft, watch, what, search, at_a_time(searcher)))
-
-    def blocks(
-        self,
-        queries: Sequence[Query],
-        draft: Path,
-        watch: Stopwatch,
-        what: str,
-        work: Callable[[Sequence[Query], Path], None],
-        most: int = _QUERIES,
-    ) -> list[Path]:
-        """Let *work* make a file in *draft* of each block of *queries*; return all, those of an earlier process among them.
-
-        A block has *most* queries: fewer than by default for a searcher that takes long, see `at_a_time`.
-        """
-        blocks = {start: draft / f"part-{start:07d}.safetensors" for start in range(0, len(queries), most)}
-        left = [start for start, part in blocks.items() if not part.exists()]
-        watch.resumed = len(left) < len(blocks)
-        self.progress.start(what, "search", sum(len(queries[start : start + most]) for start in left), "queries")
-        for start in left:
-            block = queries[start : start + most]
-            work(block, blocks[start])
+    def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[Sequence[Query], Path]]:
+        """Yield each block of *size* queries that has no file in *path* yet, and the file to write; tell of progress."""
+        queries = self.dataset.queries
+        files = block_files(path, len(queries), size)
+        left = [(queries[at * size : (at + 1) * size], file) for at, file in enumerate(files) if not file.exists()]
+        watch.resumed = len(left) < len(files)
+        self.progress.start(what, "search", sum(len(block) for block, _ in left), "queries")
+        for block, file in left:
+            yield block, file
             self.progress.advance(len(block))
         self.progress.end()
-        return list(blocks.values())
 
-    def _ranked(self, hits: Hits, depth: int, *, drop: bool) -> Filtered:
-        run = Run.from_hits((query.query_id for query in self.dataset.queries), hits, self.corpus.doc_ids)
-        return without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0)
-
-    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
-        """Return the finished folder of a stage, as `Store.produce` does, and remember it if no other system can share it.
+    @contextmanager
+    def draft(self, stage: str, label: str, recipe: Recipe, *, resumable: bool = False) -> Iterator[Draft]:
+        """Yield the folder of a stage, as `Store.draft` does, and remember it if no other system can share it.
 
         The draft of an object that may have changed since is never gone on from.
         """
         shared = stage in ("encodings", "indexes")
         contract = self.dataset.contract
+        complete = reusable(recipe)
         name = f"{contract.corpus if shared else contract.id} {label}"
-        whole = reusable(recipe)
-        folder = self.kept.produce(stage, name, recipe, work, resumable=resumable and whole)
-        if not (shared and whole):
-            self.made.append(folder)
-        return folder
+        with self.store.draft(stage, name, recipe, resumable=resumable and complete) as draft:
+            yield draft
+        if not (shared and complete):
+            self.unshared.append(draft.folder)
 
     def forget(self) -> None:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
-        for folder in dict.fromkeys(self.made):
+        for folder in dict.fromkeys(self.unshared):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def block_files(path: Path, queries: int, size: int) -> list[Path]:
+    """Return the files of the blocks of so many *queries*, *size* each, in order."""
+    return [path / f"part-{start:07d}.safetensors" for start in range(0, queries, size)]

@@ -11,10 +11,24 @@ from lexbench import catalog, registry
 from lexbench.encodings.vectors import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, Value, parse
+from lexbench.plugins import (
+    AnyRetriever,
+    BuildsFromParts,
+    Encoder,
+    EncoderFacts,
+    EngineFacts,
+    Facts,
+    Fusion,
+    HasFiles,
+    HasIndexFiles,
+    ReadsRuns,
+    Retriever,
+    TransformFacts,
+)
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.beir_model import BeirEncoder, is_beir_model
 from lexbench.storage.store import Recipe
-from lexbench.types import Combined, Encoder, Kind
+from lexbench.types import Kind
 
 _EXACT = {
     Kind.SPARSE: "csr",
@@ -30,7 +44,7 @@ class System:
     """One thing to be measured."""
 
     label: str  # how tables call it: as it was named
-    retriever: Any  # Retriever, Composite or RunFile
+    retriever: AnyRetriever
     recipe: Recipe  # everything about it that can change its answers
     text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
 
@@ -72,7 +86,7 @@ def _choices(call: Call, each: Callable[[Value], Sequence[Value]]) -> list[Call]
     return [Call(call.name, one[:places], tuple(zip(names, one[places:], strict=True))) for one in product(*values)]
 
 
-def resolve(part: Part) -> Any:
+def resolve(part: Part) -> AnyRetriever:
     """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
     if _is_reranker(part):
         raise CommandError(f"{part}: {part.head.name} is a reranker; write rerank(bm25, {part}, k=100)")
@@ -88,9 +102,10 @@ def resolve(part: Part) -> Any:
     plugin = registry.load("retrievers", call.name, typed)
     if any(item.name == "reranker" for item in fields(plugin)):
         call = _of_reranking(call)
-    elif hasattr(plugin, "parts"):
+    elif any(item.name == "parts" for item in fields(plugin)):
         call = _of_retrievers(call)
-    return registry.create("retrievers", call, typed=typed)
+    retriever: AnyRetriever = registry.create("retrievers", call, typed=typed)
+    return retriever
 
 
 def _of_retrievers(call: Call) -> Call:
@@ -100,7 +115,8 @@ def _of_retrievers(call: Call) -> Call:
         raise CommandError(
             f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
         )
-    return replace(call, args=(tuple(map(resolve, given)),))
+    parts: Any = tuple(map(resolve, given))
+    return replace(call, args=(parts,))
 
 
 def _of_reranking(call: Call) -> Call:
@@ -124,8 +140,8 @@ def _of_reranking(call: Call) -> Call:
         )
     if reranker.transforms or reranker.engine:
         raise CommandError(f"{call}: a reranker has no vectors; write {reranker.head} alone")
-    found = resolve(retriever), registry.create("rerankers", catalog.expand(reranker.head))
-    return replace(call, args=((found[0],), found[1]))
+    args: Any = (resolve(retriever),), registry.create("rerankers", catalog.expand(reranker.head))
+    return replace(call, args=args)
 
 
 def _is_reranker(part: Part) -> bool:
@@ -134,9 +150,9 @@ def _is_reranker(part: Part) -> bool:
     return name in known or (name in catalog.names() and catalog.model(name).encoder in known)
 
 
-def leaves(retriever: Any) -> Iterator[Any]:
+def leaves(retriever: AnyRetriever) -> Iterator[AnyRetriever]:
     """Yield the retrievers that *retriever* is made of in the end: itself, unless it is made of retrievers."""
-    if isinstance(retriever, Combined):
+    if isinstance(retriever, Fusion):
         for part in retriever.parts:
             yield from leaves(part)
     else:
@@ -178,7 +194,8 @@ def _encoded(part: Part) -> Encoded:
     for call, transform in zip(part.transforms, transforms, strict=True):
         if transform.kind is not kind:
             raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
-    if getattr(engine, "impacts", False) and not any(getattr(transform, "impacts", False) for transform in transforms):
+    whole = any(TransformFacts.of(transform).impacts for transform in transforms)
+    if EngineFacts.of(engine).impacts and not whole:
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     return Encoded(registry.create("encoders", head), engine, tuple(transforms))  # last: a checkpoint may have to be fetched
 
@@ -191,14 +208,14 @@ def _takes(engine: str, kind: Kind) -> bool:
         return False
 
 
-def _of_object(given: Any) -> Any:
+def _of_object(given: Any) -> AnyRetriever:
     """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
-    if hasattr(given, "open") and (hasattr(given, "build") or hasattr(given, "assemble")):
+    if isinstance(given, Retriever | BuildsFromParts | ReadsRuns):
         return given
     if is_beir_model(given) and not isinstance(given, Encoder):
         given = BeirEncoder(given)
     if isinstance(given, Encoder):
-        kind = getattr(given, "kind", None) or kind_of(given.encode_query(["what kind of vectors are these?"]))
+        kind = EncoderFacts.of(given).kind or kind_of(given.encode_query(["what kind of vectors are these?"]))
         return Encoded(given, registry.create("engines", Call(_EXACT[Kind(kind)])))
     raise CommandError(
         f"{type(given).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
@@ -213,7 +230,7 @@ def _name(given: Any) -> str:
 def describe(plugin: Any, *, index: bool = False) -> Any:
     """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
 
-    With *index*, what decides its index; its files are then those of `index_identity()`, if it has one. An object that is no
+    With *index*, what decides its index alone. An object that is no
     frozen dataclass and has no `identity()` gets a new description in every session, so that its results are never taken for
     those of another object of the same name.
     """
@@ -223,17 +240,19 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         return {str(name): describe(value, index=index) for name, value in plugin.items()}
     if plugin is None or isinstance(plugin, bool | int | float | str):
         return plugin
-    told = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
+    description = {"plugin": registry.identity(type(plugin)), "version": Facts.of(plugin).version}
     if is_dataclass(plugin) and fields(plugin):
-        told["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    elif not hasattr(plugin, "identity") and not is_dataclass(plugin):
-        told[_SESSION] = _session(plugin)
-    told_of_files = getattr(plugin, "identity", None)
-    if index:
-        told_of_files = getattr(plugin, "index_identity", told_of_files)
-    if told_of_files and (files := told_of_files()):  # of none: bm25 without expansions has the key that it always had
-        told["identity"] = files
-    return told
+        description["settings"] = describe(registry.settings(plugin, index=index), index=index)
+    elif not isinstance(plugin, HasFiles) and not is_dataclass(plugin):
+        description[_SESSION] = _session(plugin)
+    files: Mapping[str, Any] = {}
+    if index and isinstance(plugin, HasIndexFiles):
+        files = plugin.index_identity()
+    elif isinstance(plugin, HasFiles):
+        files = plugin.identity()
+    if files:  # of none: bm25 without expansions has the key that it always had
+        description["identity"] = files
+    return description
 
 
 def _session(plugin: object) -> str:

@@ -1,4 +1,4 @@
-"""The best weights of a combination for the queries of one dataset: its parts are searched once, then all weights are tried.
+"""The best weights of a fusion for the queries of one dataset: its parts are searched once, then all weights are tried.
 
 What the parts find comes block by block, as that of a run, and is kept until the weights are chosen; these stay in the store.
 """
@@ -14,23 +14,23 @@ from safetensors.numpy import load_file, save
 
 from lexbench import measures
 from lexbench.datasets.dataset import Dataset
-from lexbench.fusion.normalise import Columns, best, weighted
-from lexbench.fusion.weight_grid import contenders, grid
-from lexbench.retrievers._combination import Combination, encode_queries
-from lexbench.runner.stages import Workbench, at_a_time
+from lexbench.errors import LexbenchError
+from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
+from lexbench.fusion.weight_grid import candidates, grid
+from lexbench.plugins import HasScoreMatrix, Weighted, encode_queries
+from lexbench.runner.stages import DatasetRunner, block_files, block_size
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Stopwatch
-from lexbench.storage.store import Recipe
+from lexbench.storage.store import Recipe, key_of
 from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
-from lexbench.types import Query
 
 _FORMAT = 1  # goes up when other weights would be chosen
-_FOUND = "weights.json"
+_WEIGHTS = "weights.json"
 
 
-class Choice(msgspec.Struct, frozen=True):
+class BestWeights(msgspec.Struct, frozen=True):
     """The best weights of those that were tried."""
 
     weights: tuple[float, ...]  # of sum 1
@@ -40,28 +40,28 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Chooser:
-    """Chooses by *measure*, with its threshold, on the queries of *dataset*, whose corpus is that of *bench*.
+class WeightSearch:
+    """Chooses weights by *measure*, with its threshold, on the queries of *dataset*, whose corpus is that of *runner*.
 
     Lists are searched and cut as those of a run of *depth*; *label* is what progress calls the system.
     """
 
-    bench: Workbench
+    runner: DatasetRunner
     dataset: Dataset
     measure: str
     depth: int
     label: str
 
-    def choose(self, retriever: Combination) -> Choice:
+    def best(self, retriever: Weighted) -> BestWeights:
         """Return the weights for *retriever* that have the largest mean; of equals the most even, then more on earlier parts.
 
         LexbenchError where there are no judgements.
         """
-        plain = replace(retriever, weights=())
-        index = self.bench.index(plain, self.label)
+        plain: Any = replace(retriever, weights=())  # type: ignore[type-var]  # retrievers are dataclasses
+        index = self.runner.index(plain, self.label)
         recipe: Recipe = {
             "format": _FORMAT,
-            "index": index.name.rpartition("-")[2],
+            "index": key_of(index),
             "retriever": describe(plain),
             "queries": self.dataset.queries_sha256,
             "qrels": self.dataset.qrels_sha256,
@@ -69,19 +69,17 @@ class Chooser:
             "depth": self.depth,
             "measure": self.measure,
         }
-
-        def work(draft: Path) -> None:
-            watch = Stopwatch()
-            columns = self._searched(plain.open(index), draft, watch)
-            with watch.time("choose"):
-                found = self._best(columns)
-            atomic.write_bytes(draft / _FOUND, msgspec.json.encode(found) + b"\n")
-            for part in draft.glob("part-*"):
-                part.unlink()
-            watch.write(draft)
-
-        folder = self.bench.produce("weights", self._what, recipe, work, resumable=True)
-        return msgspec.json.decode((folder / _FOUND).read_bytes(), type=Choice)
+        with self.runner.draft("weights", self._what, recipe, resumable=True) as draft:
+            if draft.unfinished:
+                watch = Stopwatch()
+                matrix = self._searched(plain.open(index), draft.unfinished, watch)
+                with watch.time("choose"):
+                    weights = self._choose(matrix)
+                atomic.write_bytes(draft.unfinished / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
+                for part in draft.unfinished.glob("part-*"):
+                    part.unlink()
+                watch.write(draft.unfinished)
+        return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
 
     @property
     def _what(self) -> str:
@@ -89,43 +87,45 @@ class Chooser:
 
     @property
     def _cutoff(self) -> int:
-        return min(getattr(measures.parse(self.measure), "cutoff", None) or self.depth, self.depth)
+        return min(measures.cutoff(self.measure) or self.depth, self.depth)
 
-    def _searched(self, searcher: Any, draft: Path, watch: Stopwatch) -> Columns:
+    def _searched(self, searcher: Any, path: Path, watch: Stopwatch) -> ScoreMatrix:
         """Search all parts; return what is to be weighted, self-matches dropped as for a run."""
+        if not isinstance(searcher, HasScoreMatrix):
+            raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
         drop = self.dataset.contract.protocol.self_match == "drop"
-        table = self.bench.corpus.doc_ids
-
-        def search(block: Sequence[Query], path: Path) -> None:
+        table = self.runner.corpus.doc_ids
+        runner = replace(self.runner, dataset=self.dataset)
+        size = block_size(searcher)  # type: ignore[arg-type]  # it is a searcher, too
+        for block, file in runner.blocks(path, size, watch, self._what):
             with watch.time("search"):
-                columns = searcher.columns(encode_queries(searcher, block), self.depth + drop)
+                matrix = searcher.score_matrix(encode_queries(searcher, block), self.depth + drop)
             own = lookup(table, encode(query.query_id for query in block)) if drop else np.full(len(block), -1)
-            others = np.where(columns.docs == own[:, None], -1, columns.docs)
-            docs, values = contenders(Columns(others, columns.values), self._cutoff)
-            atomic.write_bytes(path, save({"docs": docs, "values": np.stack(values)}))
+            others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
+            docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)
+            atomic.write_bytes(file, save({"docs": docs, "values": np.stack(values)}))
+        return _joined(block_files(path, len(self.dataset.queries), size))
 
-        return _joined(self.bench.blocks(self.dataset.queries, draft, watch, self._what, search, at_a_time(searcher)))
-
-    def _best(self, columns: Columns) -> Choice:
+    def _choose(self, matrix: ScoreMatrix) -> BestWeights:
         """Try all weights of the grid."""
-        step, every = grid(len(columns.values))
+        step, rows = grid(len(matrix.values))
         ids = [query.query_id for query in self.dataset.queries]
         means = []
-        self.bench.progress.start(self._what, "choose weights", len(every), "weights")
-        for weights in every:
-            hits = best(columns.docs, weighted(columns, weights), self._cutoff)
-            scores = measures.score(Run.from_hits(ids, hits, self.bench.corpus.doc_ids), self.dataset.qrels, [self.measure])
+        self.runner.progress.start(self._what, "choose weights", len(rows), "weights")
+        for weights in rows:
+            hits = top_k(matrix.docs, weighted_sum(matrix, weights), self._cutoff)
+            scores = measures.score(Run.from_hits(ids, hits, self.runner.corpus.doc_ids), self.dataset.qrels, [self.measure])
             means.append(round(scores.means[self.measure], 12))  # equal means of other orders differ in the last digits
-            self.bench.progress.advance()
-        self.bench.progress.end()
-        return Choice(every[means.index(max(means))], max(means), step, len(every))
+            self.runner.progress.advance()
+        self.runner.progress.end()
+        return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
 
 
-def _joined(paths: Sequence[Path]) -> Columns:
+def _joined(paths: Sequence[Path]) -> ScoreMatrix:
     """Read blocks and join them; rows of fewer documents get some of -1."""
     blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
     width = max(block["docs"].shape[1] for block in blocks)
     short = [width - block["docs"].shape[1] for block in blocks]
     docs = [np.pad(block["docs"], ((0, 0), (0, by)), constant_values=-1) for block, by in zip(blocks, short, strict=True)]
     values = [np.pad(block["values"], ((0, 0), (0, 0), (0, by))) for block, by in zip(blocks, short, strict=True)]
-    return Columns(np.concatenate(docs), list(np.concatenate(values, axis=1)))
+    return ScoreMatrix(np.concatenate(docs), list(np.concatenate(values, axis=1)))

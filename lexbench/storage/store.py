@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,6 @@ from lexbench.storage.reading import file_digest
 MANIFEST = "manifest.json"
 MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
 _DRAFT = ".draft"
-_REMARKS = "remarks.json"
 
 Recipe = Mapping[str, Any]
 
@@ -53,6 +52,14 @@ def readable(label: str) -> str:
 def readable_bytes(number: int) -> str:
     """Return *number* of bytes in MB or, from a thousand of them, GB."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The folder of a stage."""
+
+    folder: Path  # finished, or its name when it will be
+    unfinished: Path | None = None  # to be filled; None where *folder* is finished
 
 
 @dataclass
@@ -98,35 +105,44 @@ class Store:
             elif file_digest(path) != fact["sha256"]:
                 yield f"{name} has changed since it was written"
 
-    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
-        """Return the finished folder for *recipe*, calling *work* with a draft folder only if it is not there yet.
+    @contextmanager
+    def draft(self, stage: str, label: str, recipe: Recipe, *, resumable: bool = False) -> Iterator["Draft"]:
+        """Yield the folder for *recipe*: finished, or to be filled; what was filled is finished when the block ends.
 
         The folder's name begins with *label*, for people; it decides nothing. With *resumable* the files of a draft that was
         cut off are still in it (those that `lexbench.storage.atomic` finished).
         """
-        if finished := self.finished(stage, recipe):
-            return finished
+        if folder := self.finished(stage, recipe):
+            yield Draft(folder)
+            return
         with self._locked(stage, digest(recipe), label):
-            if finished := self.finished(stage, recipe):  # another process made it while this one waited
-                return finished
+            if folder := self.finished(stage, recipe):  # another process made it while this one waited
+                yield Draft(folder)
+                return
             target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
-            draft = self.root / stage / f"{digest(recipe)}{_DRAFT}"
+            unfinished = self.root / stage / f"{digest(recipe)}{_DRAFT}"
             if not resumable:
-                shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir(parents=True, exist_ok=True)
-            for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
+                shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True, exist_ok=True)
+            for litter in unfinished.rglob(f"*{atomic.UNFINISHED}"):
                 litter.unlink()
             try:
-                work(draft)
+                yield Draft(target, unfinished)
             except BaseException:
                 if not resumable:  # nothing could go on from it, and it may be large
-                    shutil.rmtree(draft, ignore_errors=True)
+                    shutil.rmtree(unfinished, ignore_errors=True)
                 raise
-            _seal(draft, stage, recipe)
-            draft.rename(target)
+            _seal(unfinished, stage, recipe)
+            unfinished.rename(target)
             atomic.sync(target.parent)
             self._sound.add(target)
-            return target
+
+    def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
+        """Return the finished folder for *recipe*, calling *work* with the folder to fill only if it is not there yet."""
+        with self.draft(stage, label, recipe, resumable=resumable) as draft:
+            if draft.unfinished:
+                work(draft.unfinished)
+        return draft.folder
 
     @contextmanager
     def _locked(self, stage: str, key: str, label: str) -> Iterator[None]:
@@ -182,6 +198,11 @@ def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
     atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+def key_of(folder: Path) -> str:
+    """Return the key of a finished folder: what its name ends in."""
+    return folder.name.rpartition("-")[2]
+
+
 def recipe_of(folder: Path) -> dict[str, Any]:
     """Return the recipe that a finished folder was made from, with the identities that plug-ins have today."""
     recipe = json.loads((folder / MANIFEST).read_bytes())["recipe"]
@@ -203,15 +224,3 @@ def sizes(folder: Path, part: str = "") -> dict[str, int]:
     files = json.loads((folder / MANIFEST).read_bytes())["files"]
     inside = f"{part}/" if part and (folder / part).is_dir() else ""
     return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}
-
-
-def write_remarks(index: Path, lines: Sequence[str]) -> None:
-    """Write into the folder of an index what readers of its scores must know of what it was made from, if anything."""
-    if lines:
-        atomic.write_text(index / _REMARKS, json.dumps(list(lines), ensure_ascii=False) + "\n")
-
-
-def read_remarks(indexes: Iterable[Path]) -> list[str]:
-    """Return what the indexes in these folders say of what they were made from, each line once."""
-    files = (index / _REMARKS for index in indexes)
-    return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))

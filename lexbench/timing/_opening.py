@@ -5,29 +5,30 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lexbench.retrievers._combination import CHOSEN, Combination
+from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, NeedsQueryIds, SearchesInBlocks, Weighted
 from lexbench.runner import systems
 from lexbench.timing.protocol import Task
-from lexbench.types import Combined, Identifying, Query
+from lexbench.types import Query
 
 
 def chosen_weights(asked: Any, resolved: Any) -> list[list[float]]:
     """Return the weights that *resolved* has where the retriever *asked* for leaves them to be chosen, inner ones first."""
     found = []
-    if isinstance(asked, Combined):
+    if isinstance(asked, Fusion):
         for part, other in zip(asked.parts, resolved.parts, strict=True):
             found += chosen_weights(part, other)
-        if isinstance(asked, Combination) and asked.weights in CHOSEN:
+        if isinstance(asked, Weighted) and asked.weights in CHOSEN_WEIGHTS:
             found.append(list(resolved.weights))
     return found
 
 
 def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
     """Return *retriever* with *weights* where they are to be chosen: the inverse of `chosen_weights`."""
-    if not isinstance(retriever, Combined):
+    if not isinstance(retriever, Fusion):
         return retriever
-    there: Any = replace(retriever, parts=tuple(with_weights(part, weights) for part in retriever.parts))  # type: ignore[type-var]
-    return replace(there, weights=tuple(next(weights))) if isinstance(there, Combination) and there.weights in CHOSEN else there
+    changed: Any = replace(retriever, parts=tuple(with_weights(part, weights) for part in retriever.parts))  # type: ignore[type-var]
+    chosen = isinstance(changed, Weighted) and changed.weights in CHOSEN_WEIGHTS
+    return replace(changed, weights=tuple(next(weights))) if chosen else changed
 
 
 def with_threads(plugin: Any, threads: int) -> Any:
@@ -54,8 +55,9 @@ def opened(task: Task) -> Any:
 
 def inputs_of(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return what encodes queries, and what it is given: one query each time, or as many as the searcher takes at once."""
-    size = 1 if task.single else getattr(searcher, "queries_at_a_time", len(task.queries))
+    most = searcher.queries_at_a_time if isinstance(searcher, SearchesInBlocks) else len(task.queries)
+    size = 1 if task.single else most
     blocks = [task.queries[start : start + size] for start in range(0, len(task.queries), size)]
-    if isinstance(searcher, Identifying):
+    if isinstance(searcher, NeedsQueryIds):
         return searcher.encode_queries, [[Query(*query) for query in block] for block in blocks]
     return searcher.encode, [[text for _, text in block] for block in blocks]

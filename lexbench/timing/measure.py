@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import CannotStart
+from lexbench.plugins import EncodesVectors, ReadsRuns
 from lexbench.results import Timing
-from lexbench.retrievers.encoded import ENGINE
-from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.stages import Workbench
+from lexbench.runner.jobs import TimedRun
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
 from lexbench.storage import atomic, environment
+from lexbench.storage.index_files import ENGINE_DIR
 from lexbench.storage.store import Recipe, sizes
 from lexbench.timing import _process, agreement, calibration
 from lexbench.timing._child import FACTS, Facts
@@ -34,61 +35,54 @@ _PROTOCOL = 1  # goes up when what is measured, or kept of it, changes
 
 
 @dataclass(frozen=True)
-class Timed:
-    """What is timed: a system whose index and run are there."""
+class Timer:
+    """Times systems as its *settings* say: the `lexbench.runner.jobs.Timer` of a run."""
 
-    asked: System  # as it was given
-    system: System  # with its weights chosen
-    index: Path
-    parts: Sequence[Path]  # the folders that the index consists of
-    run: Path  # untimed
-    depth: int
+    settings: Settings
 
+    def check(self, system: System) -> None:
+        """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
+        if isinstance(system.retriever, ReadsRuns):
+            raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
+        if system.text is None:
+            raise CannotStart(
+                f"{system.label} is an object of this process, and it takes a fresh one to time it: name it in the notation of "
+                "parts, as 'bm25(k1=0.9)', if need be as a plug-in"
+            )
 
-def check(system: System) -> None:
-    """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
-    if isinstance(system.retriever, RunFile):
-        raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
-    if system.text is None:
-        raise CannotStart(
-            f"{system.label} is an object of this process, and it takes a fresh one to time it: name it in the notation of "
-            "parts, as 'bm25(k1=0.9)', if need be as a plug-in"
-        )
+    def timings(self, timed: TimedRun, runner: DatasetRunner) -> Iterator[Timing]:
+        """Yield the timing of each scenario, measured now or stored before on this machine.
 
-
-def timings(subject: Timed, bench: Workbench, settings: Settings) -> Iterator[Timing]:
-    """Yield the timing of each scenario, measured now or kept from before on this machine.
-
-    The system must have passed `check`. LexbenchError where the process that measures it fails.
-    """
-    for scenario in scenarios(settings):
-        yield read(_folder(subject, bench, settings, scenario))
+        The system must have passed `check`. LexbenchError where the process that measures it fails.
+        """
+        for scenario in scenarios(self.settings):
+            yield read(_folder(timed, runner, self.settings, scenario))
 
 
-def _folder(subject: Timed, bench: Workbench, settings: Settings, scenario: Scenario) -> Path:
+def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario) -> Path:
     """Return the folder of one scenario's durations."""
-    drop = bench.dataset.contract.protocol.self_match == "drop"
-    queries = sample(bench.dataset.queries, settings.queries)
-    k = settings.k or subject.depth + drop
+    drop = runner.dataset.contract.protocol.self_match == "drop"
+    queries = sample(runner.dataset.queries, settings.queries)
+    k = settings.k or timed.depth + drop
     recipe: Recipe = {
         "protocol": _PROTOCOL,
-        "run": subject.run.name.rpartition("-")[2],
+        "run": timed.run.name.rpartition("-")[2],
         "scenario": scenario.name,
         "k": k,
         "queries": len(queries),
         "fingerprint": fingerprint(),
         "lexbench": environment.versions().get("lexbench"),
     }
-    label = f"{bench.dataset.contract.id} {subject.asked.label} {scenario.name}"
-    if settings.again and (before := bench.kept.finished(STAGE, recipe)):
+    label = f"{runner.dataset.contract.id} {timed.named.label} {scenario.name}"
+    if settings.again and (before := runner.store.finished(STAGE, recipe)):
         shutil.rmtree(before)
 
     def work(draft: Path) -> None:
         core = _process.core() if scenario.single else None
         task = Task(
-            system=str(subject.asked.text),
-            weights=chosen_weights(subject.asked.retriever, subject.system.retriever),
-            index=str(subject.index),
+            system=str(timed.named.text),
+            weights=chosen_weights(timed.named.retriever, timed.system.retriever),
+            index=str(timed.index),
             queries=[(query.query_id, query.text) for query in queries],
             k=k,
             threads=scenario.threads,
@@ -96,18 +90,18 @@ def _folder(subject: Timed, bench: Workbench, settings: Settings, scenario: Scen
             core=core,
             out=str(draft),
         )
-        bench.progress.start(f"{subject.asked.label} on {bench.dataset.contract.id}", scenario.name, None, "queries")
-        _process.run(task, scenario.threads, lambda: bench.progress.advance(len(queries)))
-        bench.progress.end()
+        runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
+        _process.run(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
+        runner.progress.end()
         conditions = Conditions(
             scenario=scenario.name,
             threads=scenario.threads,
             k=k,
-            exact=all(getattr(getattr(leaf, "engine", None), "exact", True) for leaf in leaves(subject.system.retriever)),
+            exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(timed.system.retriever)),
             queries=len(queries),
-            differing=_differing(draft, subject, queries, bench, k),
+            differing=_differing(draft, timed, queries, runner, k),
             baseline=_baseline(draft),
-            disk=_disk(subject.parts),
+            disk=_disk(timed.parts),
             fingerprint=fingerprint(),
             machine=_machine(core),
             calibration=calibration.calibrate(),
@@ -115,15 +109,15 @@ def _folder(subject: Timed, bench: Workbench, settings: Settings, scenario: Scen
         )
         atomic.write_bytes(draft / CONDITIONS, msgspec.json.encode(conditions))
 
-    return bench.kept.produce(STAGE, label, recipe, work)
+    return runner.store.produce(STAGE, label, recipe, work)
 
 
-def _differing(draft: Path, subject: Timed, queries: Sequence[Query], bench: Workbench, k: int) -> int:
+def _differing(draft: Path, timed: TimedRun, queries: Sequence[Query], runner: DatasetRunner, k: int) -> int:
     """Return how many queries got other documents than in the untimed run."""
-    drop = bench.dataset.contract.protocol.self_match == "drop"
-    timed = Run.from_hits([query.query_id for query in queries], read_hits(draft), bench.corpus.doc_ids)
-    compared = without_self_matches(timed, subject.depth).run if drop else timed
-    return agreement.differing(compared, read_run(subject.run).run, k - drop)
+    drop = runner.dataset.contract.protocol.self_match == "drop"
+    run = Run.from_hits([query.query_id for query in queries], read_hits(draft), runner.corpus.doc_ids)
+    compared = without_self_matches(run, timed.depth).run if drop else run
+    return agreement.differing(compared, read_run(timed.run).run, k - drop)
 
 
 def _baseline(draft: Path) -> dict[str, int]:
@@ -144,7 +138,7 @@ def _disk(parts: Sequence[Path]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in parts:
         name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
-        found |= {name + file: size for file, size in sizes(part, ENGINE).items()}
+        found |= {name + file: size for file, size in sizes(part, ENGINE_DIR).items()}
     return found
 
 

@@ -7,8 +7,9 @@ import pytest
 from lexbench import registry
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
+from lexbench.plugins import Reranker
 from lexbench.runner import systems
-from lexbench.types import Document, Reranker
+from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "w7", "", "sparse retrieval", "dense " * 300]
 DOCUMENTS = [

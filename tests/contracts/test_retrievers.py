@@ -13,9 +13,10 @@ from lexbench import registry
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import MissingExtra
 from lexbench.notation import parse
+from lexbench.plugins import BuildsFromParts
 from lexbench.runner import systems
 from lexbench.storage.store import digest
-from lexbench.types import Composite, Document
+from lexbench.types import Document
 
 NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  # that one builds nothing
 
@@ -41,13 +42,13 @@ class Shop(NamedTuple):
         path = self.root / "indexes" / f"index-{digest(systems.describe(retriever, index=True))}"
         if not path.exists():
             path.mkdir(parents=True)
-            if isinstance(retriever, Composite):
+            if isinstance(retriever, BuildsFromParts):
                 retriever.assemble(self.corpus, path, self)
             else:
                 retriever.build(self.corpus, path)
         return path
 
-    def texts(self):
+    def corpus_dir(self):
         """Copy the corpus to where a store has it."""
         path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
         if not path.exists():

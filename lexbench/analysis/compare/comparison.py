@@ -23,11 +23,11 @@ from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
 from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.analysis.stored_results import StoredResult
 from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
-from lexbench.runner.jobs import Kept
 from lexbench.runner.plan import HEADLINE
 from lexbench.storage.store import Store
 
@@ -197,7 +197,7 @@ def _left_out(systems: Sequence[SelectedSystem], chosen: Iterable[str]) -> list[
     ]
 
 
-def _bounds(labels: Sequence[str], chosen: Iterable[Sequence[Kept]]) -> list[str]:
+def _bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:
     """Return a line for each result that is an upper bound and no result."""
     return [
         f"{label} on {kept.result.dataset}: {note}"

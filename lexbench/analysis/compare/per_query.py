@@ -11,13 +11,13 @@ import numpy as np
 
 from lexbench import measures
 from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
+from lexbench.analysis.stored_results import StoredResult
 from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import status
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
-from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.jobs import Kept
+from lexbench.plugins import EncodesVectors, NamesTerms
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe, system
 from lexbench.storage.store import MANIFEST, Store, recipe_of
@@ -33,8 +33,8 @@ class Pair(NamedTuple):
 
     label: str  # of the system
     measure: str
-    baseline: Kept
-    other: Kept
+    baseline: StoredResult
+    other: StoredResult
 
     def values(self, query: int) -> tuple[float, float]:
         """Return the baseline's value of a query, given by its place, and the other's."""
@@ -111,7 +111,7 @@ def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> Mov
         return None
     query_id = pair.baseline.result.query_ids[query]
     old_ranks, new_ranks = (_ranks(reader.run(kept), query_id) for kept in (pair.baseline, pair.other))
-    cutoff = getattr(measures.parse(pair.measure), "cutoff", None)
+    cutoff = measures.cutoff(pair.measure)
     before, after = pair.values(query)
     sign = 1 if after > before else -1
     grades = {document: grade for document, grade in topics.grades[query_id].items() if grade > 0}
@@ -157,14 +157,14 @@ class StoreReader:
     runs: dict[Path, Run] = field(default_factory=dict)
     systems: dict[tuple[str, str], "SparseSystem | Unavailable"] = field(default_factory=dict)
 
-    def run(self, kept: Kept) -> Run:
+    def run(self, kept: StoredResult) -> Run:
         """Return the run of a result that has one."""
         assert kept.run is not None
         if kept.run not in self.runs:
             self.runs[kept.run] = read_run(kept.run).run
         return self.runs[kept.run]
 
-    def sparse_system(self, kept: Kept) -> "SparseSystem":
+    def sparse_system(self, kept: StoredResult) -> "SparseSystem":
         """Return a result's system with its stored vectors; Unavailable where there are none or its terms have no names."""
         key = (kept.result.system, kept.result.dataset)
         if key not in self.systems:
@@ -184,7 +184,7 @@ class StoreReader:
 class SparseSystem:
     """A system of sparse vectors, with the stored vectors of the documents."""
 
-    retriever: Encoded
+    retriever: EncodesVectors
     vectors: Path
     run: Run
 
@@ -202,11 +202,11 @@ class SparseSystem:
         }
 
 
-def _sparse_system(kept: Kept, reader: StoreReader) -> SparseSystem:
+def _sparse_system(kept: StoredResult, reader: StoreReader) -> SparseSystem:
     retriever = system(kept.result.system).retriever
-    if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
+    if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
         raise Unavailable("has no sparse vectors")
-    if not hasattr(retriever.encoder, "token"):
+    if not isinstance(retriever.encoder, NamesTerms):
         raise Unavailable("does not say what its terms are")
     if describe(retriever) != kept.result.recipe:
         raise Unavailable("is another one today than when it was run")
@@ -218,7 +218,7 @@ def _sparse_system(kept: Kept, reader: StoreReader) -> SparseSystem:
 
 
 def _term_changes(
-    reader: StoreReader, pair: tuple[Kept, Kept], query: Query, document: str
+    reader: StoreReader, pair: tuple[StoredResult, StoredResult], query: Query, document: str
 ) -> tuple[list[TermChange], list[str]]:
     """Return the terms that changed most between the two systems' scores of *document*; then why those of one are not known."""
     contributions: list[dict[str, float] | None] = []

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lexbench import results
+from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart, NotationError, UnknownName
 from lexbench.runner import systems
-from lexbench.runner.jobs import Kept, kept_results
 from lexbench.storage.store import Store
 
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -21,9 +21,9 @@ class SelectedSystem:
 
     label: str  # with the file that it is from, where another selected system has the same name
     system: str
-    results: dict[str, list[Kept]]  # by dataset, the newest first
+    results: dict[str, list[StoredResult]]  # by dataset, the newest first
 
-    def newest(self, dataset: str, measure: str) -> Kept:
+    def newest(self, dataset: str, measure: str) -> StoredResult:
         """Return the newest result on *dataset* that has *measure*; CannotStart where none has."""
         for result in self.results[dataset]:
             if measure in result.result.per_query:
@@ -40,14 +40,14 @@ def select(names: Sequence[str], store: Store, folder: Path | None = None) -> li
     """
     in_files = _of_paths({text: _of_path(Path(text)) for text in names if Path(text).exists()})
     loaded = [system for group in in_files.values() for system in group]
-    stored: list[Kept] | None = None
+    stored: list[StoredResult] | None = None
     selected: dict[str, SelectedSystem] = {}
     for text in names:
         if text in in_files:
             group = in_files[text]
         elif not (group := [system for label in _labels(text) for system in loaded if system.system == label]):
             if stored is None:
-                stored = list(_of_folder(folder) if folder else kept_results(store))
+                stored = list(_of_folder(folder) if folder else stored_results(store))
             group = [_of_store(label, stored, folder) for label in _labels(text)]
         for system in group:
             selected.setdefault(system.label, system)
@@ -72,16 +72,16 @@ def _of_path(path: Path) -> list[SelectedSystem]:
     files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
-    return _grouped(Kept(result, None) for file in files for result in results.load_any(file))
+    return _grouped(StoredResult(result, None) for file in files for result in results.load_any(file))
 
 
-def _of_folder(folder: Path) -> Iterable[Kept]:
+def _of_folder(folder: Path) -> Iterable[StoredResult]:
     return (result for system in _of_path(folder) for group in system.results.values() for result in group)
 
 
 def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
     """Return copies of one system as one; None where two of them have different results on a dataset."""
-    merged: dict[str, list[Kept]] = {}
+    merged: dict[str, list[StoredResult]] = {}
     for system in copies:
         for dataset, group in system.results.items():
             if list(map(_scored, merged.setdefault(dataset, group))) != list(map(_scored, group)):
@@ -89,13 +89,13 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
     return SelectedSystem(copies[0].label, copies[0].system, merged)
 
 
-def _scored(kept: Kept) -> tuple[Any, ...]:
+def _scored(kept: StoredResult) -> tuple[Any, ...]:
     """Return what makes two results the same, whenever and wherever they were measured."""
     return kept.result.contract, kept.result.digests, kept.result.recipe, kept.result.per_query
 
 
-def _grouped(loaded: Iterable[Kept]) -> list[SelectedSystem]:
-    by_system: dict[str, dict[str, list[Kept]]] = {}
+def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
+    by_system: dict[str, dict[str, list[StoredResult]]] = {}
     for one in sorted(loaded, key=lambda kept: kept.result.measured.started, reverse=True):
         by_system.setdefault(one.result.system, {}).setdefault(one.result.dataset, []).append(one)
     return [SelectedSystem(system, system, by_system[system]) for system in sorted(by_system, key=_natural)]
@@ -114,7 +114,7 @@ def _labels(text: str) -> list[str]:
         return [text]
 
 
-def _of_store(label: str, stored: Sequence[Kept], folder: Path | None) -> SelectedSystem:
+def _of_store(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
     matching = _grouped(one for one in stored if one.result.system == label)
     if not matching:
         known = {one.result.system for one in stored}
@@ -139,7 +139,7 @@ def common_datasets(systems: Sequence[SelectedSystem], named: Sequence[str]) -> 
     return [name for name in common if not named or name in named]
 
 
-def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[Kept]) -> None:
+def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[StoredResult]) -> None:
     """Raise CannotStart where results on *dataset* are not of the same queries, judgements, corpus and rules."""
     first = chosen[0].result
     for label, other in zip(labels[1:], (kept.result for kept in chosen[1:]), strict=True):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import measures
+from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify.published import PublishedScore
 from lexbench.analysis.verify.verdicts import Check
 from lexbench.datasets.contracts import contract_of
@@ -17,7 +18,6 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result
 from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.jobs import kept_results
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
@@ -60,7 +60,7 @@ def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
 
 def _run(result: Result, store: Store) -> Run | None:
     """Return the run that *result* was scored from: its system's and dataset's in the store, with the very same means."""
-    for kept in kept_results(store):
+    for kept in stored_results(store):
         same = (kept.result.system, kept.result.dataset, kept.result.means) == (result.system, result.dataset, result.means)
         if same and kept.run:
             return read_run(kept.run).run

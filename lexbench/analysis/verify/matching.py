@@ -29,7 +29,8 @@ def is_of(result: Result, published: str) -> bool:
     if part.head.name not in registry.names("retrievers"):
         return False
     plugin = registry.load("retrievers", part.head.name)
-    return not hasattr(plugin, "parts") and _is_made_by(plugin, part.head, result.recipe)
+    fusion = any(item.name == "parts" for item in fields(plugin))
+    return not fusion and _is_made_by(plugin, part.head, result.recipe)
 
 
 def _typed(result: Result) -> Part | None:
@@ -83,7 +84,7 @@ def _fits(expected: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
 def _is_exact(engine: Mapping[str, Any]) -> bool:
     name = str(engine["plugin"]).rpartition("/")[2]
     with suppress(LexbenchError):  # the engine of another machine's result may not be installed here
-        return getattr(registry.load("engines", name), "exact", True) is True
+        return registry.load("engines", name).exact is True
     return False
 
 

@@ -6,11 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from lexbench import measures
+from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify.matching import is_of
 from lexbench.analysis.verify.published import PublishedScore
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.results import Result, files_of, load_system
-from lexbench.runner.jobs import kept_results
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 
@@ -152,7 +152,7 @@ def _twins(dataset: str) -> set[str]:
 def _kind(measure: str) -> tuple[str, int | None]:
     """Return what a measure is like: its name, all recalls alike, and its cutoff; the threshold does not count."""
     name = _name(measure)
-    return ("recall" if name in _RECALLS else name), getattr(measures.parse(measure), "cutoff", None)
+    return ("recall" if name in _RECALLS else name), measures.cutoff(measure)
 
 
 def _name(measure: str) -> str:
@@ -178,7 +178,7 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
 
 def _results(store: Store, folder: Path | None) -> Iterator[Result]:
     if folder is None:
-        yield from (kept.result for kept in kept_results(store))
+        yield from (kept.result for kept in stored_results(store))
     else:
         yield from (result for path in files_of(folder) for result in load_system(path).results)
 

@@ -19,8 +19,8 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result
 
 if TYPE_CHECKING:
+    from lexbench.analysis.stored_results import StoredResult
     from lexbench.interop.scores import ImportedScore
-    from lexbench.runner.jobs import Kept
     from lexbench.storage.store import Store
     from lexbench.trec.qrels import Qrels
     from lexbench.trec.runs import Run
@@ -34,7 +34,7 @@ class Target(NamedTuple):
     tell: Callable[[str], None]  # takes a line on what could not be written
 
 
-Writer: TypeAlias = "Callable[[Sequence[Kept], Target], Iterator[Path]]"  # writes results and yields the path of each file
+Writer: TypeAlias = "Callable[[Sequence[StoredResult], Target], Iterator[Path]]"  # yields the path of each file
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ RUN_NOT_KEPT = "ranks, the tag, score digits that float32 cannot hold; equal sco
 SCORES_NOT_KEPT = "all but system, dataset, measure, value and source"
 
 
-def one_file(suffix: str, write: "Callable[[Kept, Path], None]") -> Writer:
+def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writer:
     """Return a writer of formats with one file a result."""
 
-    def write_result(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+    def write_result(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         path = target.path.with_name(f"{target.path.name}.{suffix}")
         write(results[0], path)
         yield path
@@ -107,13 +107,13 @@ def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
 def of_means(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Writer:
     """Return a writer of formats that hold means, for which no store is needed."""
 
-    def write_means(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+    def write_means(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         yield from write([kept.result for kept in results], target.path)
 
     return write_means
 
 
-def run_of(kept: "Kept") -> "Run":
+def run_of(kept: "StoredResult") -> "Run":
     """Return the run of a result; LexbenchError where it is not in the store."""
     from lexbench.runner.stored_run import read_run
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from lexbench.interop.formats import Export, Target
 
 if TYPE_CHECKING:
-    from lexbench.runner.jobs import Kept
+    from lexbench.analysis.stored_results import StoredResult
 
 
-def _write(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+def _write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
     from lexbench.report import figures
 
     drawn = [kept.result for kept in results]

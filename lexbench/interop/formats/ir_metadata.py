@@ -18,7 +18,7 @@ from lexbench.storage import atomic
 from lexbench.storage.reading import lines
 
 if TYPE_CHECKING:
-    from lexbench.runner.jobs import Kept
+    from lexbench.analysis.stored_results import StoredResult
     from lexbench.trec.runs import Run
 
 RUN, METADATA = "run.txt", "ir-metadata.yml"
@@ -122,7 +122,7 @@ def _head(path: Path) -> bytes:
     raise InvalidFile(f"{path}: it does not begin with `# {_START}` ... `# {_END}`; a run without metadata is imported as trec")
 
 
-def _export(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+def _export(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
     yield from write(run_of(results[0]), results[0].result, target.path)
 
 

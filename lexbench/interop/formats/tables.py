@@ -11,10 +11,10 @@ from lexbench.interop.formats import Export, one_file
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
-    from lexbench.runner.jobs import Kept
+    from lexbench.analysis.stored_results import StoredResult
 
 
-def _write_csv(kept: "Kept", path: Path) -> None:
+def _write_csv(kept: "StoredResult", path: Path) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["query", *kept.result.per_query])
@@ -22,11 +22,11 @@ def _write_csv(kept: "Kept", path: Path) -> None:
     atomic.write_text(path, text.getvalue())
 
 
-def _write_json(kept: "Kept", path: Path) -> None:
+def _write_json(kept: "StoredResult", path: Path) -> None:
     results.save(kept.result, path)
 
 
-def _write_parquet(kept: "Kept", path: Path) -> None:
+def _write_parquet(kept: "StoredResult", path: Path) -> None:
     """Write one row a query and measure; columns system, dataset, contract, measure, query and value."""
     require("export parquet", ["pyarrow"], "parquet")
     import pyarrow as pa

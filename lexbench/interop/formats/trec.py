@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lexbench.interop.formats import RUN_LOST, RUN_NOT_KEPT, Export, Import, one_file, qrels_import, run_file, run_import
 
 if TYPE_CHECKING:
-    from lexbench.runner.jobs import Kept
+    from lexbench.analysis.stored_results import StoredResult
     from lexbench.trec.qrels import Qrels
     from lexbench.trec.runs import Run, RunFormat
 
@@ -24,7 +24,7 @@ def _write_msmarco(run: "Run", path: Path) -> None:
     write_msmarco_run(run, path)
 
 
-def _write_qrels(kept: "Kept", path: Path) -> None:
+def _write_qrels(kept: "StoredResult", path: Path) -> None:
     from lexbench.datasets.contracts import contract_of
     from lexbench.datasets.dataset import open_dataset
     from lexbench.trec.qrels import write_qrels

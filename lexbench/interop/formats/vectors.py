@@ -10,9 +10,9 @@ from lexbench.interop.formats import Export, Target, Writer
 from lexbench.vector_formats import FORMATS
 
 if TYPE_CHECKING:
-    from lexbench.retrievers.encoded import Encoded
-    from lexbench.runner.jobs import Kept
-    from lexbench.runner.stages import Workbench
+    from lexbench.analysis.stored_results import StoredResult
+    from lexbench.plugins import EncodesVectors
+    from lexbench.runner.stages import DatasetRunner
     from lexbench.vector_formats.blocks import Block
 
 
@@ -22,21 +22,21 @@ def _writer(layout: str) -> Writer:
     It raises CannotStart where the system has no sparse vectors, CommandError where the format cannot hold them.
     """
 
-    def write(results: "Sequence[Kept]", target: Target) -> Iterator[Path]:
+    def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         from lexbench.datasets.contracts import contract_of
         from lexbench.datasets.dataset import open_dataset
+        from lexbench.plugins import EncodesVectors
         from lexbench.progress import Silent
-        from lexbench.retrievers.encoded import Encoded
-        from lexbench.runner.stages import Workbench
+        from lexbench.runner.stages import DatasetRunner
         from lexbench.runner.systems import system
         from lexbench.types import Kind
         from lexbench.vector_formats.blocks import Block, Vocabulary
 
         result = results[0].result
         retriever = system(result.system).retriever
-        if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
+        if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
-        bench = Workbench(open_dataset(contract_of(result.dataset)), target.store, Silent())
+        bench = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
         queries = list(bench.dataset.queries)
         vectors = retriever.encode_queries(queries)
         vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
@@ -52,13 +52,15 @@ def _writer(layout: str) -> Writer:
     return write
 
 
-def _tokens(retriever: "Encoded", width: int) -> list[str]:
-    if not hasattr(retriever.encoder, "token"):
+def _tokens(retriever: "EncodesVectors", width: int) -> list[str]:
+    from lexbench.plugins import NamesTerms
+
+    if not isinstance(retriever.encoder, NamesTerms):
         raise LexbenchError(f"{type(retriever.encoder).__name__} does not say what its terms are; it needs token(term)")
     return [retriever.encoder.token(term) for term in range(width)]
 
 
-def _documents(retriever: "Encoded", bench: "Workbench") -> "Iterator[Block]":
+def _documents(retriever: "EncodesVectors", bench: "DatasetRunner") -> "Iterator[Block]":
     from lexbench.vector_formats.blocks import Block
 
     start = 0

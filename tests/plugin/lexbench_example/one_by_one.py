@@ -29,6 +29,7 @@ class OneByOne:
     """Slow and plain."""
 
     kind: ClassVar[Kind] = Kind.DENSE
+    exact: ClassVar[bool] = True
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write all vectors as one array."""

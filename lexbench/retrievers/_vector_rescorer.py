@@ -1,5 +1,6 @@
-"""Scores of given documents from the stored vectors of a corpus: those documents' alone are read, and nothing is searched."""
+"""Encoding queries for stored vectors, and exact scores of given documents from these: nothing is searched."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,29 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import read_rows
 from lexbench.encodings.vectors import rows_of
 from lexbench.engines.kernels.checks import same_width
-from lexbench.retrievers._query_vectors import QueryVectors
-from lexbench.types import MultiVectors
+from lexbench.plugins import EncodesVectors
+from lexbench.types import MultiVectors, Query
 
 _ROWS = 4096  # documents whose vectors are in memory at a time
 
 
 @dataclass(frozen=True)
-class StoredVectors(QueryVectors):
+class VectorQueries:
+    """What a searcher and a rescorer of an `encoder|transform@engine` have in common: they encode queries alike."""
+
+    retriever: EncodesVectors
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Encode and transform query texts; one vector a query."""
+        return self.retriever.as_queries(self.retriever.encoder.encode_query(queries))
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Do the same for queries with their ids, for encoders that look vectors up."""
+        return self.retriever.encode_queries(queries)
+
+
+@dataclass(frozen=True)
+class VectorRescorer(VectorQueries):
     """The vectors in the folder *path*, with the transforms of an `encoder|transform@engine`, whose index is not needed."""
 
     path: Path
@@ -28,9 +44,9 @@ class StoredVectors(QueryVectors):
         Those of sparse vectors are added up in float64, so that sums of whole weights are exact before they are rounded.
         """
         scores = np.zeros(docs.shape, np.float32)
-        wanted = np.unique(docs[docs >= 0])
-        for start in range(0, len(wanted), _ROWS):
-            some = wanted[start : start + _ROWS]
+        positions = np.unique(docs[docs >= 0])
+        for start in range(0, len(positions), _ROWS):
+            some = positions[start : start + _ROWS]
             vectors = self.retriever.as_documents(read_rows(self.path, some))
             inside = (docs >= some[0]) & (docs <= some[-1])
             queries, rows = np.nonzero(inside)[0], np.searchsorted(some, docs[inside])
@@ -58,6 +74,6 @@ def _sums_of_maxima(
     scores = np.zeros(len(asked), np.float32)
     names, starts = np.unique(asked, return_index=True)
     for name, start, stop in zip(names, starts, [*starts[1:], len(asked)], strict=True):
-        found = max_sim_scores(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
-        scores[start:stop] = np.where(np.isneginf(found), 0, found)
+        sums = max_sim_scores(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
+        scores[start:stop] = np.where(np.isneginf(sums), 0, sums)
     return scores

@@ -1,0 +1,46 @@
+"""The results that a store holds, with the run and the timings of each."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lexbench import results
+from lexbench.errors import MissingData
+from lexbench.results import Result
+from lexbench.runner.jobs import completed
+from lexbench.storage.stopwatch import read_measurement
+from lexbench.storage.store import Store, key_of, recipe_of
+from lexbench.timing.kept import of_run
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """A finished result of the store, and the folder of its run where the run was made here."""
+
+    result: Result
+    run: Path | None
+
+
+def stored_results(store: Store) -> Iterator[StoredResult]:
+    """Yield every finished result of the store, sorted by dataset and system."""
+    rows = []
+    for path in store.root.glob("results/*/result.json"):
+        result = msgspec.structs.replace(results.load(path), measured=read_measurement(path.parent))
+        run_dir = _folder(store.root, "runs", recipe_of(path.parent).get("run"))
+        index = run_dir and _folder(store.root, "indexes", recipe_of(run_dir)["index"])
+        corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
+        if run_dir and index and corpus and corpus.exists():
+            with suppress(MissingData):  # of an ensemble a part may be gone
+                timings = of_run(store.root, key_of(run_dir))
+                result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
+        rows.append(StoredResult(result, run_dir))
+    yield from sorted(rows, key=lambda row: (row.result.dataset, row.result.system))
+
+
+def _folder(root: Path, stage: str, key: str | None) -> Path | None:
+    """Return the finished folder of that key, if it is still there."""
+    return next((root / stage).glob(f"*-{key}"), None) if key else None

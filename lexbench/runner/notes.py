@@ -1,0 +1,55 @@
+"""What a result says besides its scores, because readers of these must know it."""
+
+from collections.abc import Iterator
+
+from lexbench import measures
+from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, RanksCandidates, encode_queries
+from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.systems import System, leaves
+from lexbench.trec.runs import Run
+from lexbench.types import Kind
+
+_QUERIES = 200  # evenly spaced, that are searched exactly, too: the share is then known to about .01
+_DEPTHS = (10, 100)
+
+
+def of_encoders(system: System, dataset: str) -> list[str]:
+    """Return what the encoders of a system say of how they are used, and of what they were trained on, each line once."""
+    encoders = [leaf.encoder for leaf in leaves(system.retriever) if isinstance(leaf, EncodesVectors)]
+    lines = [line for encoder in encoders if isinstance(encoder, HasRemarks) for line in encoder.remarks()]
+    trained = [encoder for encoder in encoders if isinstance(encoder, KnowsTrainingData) and dataset in encoder.trained_on()]
+    lines += [
+        f"{encoder.model} was trained on the very queries that are scored, so it may do worse on others" for encoder in trained
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def of_candidates(system: System, runner: DatasetRunner, run: Run) -> list[str]:
+    """Return how much of what is relevant the first retriever of a pipeline finds, or a reranked one; *run* has just these."""
+    if not isinstance(system.retriever, RanksCandidates):
+        return []
+    recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
+    mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
+    return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
+
+
+def of_approximation(system: System, runner: DatasetRunner) -> Iterator[str]:
+    """Yield how much of exact search each part of a system finds that searches dense vectors approximately, once each.
+
+    A sample of the queries is encoded and searched anew, and multiplied with all stored vectors, of which a shard is in memory
+    at a time.
+    """
+    from lexbench.engines.kernels.dense import overlap
+
+    seen = set()
+    for part in leaves(system.retriever):
+        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is not Kind.DENSE or str(part) in seen:
+            continue
+        seen.add(str(part))
+        queries = runner.dataset.queries[:: max(1, len(runner.dataset.queries) // _QUERIES)][:_QUERIES]
+        searcher = part.open(runner.index(part))
+        vectors = encode_queries(searcher, queries)
+        hits = searcher.search(vectors, min(max(_DEPTHS), len(runner.corpus)))
+        shards = (part.as_documents(shard) for shard in runner.encodings(part.encoder).shards())
+        shares = " and ".join(f"{share:.3f} of the best {k}" for k, share in overlap(shards, vectors, hits, _DEPTHS).items())
+        yield f"{type(part.engine).__name__.lower()} finds {shares} of exact search, on {len(queries)} of the queries"
