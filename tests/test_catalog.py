@@ -102,7 +102,7 @@ def test_its_settings_are_those_of_its_encoder(name, tmp_path):
 
     assert {*found.settings, *found.asks} <= {item.name for item in fields(plugin) if item.init}
     (tmp_path / "given").touch()
-    given = {} if found.weights == "included" else dict.fromkeys(found.asked, str(tmp_path / "given"))
+    given = {} if found.weights == "included" else dict.fromkeys(found.required, str(tmp_path / "given"))
     made = plugin(**dict(catalog.expand(Call(name, kwargs=tuple(given.items()))).kwargs))
     expected = {**found.settings, **given}
     assert {setting: getattr(made, setting) for setting in expected} == expected

@@ -42,12 +42,14 @@ def no_progress(_count: int) -> None:
 
 @dataclass(frozen=True)
 class Transformer(ABC):
-    """One object for both towers: *query_model* encodes queries where it is given, else *model* does.
+    """An encoder that runs a transformer, or two: one for documents and one for queries.
 
-    *model*: a folder, or a name on the Hugging Face hub. *titles*: "off" takes the document's text as it is; "pair" and
-    "string" put a separator between title and body, and cut the longer of the two first, or the end. Lengths count special
-    tokens. *storage* is how vectors are kept. *device*: "auto" is the first GPU or else the processor; several, as
-    "cuda:0,cuda:1", are `workers`.
+    *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given; without
+    *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
+    *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body, and a text
+    that is too long loses of the longer of the two, or of its end. *dtype* is what the model computes in, *storage* what
+    vectors are stored in. *device*: "auto" is the first GPU or else the processor; with several, as "cuda:0,cuda:1", each
+    encodes a share of the corpus. *batch_tokens* is how many tokens are computed at once, padding included; 0 suits the device.
     """
 
     model: str = field(metadata={"runtime": True})  # these four say where files are; what is in them is in `identity`
@@ -210,7 +212,7 @@ class Transformer(ABC):
 
 @dataclass(frozen=True)
 class SparseTransformer(Transformer):
-    """An encoder of vectors over the vocabulary of a transformer. Settings and towers as of `Transformer`."""
+    """An encoder whose vectors have a weight for each token of a vocabulary; the settings are those of `Transformer`."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
 

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dense(Transformer):
-    """Settings as of `Transformer`, and its towers. Folders of sentence-transformers say most of theirs.
+    """The settings of `Transformer`, and those that follow; folders of sentence-transformers state most of theirs.
 
-    *pooling*: "cls" is the first token's state, "mean" that of all that is not padding, from position *skip* on. *head*: layers
-    behind it, "linear" or "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. The prompts stand before
-    texts (before the title, if that is apart), and are cut with them. Without *special_tokens* the tokenizer adds none, but
-    "[CLS]" in a prompt is one; queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended and pooled
-    (TCT-ColBERT). *type_ids* tells the model which text of a pair a token is of (SimLM); *no_title* stands in a pair for the
-    title that a document does not have. *lowercase* is for models whose tokenizer does not do it (ANCE).
+    *pooling*: "cls" takes the first token's state, "mean" the mean of all that is not padding, from position *skip* on. *head*:
+    layers behind the pooling, "linear" or "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts
+    stand before texts (before the title, if that is apart), and are cut with them. Without *special_tokens* the tokenizer adds
+    none, but "[CLS]" in a prompt is one; queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended and
+    pooled (TCT-ColBERT). *type_ids* tells the model which text of a pair a token is of (SimLM); *no_title* stands in a pair for
+    the title that a document does not have. *lowercase* is for models whose tokenizer does not do it (ANCE).
     """
 
     pooling: str = ""

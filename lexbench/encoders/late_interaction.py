@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LateInteraction(Transformer):
-    """Settings as of `Transformer`. Folders of ColBERT and PyLate say most of theirs.
+    """The settings of `Transformer`, and those that follow; folders of ColBERT and PyLate state most of theirs.
 
-    The markers are tokens, "" for none; lengths count them. Queries are filled with [MASK] up to *mask_queries_to* tokens:
+    Markers are tokens, "" for none; lengths count them. Queries are filled with [MASK] up to *mask_queries_to* tokens:
     these have vectors, and no token attends to them unless *attend_to_masks*. With *skip_punctuation* tokens of documents that
     are one character of ASCII punctuation are read and have no vector; [CLS], marker and [SEP] have one.
     """
@@ -109,7 +109,7 @@ class LateInteraction(Transformer):
 def _in_order(
     batches: list[tuple[NDArray[np.int64], tuple[NDArray[np.float32], NDArray[np.int64]]]], dimensions: int
 ) -> MultiVectors:
-    """Return the vectors of all batches, each which texts are in it and what `_vectors` returned, in the order of the texts."""
+    """Return the vectors of *batches* in the order of the texts; a batch is the texts' numbers and what `_vectors` returns."""
     if not batches:
         return MultiVectors(np.zeros((0, dimensions), np.float32), np.zeros(1, np.int64))
     counts = np.concatenate([counts for _, (_, counts) in batches])

@@ -28,11 +28,11 @@ _DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
 
 @dataclass(frozen=True)
 class SparseMLM(SparseTransformer):
-    """Settings as of `Transformer`, and its towers.
+    """The settings of `Transformer`, and those that follow; folders of LexMAE and sentence-transformers state theirs.
 
     *positions*: "all" pools all but padding (SPLADE), "text" leaves out the first token and every separator too (LexMAE).
-    *titles*: where there is none, "-" stands for it, as in LexMAE's data. *activation* "relu" has no logarithm,
-    "log1p_log1p_relu" has it twice.
+    *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *dense_ok* accepts vectors with most terms of the
+    vocabulary, which are refused otherwise. With *titles*, "-" stands for a title that is missing, as in LexMAE's data.
     """
 
     query_length: int = at_search(256)

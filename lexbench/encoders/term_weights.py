@@ -32,11 +32,11 @@ _NAMED = 3  # ids in an error
 
 @dataclass(frozen=True)
 class TermWeights(SparseTransformer):
-    """Settings as of `Transformer`.
+    """The settings of `Transformer`, and those that follow.
 
-    *expansions* is a file as `lexbench.datasets.expansion` has it, with every document. Of the first *expansion_length* tokens
-    of an expansion those that the text does not have are added, each once, and the text is cut to what *document_length*
-    leaves; 503 leaves the 400 of pyserini. Each of several workers has a temporary file of the expansions.
+    *expansions* is a file as `lexbench.datasets.expansion` reads it, with every document. Of the first *expansion_length*
+    tokens of an expansion those that the text does not have are added, each once, and the text is cut to what
+    *document_length* leaves; 503 leaves the 400 of pyserini. Each of several workers has a temporary file of the expansions.
     """
 
     query_length: int = at_search(128)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from scipy import sparse
 
@@ -16,7 +16,7 @@ from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
 from lexbench.vector_formats.vector_table import VectorTable
 
-_QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes with one of documents, where it is another
+_QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes with that of documents, where it is another
 
 
 @dataclass(frozen=True)
@@ -40,28 +40,28 @@ class Vectors:
 
     def __post_init__(self) -> None:
         for name in ("format", "query_format"):
-            given = getattr(self, name)
-            if given is not None and given not in FORMATS:
-                raise CommandError(f"vectors({name}={given!r}): there is {', '.join(FORMATS)}")
+            value = getattr(self, name)
+            if value is not None and value not in FORMATS:
+                raise CommandError(f"vectors({name}={value!r}): there is {', '.join(FORMATS)}")
         for name in ("documents", "queries", "vocabulary"):
-            place = getattr(self, name)
-            if place is not None and not Path(place).exists():
-                raise MissingData(f"vectors({name}={place!r}): there is no such file")
+            path = getattr(self, name)
+            if path is not None and not Path(path).exists():
+                raise MissingData(f"vectors({name}={path!r}): there is no such file")
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files, wherever they lie."""
         return self.index_identity() | {"queries": _digest(self.queries)}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return those of the files that document vectors come from."""
+        """Return the digests of the files that document vectors come from."""
         return {name: _digest(getattr(self, name)) for name in ("documents", "vocabulary") if getattr(self, name)}
 
     def token(self, term: int) -> str:
-        """Return a term as text."""
+        """Return a term as text; in formats without tokens that is its number."""
         return self._documents.tokens[term] if FORMATS[self.format].tokens else str(term)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Return the ids."""
+        """Return the ids of *documents*, which stand for them."""
         return [document.doc_id for document in documents]
 
     def encode_tokens(self, tokens: list[str], advance: Callable[[int], None]) -> sparse.csr_array:
@@ -72,40 +72,40 @@ class Vectors:
 
     def encode_queries(self, queries: Sequence[Query]) -> sparse.csr_array:
         """Return the vectors (n, vocabulary) of queries; LexbenchError where the file does not have all of them."""
-        wanted = [query.query_id for query in queries]
-        return self._queries.find(wanted, f"{self.queries} has no vector of query")
+        return self._queries.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
 
     @property
     def _documents(self) -> VectorTable:
-        return _read(_seen(self.documents, self.format), _seen(self.vocabulary, ""), None)
+        return _read(_File.at(self.documents, self.format), _File.at(self.vocabulary), None)
 
     @property
     def _queries(self) -> VectorTable:
-        known = tuple(self._documents.tokens) if FORMATS[self.format].tokens else self._documents.width
-        layout = self.query_format or _QUERIES.get(self.format, self.format)
-        return _read(_seen(self.queries, layout), _seen(None, ""), known)
+        terms = tuple(self._documents.tokens) if FORMATS[self.format].tokens else self._documents.width
+        query_format = self.query_format or _QUERIES.get(self.format, self.format)
+        return _read(_File.at(self.queries, query_format), _File.at(None), terms)
 
 
-class _Seen(NamedTuple):
-    """A file as it was when it was looked at."""
+class _File(NamedTuple):
+    """A file as it was when it was read: one that has been written since is another."""
 
     path: str | None
-    layout: str
-    changed: int
+    format: str
+    modified: int  # ns
 
-
-def _seen(path: str | None, layout: str) -> _Seen:
-    return _Seen(path, layout, Path(path).stat().st_mtime_ns if path else 0)
+    @classmethod
+    def at(cls, path: str | None, file_format: str = "") -> Self:
+        """Return what there is at *path*."""
+        return cls(path, file_format, Path(path).stat().st_mtime_ns if path else 0)
 
 
 @lru_cache(maxsize=2)
-def _read(file: _Seen, vocabulary: _Seen, known: tuple[str, ...] | int | None) -> VectorTable:
-    """Return the vectors of *file*; *known* is what documents have, tokens or a width, where these are queries."""
+def _read(file: _File, vocabulary: _File, terms: tuple[str, ...] | int | None) -> VectorTable:
+    """Return the vectors of *file*. Where these are queries, *terms* are those of the documents: tokens, or their number."""
     words = Vocabulary.from_file(Path(vocabulary.path)) if vocabulary.path else Vocabulary()
-    if isinstance(known, tuple):
-        words.numbers(known)  # numbered as those of the documents; what is new gets numbers behind them
-    width = len(known) if isinstance(known, tuple) else known
-    blocks = FORMATS[file.layout].read(Path(str(file.path)), words if FORMATS[file.layout].tokens else None)
+    if isinstance(terms, tuple):
+        words.numbers(terms)  # numbered as those of the documents; what is new gets numbers behind them
+    width = len(terms) if isinstance(terms, tuple) else terms
+    blocks = FORMATS[file.format].read(Path(str(file.path)), words if FORMATS[file.format].tokens else None)
     if width is not None:
         blocks = (Block(ids, vectors[:, :width] if vectors.shape[1] > width else vectors) for ids, vectors in blocks)
     table = VectorTable(blocks, lambda: words.tokens)

@@ -24,13 +24,15 @@ _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
 
 @dataclass(frozen=True)
 class CrossEncoder:
-    """Any `…ForSequenceClassification` of transformers; its logit is the score, of two logits the second less the first.
+    """Any `…ForSequenceClassification` of transformers. The score is its logit, or of two logits the second less the first.
 
-    It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model*: a folder, or a name on the Hugging Face
-    hub. *length*: tokens of a pair, special ones included, or as many as the model takes if that is fewer. *titles*: "off"
-    takes the document's text as it is, its title in front; "string" puts a separator between title and body. *truncation*:
-    "longest_first" cuts the longer of query and document first, as sentence-transformers does; "only_second" cuts documents,
-    and a query only where it leaves no room by itself. There is no sigmoid: it changes no order, and makes large scores equal.
+    It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
+    hub, where a *revision* can be given. *length*: tokens of a pair, special ones included, or as many as the model takes if
+    that is fewer. *titles*: "off" takes the document's text as it is, its title in front; "string" puts a separator between
+    title and body. *truncation*: "longest_first" cuts the longer of query and document first, as sentence-transformers does;
+    "only_second" cuts documents, and a query only where it leaves no room by itself. *batch_tokens* is how many tokens are
+    computed at once, padding included; 0 suits the device. No sigmoid is applied: it changes no order, and makes large scores
+    equal.
     """
 
     model: str = field(metadata={"runtime": True})  # the digests of the files are in the key, and where they lie is not
@@ -44,9 +46,7 @@ class CrossEncoder:
     threads: int = runtime(0)
 
     version: ClassVar[int] = 1
-    deterministic: ClassVar[bool] = (
-        True  # for the same pairs together, on one machine; in other batches scores are rounded apart
-    )
+    deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches round otherwise
     requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "neural"
 
