@@ -22,7 +22,7 @@ _MOST_LOGITS = 2  # not relevant and relevant; one alone is relevant
 
 
 def is_classifier(config: Mapping[str, Any]) -> bool:
-    """Return whether a config.json is that of a *ForSequenceClassification."""
+    """Return whether a config.json is that of a `…ForSequenceClassification`."""
     return any(str(name).endswith(_CLASS_ENDING) for name in config.get("architectures") or ())
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MaskedLMNames(NamedTuple):
-    """What the *ForMaskedLM of a model_type calls its tensors."""
+    """What the `…ForMaskedLM` of a model_type calls its tensors."""
 
     embedding: str  # (vocabulary, h), which the output projection repeats in most models
     weight: str  # (vocabulary, h) the output projection
@@ -80,7 +80,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
 
 def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | str") -> Any:
-    """Return transformers' own *ForMaskedLM with every parameter from the checkpoint, none left as it was initialised."""
+    """Return transformers' own `…ForMaskedLM` with every parameter from the checkpoint, none left as it was initialised."""
     from transformers import AutoModelForMaskedLM
 
     from lexbench.checkpoints import weights
@@ -100,7 +100,7 @@ def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | 
 
 
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
-    """Return the body of a *ForMaskedLM of transformers, and its head up to the output projection."""
+    """Return the body of a `…ForMaskedLM` of transformers, and its head up to the output projection."""
     from torch.nn import Sequential
     from transformers.activations import ACT2FN
 

@@ -78,7 +78,7 @@ def current_name(key: str) -> str:
 
 
 def masked_lm_names(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint by the names of a *ForMaskedLM, without those that encoding does not use.
+    """Return the tensors of a checkpoint by the names of a `…ForMaskedLM`, without those that encoding does not use.
 
     InvalidFile where two keys mean one name.
     """

@@ -47,7 +47,7 @@ class _SpecialTokens(NamedTuple):
 
 
 class PairScorer:
-    """A *ForSequenceClassification with one logit, or with two."""
+    """A `…ForSequenceClassification` with one logit, or with two."""
 
     def __init__(self, frozen: FrozenModel, pair_format: PairFormat) -> None:
         self.frozen, self.pair_format = frozen, pair_format
