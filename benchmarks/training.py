@@ -75,7 +75,7 @@ def plain(given: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
 
 def autoencoder(given: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of pretraining."""
-    from lexbench.lexmae.model import MaskedAutoencoder
+    from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
     from lexbench.lexmae.recipe import Pretrain
 
     asked = {"corpora": ("none",), "batch_size": given.batch, "learning_rate": 1e-4, "steps": 1}
@@ -85,8 +85,8 @@ def autoencoder(given: argparse.Namespace, bottleneck: str) -> tuple[Any, Callab
 
 def stage(given: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of a stage of fine-tuning."""
-    from lexbench.lexmae.finetuner import FineTuner
     from lexbench.lexmae.recipe import Stage
+    from lexbench.lexmae.training.stages.ranking import FineTuner
 
     asked = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}
     built = FineTuner(model(given.shape), Stage(**asked, lambda_d=0.002, lambda_q=0.0015), 1).train()
@@ -104,8 +104,7 @@ def batches(given: argparse.Namespace) -> list[dict[str, Any]]:
     """Return batches of texts of one length, masked."""
     import numpy as np
 
-    from lexbench.lexmae.masking import Masking
-    from lexbench.lexmae.pretrain import collate
+    from lexbench.lexmae.data.masking import Masking, collate
 
     words, rng = SHAPES[given.shape][-1], np.random.default_rng(2026)
     masking = Masking(mask_id=4, vocabulary=words, encoder_share=MASKED, decoder_share=MASKED_BY_DECODER)

@@ -33,9 +33,9 @@ for name, revision in json.loads(sys.argv[1]):
 """
 FIND = """
 import json
-from lexbench.lexmae import given_models
-place = given_models.find("org/dense")
-print(json.dumps([str(place), *map(str, sorted(given_models.transformer(place).iterdir()))]))
+from lexbench.lexmae.model import pretrained
+place = pretrained.find("org/dense")
+print(json.dumps([str(place), *map(str, sorted(pretrained.transformer(place).iterdir()))]))
 """
 
 

@@ -40,7 +40,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
-    monkeypatch.setattr("lexbench.lexmae.speed._SECONDS", 0.01)
+    monkeypatch.setattr("lexbench.lexmae.training.estimate._SECONDS", 0.01)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine" / "qrels").mkdir(parents=True)
     (tmp_path / "model").mkdir()

@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from torch.utils.data import DataLoader
 
-from lexbench.lexmae.batches import Draws, InOrder, arrays, padded
+from lexbench.lexmae.data.batches import Draws, InOrder, padded, tensors
 
 
 def chosen(index, rng):
@@ -118,9 +118,9 @@ def test_padded():
     assert padded(rows, 9).tolist() == [[1, 2, 3], [4, 9, 9]]
 
 
-def test_arrays():
+def test_tensors():
     """Padding is not real, and neither it nor silent ids pool; a padding id inside a text is real."""
-    found = arrays(ids=[np.array([2, 7, 3, 0, 3]), np.array([2, 3])], pad=0, silent=[2, 3])
+    found = tensors([np.array([2, 7, 3, 0, 3]), np.array([2, 3])], pad=0, silent=[2, 3])
     assert found["ids"].tolist() == [[2, 7, 3, 0, 3], [2, 3, 0, 0, 0]]
     assert found["real"].tolist() == [[True] * 5, [True, True, False, False, False]]
     assert found["pools"].tolist() == [[False, True, False, True, False], [False] * 5]
@@ -129,5 +129,5 @@ def test_arrays():
 
 def test_nothing_silent():
     """With no silent ids all but padding pools."""
-    found = arrays(ids=[np.array([2, 7]), np.array([2])], pad=0, silent=[])
+    found = tensors([np.array([2, 7]), np.array([2])], pad=0, silent=[])
     assert torch.equal(found["pools"], found["real"])

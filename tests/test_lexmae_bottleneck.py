@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 
 import torch
 
-from lexbench.lexmae.bottleneck import bag_of_words, importance, replace_first
+from lexbench.lexmae.model.autoencoder import bag_of_words, importance, replace_first
 
 EMBEDDINGS = [[4.0, 0.0, 1.0], [0.0, 4.0, 1.0]]
 

@@ -14,7 +14,8 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from lexbench.errors import InvalidFile
-from lexbench.lexmae import card
+from lexbench.lexmae.cards import card
+from lexbench.lexmae.cards.facts import Data, Facts, Loss, Score, Selected
 from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe, Selection, Stage, Start
 from lexbench.runner import systems
 from lexbench.types import Document
@@ -34,18 +35,18 @@ RECIPE = Recipe(
     stage1=STAGE,
     selection=Selection(datasets=("beir/nfcorpus/dev",)),
 )
-FACTS = card.Facts(
+FACTS = Facts(
     data=(
-        card.Data(dataset="pydoc/train", use="pretraining", counts={"documents": 5048}, note="PSF licence"),
-        card.Data(dataset="pydoc/train", use="training", counts={"queries": 320, "pairs": 1234}),
+        Data(dataset="pydoc/train", use="pretraining", counts={"documents": 5048}, note="PSF licence"),
+        Data(dataset="pydoc/train", use="training", counts={"queries": 320, "pairs": 1234}),
     ),
     steps=12000,
     seconds=3725.4,
     machine="a laptop",
     versions={"torch": "2.13.0"},
-    losses=(card.Loss(name="contrast", first=2.5, last=0.125),),
-    selection=(card.Selected(dataset="beir/nfcorpus/dev", measure="RR@10", value=0.5, step=9000),),
-    scores=(card.Score(dataset="pydoc/test", measure="nDCG@10", value=0.25, interval=(0.2, 0.3), command="lexbench list"),),
+    losses=(Loss(name="contrast", first=2.5, last=0.125),),
+    selection=(Selected(dataset="beir/nfcorpus/dev", measure="RR@10", value=0.5, step=9000),),
+    scores=(Score(dataset="pydoc/test", measure="nDCG@10", value=0.25, interval=(0.2, 0.3), command="lexbench list"),),
     limits=("It knows English only.",),
     language="en",
 )
@@ -186,7 +187,7 @@ def test_the_card_says_what_was_given(draft):
 
 def test_the_card_says_nothing_else(draft):
     """Without selection and scores there is no table of them, and a training that was stopped says what its time is of."""
-    facts = card.Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={})
+    facts = Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={})
     text = finished(draft, facts=facts)
 
     assert "## Scores" not in text
@@ -207,8 +208,8 @@ def test_the_recipe_is_there_in_full(draft, name):
 def test_hostile_names_are_shown_as_they_are(draft):
     """Names that are Markdown or HTML are text to a reader of Markdown: no link, no tag, no cell more."""
     recipe = msgspec.structs.replace(RECIPE, name=HOSTILE, description=HOSTILE)
-    data = card.Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
-    score = card.Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
+    data = Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
+    score = Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
     text = finished(
         draft, recipe, msgspec.structs.replace(FACTS, data=(data,), scores=(score,), machine=HOSTILE, limits=(HOSTILE,))
     )

@@ -15,10 +15,13 @@ from topics import VOCABULARY, Process, enter, log, losses, scores, write
 
 from lexbench.cli import code
 from lexbench.errors import CommandError
-from lexbench.lexmae import folders, made_by, recipe, selection
-from lexbench.lexmae.batches import arrays
-from lexbench.lexmae.model import LexiconEncoder, Texts
-from lexbench.lexmae.training_sets import open_training_set
+from lexbench.lexmae import recipe
+from lexbench.lexmae.cards import provenance
+from lexbench.lexmae.data.batches import tensors
+from lexbench.lexmae.data.training_sets import open_training_set
+from lexbench.lexmae.model import folders
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
@@ -124,7 +127,7 @@ def test_our_encoder_reads_how_to_encode_in_the_folder(place):
     texts = [" ".join(f"w{word}" for word in range(topic, topic + 20)) for topic in (0, 30)]
     rows = [np.array(tokenizer(text, truncation=True, max_length=16)["input_ids"]) for text in texts]
     with torch.no_grad():
-        expected = LexiconEncoder(model)(Texts(**arrays(ids=rows, pad=0, silent=[2, 3]))).numpy()
+        expected = LexiconEncoder(model)(Texts(**tensors(rows, pad=0, silent=[2, 3]))).numpy()
 
     assert (encoder.positions, encoder.titles) == ("text", "off")
     assert (encoder.query_length, encoder.document_length) == (12, 16)
@@ -196,9 +199,9 @@ def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
     """A finished model stands, whatever is said of later stages, of how models are chosen later, of hardware and of names."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 
-    assert made_by.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
+    assert provenance.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
     with pytest.raises(CommandError, match=r"selection\.every"):
-        made_by.finished(place / "out/stage1", asked, "stage1")
+        provenance.finished(place / "out/stage1", asked, "stage1")
 
 
 def test_a_chosen_model_is_the_best_one(place):

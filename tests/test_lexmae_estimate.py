@@ -11,17 +11,18 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 
 from lexbench.errors import MissingData, UnknownName
-from lexbench.lexmae import shapes, sizes, speed
-from lexbench.lexmae.estimate import Machine, Row, estimate, total
+from lexbench.lexmae.data import sizes
+from lexbench.lexmae.data.sizes import Size
+from lexbench.lexmae.model import shape
+from lexbench.lexmae.model.shape import BERT_BASE, Shape
 from lexbench.lexmae.recipe import Encoding, Hardware, Pretrain, Recipe, Selection, Stage, Start
-from lexbench.lexmae.shapes import BERT_BASE, Shape
-from lexbench.lexmae.sizes import Size
-from lexbench.lexmae.work import Part
+from lexbench.lexmae.training.estimate import Cost, Machine, costs, measured, total
+from lexbench.lexmae.training.plan import Task
 
 SHAPE = Shape(layers=2, width=4, inner=8, vocabulary=100, positions=16)
 MACHINE = Machine("a machine", "fp32", rate=1000.0, memory=10**6)
 DATA = {"q": Size(documents=50, queries=10, relevant=20)}
-PRETRAIN, MINE, FINETUNE = Part("pretrain"), Part("mine", 1), Part("finetune", 1)
+PRETRAIN, MINE, FINETUNE = Task("pretrain"), Task("mine", 1), Task("finetune", 1)
 
 
 def recipe(pretrain=None, stage=None, **settings) -> Recipe:
@@ -43,9 +44,9 @@ def recipe(pretrain=None, stage=None, **settings) -> Recipe:
     return Recipe(**{**whole, **settings})
 
 
-def row(part, data=DATA, machine=MACHINE, **settings) -> Row:
-    """Return the row of one part."""
-    (found,) = estimate(recipe(**settings), [part], SHAPE, {part: data}, machine)
+def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
+    """Return what one task takes."""
+    (found,) = costs(recipe(**settings), [task], SHAPE, {task: data}, machine)
     return found
 
 
@@ -64,7 +65,7 @@ def test_pretraining_by_hand():
     each = 6 * (256 + 16 + 2 * 128 + 16) * 10  # every weight that a token passes through
     each += 6 * 400 * (0.3 + 0.5) * 10  # the projection, at masked words
     each += (2 * 10 + 4) * 400  # the projection again, for the maxima
-    found = row(PRETRAIN)
+    found = cost(PRETRAIN)
 
     assert (found.part, found.texts, found.steps, found.tokens) == ("pretrain", 10, 2, 100)
     assert found.operations == pytest.approx(10 * each)
@@ -73,7 +74,7 @@ def test_pretraining_by_hand():
 
 def test_a_bottleneck_without_maxima_takes_less():
     """The bottleneck `cls` looks for no maxima over the vocabulary."""
-    less = row(PRETRAIN).operations - row(PRETRAIN, pretrain={"bottleneck": "cls"}).operations
+    less = cost(PRETRAIN).operations - cost(PRETRAIN, pretrain={"bottleneck": "cls"}).operations
 
     assert less == pytest.approx(10 * (2 * 10 + 4) * 400)
 
@@ -84,20 +85,20 @@ def test_memory_of_pretraining_by_hand():
     logits = 5 * 8 * 100 * 8
     maxima = 5 * 100 * 16
 
-    assert row(PRETRAIN).memory == 16 * (736 + 272) + states + logits + maxima
+    assert cost(PRETRAIN).memory == 16 * (736 + 272) + states + logits + maxima
 
 
 def test_epochs_are_counted_in_relevant_documents():
     """Two epochs of 20 pairs are 10 steps of 4; with one example a query, 5; a tenth of them held out, 9."""
-    assert row(FINETUNE).steps == 10
-    assert row(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
-    assert row(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
+    assert cost(FINETUNE).steps == 10
+    assert cost(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
+    assert cost(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
 
 
 def test_fine_tuning_by_hand():
     """40 queries, each of 8 tokens, with two documents of ten: 28 tokens, three vectors."""
     each = 6 * (256 + 16) * 28 + 400 * (2 * 28 + 4 * 3)
-    found = row(FINETUNE)
+    found = cost(FINETUNE)
 
     assert (found.part, found.texts, found.tokens) == ("finetune --stage 1", 120, 40 * 28)
     assert found.operations == pytest.approx(40 * each)
@@ -105,25 +106,25 @@ def test_fine_tuning_by_hand():
 
 def test_a_teacher_reads_each_pair():
     """A teacher of the model's size takes 2 x 256 operations for each of 2 x (10 + 8) tokens of a query."""
-    more = row(FINETUNE, stage={"teacher": "t"}).operations - row(FINETUNE).operations
+    more = cost(FINETUNE, stage={"teacher": "t"}).operations - cost(FINETUNE).operations
 
     assert more == pytest.approx(40 * 2 * 256 * 2 * 18)
 
 
 def test_mining_with_a_model_encodes_the_corpus():
     """Each of 50 documents passes through body, head and projection once; BM25 takes no operations that are counted."""
-    found = row(MINE, stage={"negatives": 'sparse_mlm(model="{start}")@impact'})
+    found = cost(MINE, stage={"negatives": 'sparse_mlm(model="{start}")@impact'})
 
     assert (found.texts, found.tokens, found.operations) == (50, 500, 50 * 2 * (256 + 16 + 400) * 10)
     assert found.disk == 50 * (600 + 900 + 800) + 10 * 3 * 16
-    assert row(MINE)[1:] == (50, None, None, None, None, None, 50 * (600 + 900) + 10 * 3 * 16)
+    assert cost(MINE)[1:] == (50, None, None, None, None, None, 50 * (600 + 900) + 10 * 3 * 16)
 
 
 def test_devices_and_pieces_share_the_work():
     """Two devices take half the time; twice the pieces, half of what a batch takes besides the weights."""
-    alone = row(FINETUNE)
-    two = row(FINETUNE, machine=MACHINE._replace(devices=2))
-    pieces = row(FINETUNE, hardware=Hardware(accumulate=2))
+    alone = cost(FINETUNE)
+    two = cost(FINETUNE, machine=MACHINE._replace(devices=2))
+    pieces = cost(FINETUNE, hardware=Hardware(accumulate=2))
     weights = 16 * 736
 
     assert two.seconds == pytest.approx([seconds / 2 for seconds in alone.seconds])
@@ -134,16 +135,16 @@ def test_devices_and_pieces_share_the_work():
 def test_what_nobody_knows_is_unknown():
     """Epochs over a set of unknown size have no number of steps, and no time; steps that are given have both."""
     unknown = {"q": Size(None, None, None)}
-    assert row(FINETUNE, unknown)[1:6] == (None,) * 5
-    assert row(PRETRAIN, unknown).operations == row(PRETRAIN).operations
-    assert row(PRETRAIN, unknown).disk is None
+    assert cost(FINETUNE, unknown)[1:6] == (None,) * 5
+    assert cost(PRETRAIN, unknown).operations == cost(PRETRAIN).operations
+    assert cost(PRETRAIN, unknown).disk is None
     assert total([1, None]) is None
     assert total([1, 2]) == 3
 
 
 def test_queries_for_selection_are_not_trained_on():
     """What a model is chosen by does not add to the examples."""
-    assert row(FINETUNE, {**DATA, "chosen": Size(1, 1000, 1000)}) == row(FINETUNE)
+    assert cost(FINETUNE, {**DATA, "chosen": Size(1, 1000, 1000)}) == cost(FINETUNE)
 
 
 def test_contracts_say_their_sizes():
@@ -180,19 +181,19 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
     here = Start(model=str(tmp_path))
     cut = Start(model=str(tmp_path), layers=(0, 3), vocabulary=150)
 
-    assert shapes.of_recipe(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
-    assert shapes.of_recipe(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
-    assert shapes.of_recipe(recipe()) == BERT_BASE
+    assert shape.of_recipe(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
+    assert shape.of_recipe(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
+    assert shape.of_recipe(recipe()) == BERT_BASE
     bert = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 5}
     (tmp_path / "o" / "start").mkdir(parents=True)
     (tmp_path / "o" / "start" / "config.json").write_text(json.dumps(bert))
-    assert shapes.of_recipe(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
+    assert shape.of_recipe(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
 
 
 def test_the_machine_is_measured():
     """A processor does more than a hundred million operations a second, and the number of threads is as it was."""
     threads = torch.get_num_threads()
-    found = speed.measured(Hardware(device="cpu", threads=1))
+    found = measured(Hardware(device="cpu", threads=1))
 
     assert found.rate > 1e8
     assert (found.precision, found.devices) == ("fp32", 1)

@@ -14,12 +14,17 @@ from topics import VOCABULARY, Process, enter, write
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
-from lexbench.lexmae import finetune, losses, made_by, recipe, reranking, selection, start
-from lexbench.lexmae.batches import arrays
-from lexbench.lexmae.finetuner import FineTuner, in_groups
-from lexbench.lexmae.model import LexiconEncoder, Texts
+from lexbench.lexmae import recipe
+from lexbench.lexmae.cards import provenance
+from lexbench.lexmae.data.batches import tensors
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.data.training_sets import open_training_set
+from lexbench.lexmae.model import folders, losses, start
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.recipe import Stage
-from lexbench.lexmae.training_sets import open_training_set
+from lexbench.lexmae.training import finetune, selection
+from lexbench.lexmae.training.stages import ranking
+from lexbench.lexmae.training.stages.ranking import FineTuner, Ranking
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 
@@ -49,26 +54,28 @@ def place(world, monkeypatch):
 
 
 @pytest.fixture
-def reader(place):
-    """Return what reads the first stage, which begins with the initial model."""
-    from lexbench.lexmae import folders
+def asked(place):
+    """Return the recipe, whose first stage begins with the initial model."""
+    return recipe.read(place / "tiny.toml", ["stage1.start=start", "encoding.query_length=8"])
 
-    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "encoding.query_length=8"])
+
+@pytest.fixture
+def stage(asked):
+    """Return the first stage, opened."""
     _, tokenizer = folders.load(start.make(asked, Silent()))
-    return finetune.Reader(asked, tokenizer, Store(), Silent())
+    return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
 
 
 def told(command):
     """Run *command*, and say the id of each query that a batch has."""
-    batches = sys.modules["lexbench.lexmae.collation"].Batches
-    real = batches._query
+    real = Ranking.query
 
-    def heard(self, one):
-        query = real(self, one)
+    def heard(self, example):
+        query = self.training_sets[example.source].queries[example.query]
         sys.stdout.write(f"query {query.query_id}\n")
-        return query
+        return real(self, example)
 
-    batches._query = heard
+    Ranking.query = heard
     return code(command)
 
 
@@ -88,51 +95,48 @@ def test_held_out_queries_are_never_trained_on(place):
     assert len(trained) > 0.8 * (60 - len(held))
 
 
-def test_batches_have_each_querys_own_documents(reader):
+def test_batches_have_each_querys_own_documents(stage):
     """A batch is the queries, cut, and for each its relevant document first, then the negatives that were drawn."""
-    examples = reader.examples(1)
-    batches = reader.batches(examples, None)
-    (source,) = examples.sources
-    drawn = [examples.draw(number, np.random.default_rng(number), 3) for number in (0, 25)]
-    found = batches(drawn)
-    cut = reader.tokenizer([batches._query(one).text for one in drawn], truncation=True, max_length=8)["input_ids"]
+    (training_set,) = stage.training_sets
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in (0, 25)]
+    found = stage.collate(drawn)
+    tokenizer = stage.reader.tokenizer
+    cut = tokenizer([stage.query(one) for one in drawn], truncation=True, max_length=8)["input_ids"]
 
     assert found.keys() == {"queries", "documents"}
     assert found["queries"]["ids"].tolist() == cut
     assert found["documents"]["ids"].shape == (8, 14)
     for place, one in enumerate(drawn):
-        texts = source.training_set.corpus.documents
+        texts = training_set.corpus.documents
         for offset, position in enumerate([one.positive, *one.negatives.tolist()]):
             (document,) = texts(position, position + 1)
             ids = found["documents"]["ids"][4 * place + offset].tolist()
-            assert ids == reader.tokenizer(document.text)["input_ids"]
-        assert one.positive in source.training_set.positives[one.query]
+            assert ids == tokenizer(document.text)["input_ids"]
+        assert one.positive in training_set.positives[one.query]
     pools = found["documents"]["pools"]
     assert pools.sum(1).tolist() == [12] * 8  # neither [CLS] nor [SEP]
 
 
-def test_the_teachers_scores_are_the_documents(reader):
+def test_the_teachers_scores_are_the_documents(stage):
     """What a teacher says of query i and its j-th document stands at (i, j)."""
 
     class Lengths:
         def scores(self, queries, documents):
             return torch.tensor([100.0 * len(query) + len(one.text) for query, one in zip(queries, documents, strict=True)])
 
-    examples = reader.examples(1)
-    batches = reader.batches(examples, Lengths())
-    drawn = [examples.draw(number, np.random.default_rng(number), 3) for number in (3, 30, 60)]
+    stage.teacher = Lengths()
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 60)]
     expected = [
-        [100.0 * len(batches._query(one).text) + len(batches._document(one, at).text) for at in batches._positions(one)]
-        for one in drawn
+        [100.0 * len(stage.query(one)) + len(stage.document(one, at).text) for at in ranking.positions(one)] for one in drawn
     ]
 
-    assert batches(drawn)["teacher"].tolist() == expected
+    assert stage.collate(drawn)["teacher"].tolist() == expected
 
 
 def batch(generator, lengths):
     """Return random texts of these lengths as `FineTuner.forward` takes them."""
     rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
-    return arrays(ids=rows, pad=0, silent=[2, 3])
+    return tensors(rows, pad=0, silent=[2, 3])
 
 
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
@@ -174,34 +178,33 @@ def test_flops_ramp_up():
 
 def test_groups_of_like_length_change_nothing(monkeypatch):
     """Texts computed some at a time, the longest first, have the vectors of all at once, in the order that they came in."""
-    monkeypatch.setattr("lexbench.lexmae.finetuner._TOGETHER", {"cpu": 2, "cuda": 2})
+    monkeypatch.setattr("lexbench.lexmae.model.encoder._TOGETHER", {"cpu": 2, "cuda": 2})
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY))
     texts = Texts(**batch(np.random.default_rng(1), [3, 9, 5, 14, 5]))
     with torch.no_grad():
         torch.testing.assert_close(in_groups(encoder, texts), encoder(texts), rtol=1e-4, atol=1e-5)
 
 
-def test_scores_of_a_model_in_training(reader, monkeypatch):
+def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
     """A candidate's score is the product of its vector and the query's, without dropout; blocks of documents change nothing."""
-    examples = reader.examples(1)
-    batches, candidates = reader.batches(examples, None), reader.candidates(examples)
+    candidates = selection.gather(asked, stage.training_sets, Store(), Silent())
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
     encoder.train()
-    reranker = reranking.Reranker(encoder, batches, "fp32")
-    (one,), corpus = candidates.sets, batches.corpora[0]
+    reranker = selection.Reranker(encoder, stage.reader, "fp32")
+    (one,), corpus = candidates.sets, stage.corpora[0]
     found = reranker.scores(one, corpus)
-    monkeypatch.setattr(reranking, "_BLOCK", 7)
-    monkeypatch.setattr(reranking, "_DENSE", 3)
+    monkeypatch.setattr(selection, "_BLOCK", 7)
+    monkeypatch.setattr(selection, "_DENSE", 3)
     in_blocks = reranker.scores(one, corpus)
 
     assert encoder.training
     np.testing.assert_allclose(in_blocks, found, rtol=1e-4)
     encoder.eval()
     for pair in (0, len(found) // 2, len(found) - 1):
-        ids = batches.cut_queries([one.queries[one.pairs.queries[pair]].text])
+        ids = stage.reader.queries([one.queries[one.pairs.queries[pair]].text])
         text = corpus[one.positions[one.pairs.documents[pair]]]
         with torch.no_grad():
-            q, d = (encoder(Texts(**arrays(ids=rows, pad=0, silent=[2, 3]))) for rows in (ids, [text]))
+            q, d = (encoder(Texts(**tensors(rows, pad=0, silent=[2, 3]))) for rows in (ids, [text]))
         assert found[pair] == pytest.approx((q @ d.T).item(), rel=1e-4)
 
 
@@ -220,7 +223,7 @@ def test_a_model_of_another_recipe(place):
     """A stage does not begin with a model, nor take negatives of one, that this recipe would make otherwise."""
     made = recipe.read(place / "tiny.toml", ["output=other"])
     (place / "other" / "stage1").mkdir(parents=True)
-    made_by.write(place / "other" / "stage1", made, "stage1")
+    provenance.write(place / "other" / "stage1", made, "stage1")
     asked = recipe.read(place / "tiny.toml", ["output=other", "stage1.lambda_d=0.7", "stage2.start=start"])
 
     with pytest.raises(

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from torch.distributions import Categorical, kl_divergence
 
-from lexbench.lexmae import losses
+from lexbench.lexmae.model import losses
 
 LN2, LN3 = math.log(2), math.log(3)
 QUERIES = [[1.0, 0.0, 2.0], [0.0, 3.0, 1.0]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lexbench.lexmae.masking import IGNORED, Masking, exactly
+from lexbench.lexmae.data.masking import IGNORED, Masking, exactly
 from lexbench.lexmae.recipe import Pretrain
 
 MASK = 4

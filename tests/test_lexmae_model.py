@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, gelu, layer_norm, linear, softmax
 
-from lexbench.lexmae.model import Decoder, LexiconEncoder, MaskedAutoencoder, Texts, unique_parameters
+from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.model.folders import unique_parameters
 from lexbench.lexmae.recipe import Pretrain
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")

@@ -14,10 +14,9 @@ import pytest
 from fruit import JUDGED, ids, write
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.lexmae import negatives
-from lexbench.lexmae.places import Places
-from lexbench.lexmae.recipe import Recipe
-from lexbench.lexmae.training_sets import open_training_set
+from lexbench.lexmae.data import negatives
+from lexbench.lexmae.data.training_sets import open_training_set
+from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.storage import atomic
@@ -203,16 +202,16 @@ def test_model_that_is_not_trained_yet(tmp_path):
 def test_folders_stand_in_the_notation_whole(tmp_path):
     """A folder whose name has quotes, braces and backslashes reads back as it is, in parts and lists of any depth."""
     asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
-    places = Places(asked)
-    for place in (places.start, places.stage(1), places.stage(2)):
+    paths = Paths(asked)
+    for place in (paths.start, paths.stage(1), paths.stage(2)):
         place.mkdir(parents=True)
     part = parse('ensemble(bm25, [lexmae(model="{stage2}")|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")')
-    text = str(negatives.filled(part, places))
+    text = str(negatives.filled(part, paths))
     again = parse(text)
 
-    assert dict(again.head.kwargs) == {"k": 3, "path": f"{places.start}/x"}
-    assert again.head.args[1][0].head.kwargs == (("model", str(places.stage(2))),)
-    assert again.engine.kwargs == (("model", str(places.stage(1))),)
+    assert dict(again.head.kwargs) == {"k": 3, "path": f"{paths.start}/x"}
+    assert again.head.args[1][0].head.kwargs == (("model", str(paths.stage(2))),)
+    assert again.engine.kwargs == (("model", str(paths.stage(1))),)
     assert str(again) == text
 
 
@@ -223,7 +222,7 @@ def test_mining_with_a_model(tmp_path):
 
     named = 'lexmae(model="{pretrained}", document_length=32, dense_ok=True)@impact'
     asked = recipe(tmp_path, [write(tmp_path / "fruit")], depth=2, negatives=named)
-    tiny_bert(Places(asked).pretrained, form="pretrained")
+    tiny_bert(Paths(asked).pretrained, form="pretrained")
     _, found = mined(asked)
 
     relevant = {(query, document) for query, document, grade in JUDGED if grade > 0}
@@ -234,7 +233,7 @@ def test_mining_with_a_model(tmp_path):
 CRASH = """
 import os, signal, sys, msgspec
 from lexbench.storage import atomic
-from lexbench.lexmae import negatives
+from lexbench.lexmae.data import negatives
 from lexbench.lexmae.recipe import Recipe
 from lexbench.progress import Silent
 left, sync = int(sys.argv[1]), atomic.sync

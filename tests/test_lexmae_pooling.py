@@ -7,8 +7,8 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from torch.nn import functional
 
-from lexbench.lexmae import pooling
-from lexbench.lexmae.pooling import max_pool
+from lexbench.lexmae.model import pooling
+from lexbench.lexmae.model.pooling import max_pool
 
 TEXTS, LENGTH, WIDTH = 4, 6, 8
 VOCABULARY = 2 * 2048 + 5  # more than two pieces

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lexbench.lexmae import recipe as recipes
-from lexbench.lexmae.splits import check_selection
+from lexbench.lexmae.data.splits import check_selection
 
 PRESETS = Path(recipes.__file__).parent / "presets"
 OURS = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))

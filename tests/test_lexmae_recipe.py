@@ -1,14 +1,13 @@
-"""Recipes of training: one file, its preset below, overrides above; places; and which queries may be used."""
+"""Recipes of training: one file, its preset below, overrides above; paths; and which queries may be used."""
 
 from pathlib import Path
 
 import pytest
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
-from lexbench.lexmae.places import Places
-from lexbench.lexmae.recipe import Recipe, Selection, read
-from lexbench.lexmae.splits import check_selection
-from lexbench.lexmae.work import Part, part, parts
+from lexbench.lexmae.data.splits import check_selection
+from lexbench.lexmae.recipe import Paths, Recipe, Selection, read
+from lexbench.lexmae.training.plan import Task, tasks, tasks_of
 
 HEAD = 'schema = 1\nname = "tiny"\noutput = "out"\n'
 PRETRAIN = '[pretrain]\ncorpora = ["pydoc/dev"]\n'
@@ -165,18 +164,18 @@ def test_a_run_file_may_say_where_the_dataset_goes(recipe):
     assert found.stage1.negatives == 'run_file(path="{dataset}.trec")'
 
 
-def test_places_are_below_the_output(recipe):
-    """Models, negatives and what is being trained have fixed places."""
-    places = Places(recipe(WHOLE))
+def test_paths_are_below_the_output(recipe):
+    """Models, negatives and what is being trained have fixed paths."""
+    paths = Paths(recipe(WHOLE))
 
-    assert (places.start, places.pretrained, places.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
-    assert places.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train.trec.gz")
-    assert places.training("stage2") == Path("out/stage2.training")
+    assert (paths.start, paths.pretrained, paths.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
+    assert paths.negatives(1, "beir/scifact/train") == Path("out/negatives/stage1/beir-scifact-train.trec.gz")
+    assert paths.training("stage2") == Path("out/stage2.training")
 
 
 def test_parts_come_in_the_order_of_the_paper(recipe):
     """The initial model, pretraining, and then each stage's negatives before its training."""
-    found = [str(each) for each in parts(recipe(HEAD + PRETRAIN + STAGE.format(1)))]
+    found = [str(each) for each in tasks(recipe(HEAD + PRETRAIN + STAGE.format(1)))]
 
     assert found == ["start", "pretrain", "mine --stage 1", "finetune --stage 1"]
 
@@ -185,10 +184,10 @@ def test_a_part_brings_the_initial_model_only_if_it_needs_it(recipe):
     """A stage that begins with the initial model makes that first, and mining with BM25 needs no model."""
     found = recipe(HEAD + PRETRAIN + STAGE.format(1) + 'start = "start"\n')
 
-    assert part(found, "finetune", 1) == [Part("start"), Part("finetune", 1)]
-    assert part(found, "mine", 1) == [Part("mine", 1)]
+    assert tasks_of(found, "finetune", 1) == [Task("start"), Task("finetune", 1)]
+    assert tasks_of(found, "mine", 1) == [Task("mine", 1)]
     with pytest.raises(CommandError, match=r"tiny has no mine --stage 2; it has: pretrain, mine --stage 1, finetune --stage 1"):
-        part(found, "mine", 2)
+        tasks_of(found, "mine", 2)
 
 
 @pytest.mark.parametrize(

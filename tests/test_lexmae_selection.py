@@ -6,9 +6,9 @@ import pytest
 from fruit import ids, write
 
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.lexmae import selection
+from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.recipe import Recipe
-from lexbench.lexmae.training_sets import open_training_set
+from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 

@@ -9,7 +9,7 @@ import transformers
 from torch.nn import functional
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
-from lexbench.lexmae import teacher
+from lexbench.lexmae.training import teachers
 from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
@@ -36,7 +36,7 @@ def dual_encoder(path, pooling="mean", *, normalise=True):
 
 def load(folder, dtype=torch.float32):
     """Load a teacher on the processor."""
-    return teacher.load(str(folder), "cpu", dtype)
+    return teachers.load(str(folder), "cpu", dtype)
 
 
 def reference(folder, queries=QUERIES, documents=DOCUMENTS):
@@ -95,7 +95,7 @@ def test_batches_do_not_change_scores(tmp_path, monkeypatch):
 
     torch.testing.assert_close(whole, reference(folder, queries, documents)[:, 0], atol=1e-5, rtol=0)
     for tokens in (1, 40):
-        monkeypatch.setattr(teacher, "_BATCH", tokens)
+        monkeypatch.setattr(teachers, "BATCH", tokens)
         torch.testing.assert_close(load(folder).scores(queries, documents), whole, atol=1e-5, rtol=0)
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
-from lexbench.lexmae import given_models
-from lexbench.lexmae.tokens import tokenised
+from lexbench.lexmae.data.tokens import tokenised
+from lexbench.lexmae.model import pretrained
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -37,7 +37,7 @@ def tokenizer_of(folder, architecture="bert", vocabulary=None):
     """Write a tokenizer and load it."""
     checkpoints.tiny(folder, architecture)
     checkpoints.write_tokenizer(folder, architecture, vocabulary)
-    return given_models.tokenizer(folder)
+    return pretrained.tokenizer(folder)
 
 
 class Unreadable(StoredCorpus):

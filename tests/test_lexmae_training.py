@@ -20,9 +20,10 @@ from torch import nn
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.lexmae import made_by, recipe, resuming, training
-from lexbench.lexmae.batches import Draws
+from lexbench.lexmae import recipe
+from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.lexmae.training import resuming, trainer
 from lexbench.progress import Silent
 
 SHORT = ("--set", "pretrain.steps=12", "--set", "pretrain.save_every=4", "--set", "pretrain.dropout=0.1")
@@ -61,14 +62,14 @@ def killed_at(module, name, call, command, sent=signal.SIGKILL):
     return code(command)
 
 
-BEFORE = ("lexbench.lexmae.training", "Told.on_step_end", 3)  # before there is a checkpoint
+BEFORE = ("lexbench.lexmae.training.trainer", "ProgressCallback.on_step_end", 3)  # before there is a checkpoint
 HALF = ("torch", "save", 2)  # in the first one, its scheduler half written
-UNMARKED = ("lexbench.lexmae.resuming", "complete", 2)  # in the second one, whole but for the mark
-BETWEEN = ("lexbench.lexmae.training", "Told.on_step_end", 7)  # between two
-SELECTING = ("lexbench.lexmae.resuming", "write_weights", 1)  # before the best weights so far are written
-SELECTED = ("lexbench.lexmae.resuming", "selections", 1)  # when they are, and their scores are not noted yet
-PUBLISHING = ("lexbench.lexmae.card", "finish", 1)
-CLEARING = ("lexbench.lexmae.resuming", "clear", 1)
+UNMARKED = ("lexbench.lexmae.training.resuming", "complete", 2)  # in the second one, whole but for the mark
+BETWEEN = ("lexbench.lexmae.training.trainer", "ProgressCallback.on_step_end", 7)  # between two
+SELECTING = ("lexbench.lexmae.training.resuming", "write_weights", 1)  # before the best weights so far are written
+SELECTED = ("lexbench.lexmae.training.resuming", "selections", 1)  # when they are, and their scores are not noted yet
+PUBLISHING = ("lexbench.lexmae.cards.card", "finish", 1)
+CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
 
 
 @pytest.mark.parametrize(
@@ -228,10 +229,10 @@ def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
     settings = Fitting(
         **({"batch_size": 4, "learning_rate": 0.1, "warmup": 0.0, "clip": 1.0, "steps": 7, "save_every": 2} | fitting)
     )
-    how = training.Fit("point", settings, Hardware(device="cpu", accumulate=accumulate), 1, settings.steps, folder, every=2)
+    how = trainer.Fit("point", settings, Hardware(device="cpu", accumulate=accumulate), 1, settings.steps, folder, every=2)
     draws = Draws(lambda index, rng: float(index), 8, how.draws, 1)
     model = model or Point()
-    return model, training.fit(model, draws, lambda drawn: {"x": torch.tensor(drawn)}, how, Silent(), score)
+    return model, trainer.fit(model, draws, lambda drawn: {"x": torch.tensor(drawn)}, how, Silent(), score)
 
 
 def test_the_best_step_is_kept(tmp_path):
@@ -349,9 +350,9 @@ def test_one_training_a_folder(place, monkeypatch):
     enter(place, monkeypatch)
     asked, state = recipe.read(place / "tiny.toml"), place / "claimed"
     with (
-        made_by.claimed(state, asked, "pretrained"),
+        resuming.claimed(state, asked, "pretrained"),
         pytest.raises(CannotStart, match=r"another process trains in .*claimed; wait for it"),
-        made_by.claimed(state, asked, "pretrained"),
+        resuming.claimed(state, asked, "pretrained"),
     ):
         pass
     other = recipe.read(place / "tiny.toml", ["pretrain.decoder_share=0.5"])
@@ -359,10 +360,10 @@ def test_one_training_a_folder(place, monkeypatch):
         pytest.raises(
             CommandError, match=r"claimed was made by another recipe \(pretrain.decoder_share: there 0.9, asked 0.5\)"
         ),
-        made_by.claimed(state, other, "pretrained"),
+        resuming.claimed(state, other, "pretrained"),
     ):
         pass
-    with made_by.claimed(state, asked, "pretrained"):
+    with resuming.claimed(state, asked, "pretrained"):
         pass
 
 

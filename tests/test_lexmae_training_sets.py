@@ -8,7 +8,7 @@ import pytest
 from fruit import ids, write
 
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
-from lexbench.lexmae.training_sets import open_corpus_of, open_training_set, search
+from lexbench.lexmae.data.training_sets import open_corpus_of, open_training_set, search
 from lexbench.progress import Silent
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store

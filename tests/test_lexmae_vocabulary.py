@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
-from lexbench.lexmae import given_models, vocabulary
+from lexbench.lexmae.model import pretrained, vocabulary
 from lexbench.progress import Silent
 from lexbench.types import Document
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def tokenizer(folder):
     """Return its tokenizer."""
-    return given_models.tokenizer(folder)
+    return pretrained.tokenizer(folder)
 
 
 def kept(tokenizer):
@@ -94,7 +94,7 @@ def test_it_is_the_same_after_saving(tmp_path, tokenizer):
     fewer.save_pretrained(tmp_path)
     text = "Sparse retrieval of a [MASK]"
 
-    assert given_models.tokenizer(tmp_path)(text)["input_ids"] == fewer(text)["input_ids"]
+    assert pretrained.tokenizer(tmp_path)(text)["input_ids"] == fewer(text)["input_ids"]
 
 
 def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, tokenizer):
@@ -116,7 +116,7 @@ def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, toke
 def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
     """A text whose pieces are all kept gets, for these, the logits that it had."""
     place = checkpoints.tiny(tmp_path / "m", architecture, tie_word_embeddings=tied)
-    tokenizer = given_models.tokenizer(place)
+    tokenizer = pretrained.tokenizer(place)
     model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
     ids = kept(tokenizer)
     fewer, smaller = vocabulary.pruned_tokenizer(tokenizer, ids), vocabulary.pruned_model(model, ids)
@@ -137,7 +137,7 @@ def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
 
 def test_other_tokenizers_are_refused(tmp_path):
     """A byte-level vocabulary cannot be cut down piece by piece."""
-    tokenizer = given_models.tokenizer(checkpoints.tiny(tmp_path, "roberta"))
+    tokenizer = pretrained.tokenizer(checkpoints.tiny(tmp_path, "roberta"))
 
     with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):
         vocabulary.check(tokenizer)

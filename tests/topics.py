@@ -91,7 +91,9 @@ threads = 1
 """
 _PATIENCE = 300  # seconds
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["lexbench.lexmae.pretrain", "lexbench.lexmae.finetune", "transformers.trainer"])
+_PROCESSES.set_forkserver_preload(
+    ["lexbench.lexmae.training.pretrain", "lexbench.lexmae.training.stages.ranking", "transformers.trainer"]
+)
 
 
 def write(place: Path, *, documents=10, queries=5) -> Path:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from transformers import AutoModelForMaskedLM
 
-from lexbench.lexmae import given_models
-from lexbench.lexmae.start import project_by_embeddings
+from lexbench.lexmae.model import pretrained
+from lexbench.lexmae.model.start import project_by_embeddings
 
 
 def main() -> None:
@@ -24,8 +24,8 @@ def main() -> None:
     parser.add_argument("minilm", type=Path, help="a folder with MiniLM's config.json, model.safetensors and tokenizer")
     parser.add_argument("folder", type=Path, help="where to write")
     given = parser.parse_args()
-    tokenizer = given_models.tokenizer(given.minilm)
-    model, _ = given_models.model(given.minilm, AutoModelForMaskedLM)
+    tokenizer = pretrained.tokenizer(given.minilm)
+    model, _ = pretrained.model(given.minilm, AutoModelForMaskedLM)
     project_by_embeddings(model, tokenizer)
     model.save_pretrained(given.folder)
     tokenizer.save_pretrained(given.folder)

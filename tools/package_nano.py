@@ -18,7 +18,8 @@ import safetensors.torch
 import torch
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.lexmae import card
+from lexbench.lexmae.cards import card
+from lexbench.lexmae.cards.facts import Score
 from lexbench.results import load_system
 from lexbench.storage import atomic
 
@@ -31,7 +32,7 @@ LIMITS = (
 )
 
 
-def scores(folder: Path, name: str) -> Iterator[card.Score]:
+def scores(folder: Path, name: str) -> Iterator[Score]:
     """Yield the scores of all systems in *folder* that the model *name* is a part of."""
     found = (one for path in sorted(folder.glob("results/*/*.json")) for one in load_system(path).results)
     for one in found:
@@ -39,7 +40,7 @@ def scores(folder: Path, name: str) -> Iterator[card.Score]:
             command = f"lexbench run suite {one.dataset.partition('/')[0]} -r '{one.system}'"
             span = interval(np.array(one.per_query[MEASURE]))
             measure = f"{MEASURE} of {one.system}"
-            yield card.Score(dataset=one.dataset, measure=measure, value=one.means[MEASURE], command=command, interval=span)
+            yield Score(dataset=one.dataset, measure=measure, value=one.means[MEASURE], command=command, interval=span)
 
 
 def main() -> None:

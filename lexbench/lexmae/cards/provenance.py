@@ -1,0 +1,83 @@
+"""Which recipe a folder was made by: recipe.json in it. No other recipe takes the folder for its own, or goes on from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lexbench.errors import CommandError
+from lexbench.lexmae.recipe import Paths, Recipe
+from lexbench.storage import atomic
+
+_RECIPE = "recipe.json"
+_REMEDY = "remove it, or give another --output"
+_DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # of a recipe
+_DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
+_AFTER = {  # sections that are about what comes after a model
+    "pretrained": {"stage1", "stage2", "stage3", "selection"},
+    "stage1": {"stage2", "stage3"},
+    "stage2": {"stage3"},
+    "stage3": set[str](),
+}
+
+
+def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
+    """Return *folder* if it has the model *what* of *recipe*, None if it does not exist; CommandError if of another recipe."""
+    if not folder.exists():
+        return None
+    check_folder(folder, recipe, what)
+    return folder
+
+
+def check(recipe: Recipe, last: str) -> None:
+    """Raise CommandError where a model up to *last*, or the state of its training, exists and is of another recipe."""
+    paths = Paths(recipe)
+    sections = {"pretrained": recipe.pretrain, "stage1": recipe.stage1, "stage2": recipe.stage2, "stage3": recipe.stage3}
+    for what in [name for name in sections if sections[name] and name <= last]:
+        for folder in (paths.root / what, paths.training(what)):
+            if is_recorded(folder):
+                check_folder(folder, recipe, what)
+
+
+def is_recorded(folder: Path) -> bool:
+    """Return whether *folder* says which recipe made it."""
+    return (folder / _RECIPE).exists()
+
+
+def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
+    """Raise CommandError unless *folder* says that *recipe* made it as the model *what*; the first difference is named."""
+    try:
+        table = json.loads((folder / _RECIPE).read_bytes())
+    except (OSError, ValueError):
+        raise CommandError(f"{folder} is none that lexbench made; {_REMEDY}") from None
+    recorded, expected = _deciding(table, what), _deciding(_table(recipe), what)
+    if recorded != expected:
+        raise CommandError(f"{folder} was made by another recipe ({_difference(recorded, expected)}); {_REMEDY}")
+
+
+def write(folder: Path, recipe: Recipe, what: str) -> None:
+    """Note in *folder* the settings of *recipe* that decide the model *what*."""
+    atomic.write_text(folder / _RECIPE, json.dumps(_deciding(_table(recipe), what), indent=1) + "\n")
+
+
+def _table(recipe: Recipe) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(msgspec.json.encode(recipe))
+    return table
+
+
+def _deciding(table: dict[str, Any], what: str) -> dict[str, Any]:
+    """Return the settings of a recipe that decide the weights of *what*: neither names and paths nor what comes later."""
+    deciding = {name: value for name, value in table.items() if name not in _DECIDES_NOTHING | _AFTER[what]}
+    for section, settings in deciding.items():
+        if isinstance(settings, dict):
+            deciding[section] = {key: value for key, value in settings.items() if key not in _DECIDES_NOTHING_IN_SECTIONS}
+    return deciding
+
+
+def _difference(recorded: Any, expected: Any, name: str = "") -> str:
+    """Return the first setting that differs, with both values."""
+    if not (isinstance(recorded, dict) and isinstance(expected, dict)):
+        return f"{name}: there {recorded!r}, asked {expected!r}"
+    key = next(key for key in sorted({*recorded, *expected}) if recorded.get(key) != expected.get(key))
+    return _difference(recorded.get(key), expected.get(key), f"{name}.{key}" if name else key)

@@ -1,0 +1,103 @@
+"""Which examples make up which step, and the tensors of a batch. Seed and number of a draw decide, so resuming changes nothing.
+
+A *draw* is one example taken for training, counted from 0 over all steps. Draw d is of epoch d // n, and the generator of its
+randomness is seeded with (seed, d): neither workers, devices nor the step at which training was resumed can change it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset, Sampler
+
+T = TypeVar("T")
+_WINDOW = 50  # batches whose texts are sorted by length among themselves, so that little is padded
+
+
+class Draws(Dataset[T], Generic[T]):
+    """All draws of a training: draw d is *example(i, rng)*, i being the next in the order of its epoch.
+
+    *lengths* (n,) group draws of like length into one batch of *batch* draws, as SentenceTransformers and the Trainer do;
+    None leaves the shuffled order as it is.
+    """
+
+    def __init__(
+        self,
+        example: Callable[[int, np.random.Generator], T],
+        examples: int,
+        draws: int,
+        seed: int,
+        *,
+        batch: int = 1,
+        lengths: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.example, self.examples, self.draws, self.seed = example, examples, draws, seed
+        self.batch, self.lengths = batch, lengths
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of draws."""
+        return self.draws
+
+    def __getitem__(self, draw: int) -> T:
+        """Return the example that is drawn as number *draw*."""
+        epoch, rank = divmod(int(draw), self.examples)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self.order(epoch)
+        return self.example(int(self._order[rank]), np.random.default_rng((self.seed, int(draw))))
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """Return the order of an epoch (examples,): shuffled, then grouped by length.
+
+        Its first examples fill the last batch of the epoch before, so that groups are batches in every epoch.
+        """
+        rng = np.random.default_rng((self.seed, epoch, self.examples))
+        shuffled = rng.permutation(self.examples)
+        if self.lengths is None:
+            return shuffled
+        first = -epoch * self.examples % self.batch
+        grouped = [shuffled[:first]]
+        for start in range(first, self.examples, _WINDOW * self.batch):
+            window = shuffled[start : start + _WINDOW * self.batch]
+            window = window[np.argsort(self.lengths[window], kind="stable")]
+            groups = [window[at : at + self.batch] for at in range(0, len(window), self.batch)]
+            whole = [group for group in groups if len(group) == self.batch]
+            grouped += [whole[index] for index in rng.permutation(len(whole))] + groups[len(whole) :]
+        return np.concatenate(grouped)
+
+
+class InOrder(Sampler[int]):
+    """A sampler that leaves the draws in their order: they are shuffled already."""
+
+    def __init__(self, draws: int) -> None:
+        self.draws = draws
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over the numbers of the draws."""
+        return iter(range(self.draws))
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return self.draws
+
+
+def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:
+    """Return *rows*, (length,) each, as one array (rows, longest), filled up on the right with *value*."""
+    filled = np.full((len(rows), max(map(len, rows))), value, np.int64)
+    for index, row in enumerate(rows):
+        filled[index, : len(row)] = row
+    return filled
+
+
+def tensors(rows: Sequence[NDArray[np.int64]], *, pad: int, silent: Sequence[int]) -> dict[str, torch.Tensor]:
+    """Return the tokens of texts, (length,) each, as tensors *ids*, *real* and *pools* (texts, longest).
+
+    *ids* are filled up with *pad*, which *real* tells from tokens; *pools* are the tokens that pooling takes the maximum over:
+    all but those of *silent*.
+    """
+    ids = padded(rows, pad)
+    real = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
+    pools = real & ~np.isin(ids, silent)
+    return {name: torch.from_numpy(array) for name, array in (("ids", ids), ("real", real), ("pools", pools))}

@@ -1,0 +1,72 @@
+"""Examples of fine-tuning: a query, a document that is relevant to it, and negatives mined for it (paper, appendix A)."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CannotStart
+from lexbench.lexmae.data.training_sets import Lists, TrainingSet
+
+
+class Source(NamedTuple):
+    """A training set and the negatives mined for it."""
+
+    training_set: TrainingSet
+    negatives: Lists  # of each of its queries, the best ranked first
+    left_out: Collection[str] = frozenset()  # ids of queries that are not trained on
+
+
+class Example(NamedTuple):
+    """One example. Documents are positions in the corpus of its training set."""
+
+    source: int  # index of the source
+    query: int  # index of the query in its training set
+    positive: int
+    negatives: NDArray[np.int32]  # (negatives,)
+
+
+class Examples:
+    """An example for each relevant document of a query that has negatives, as in the released code; or one for each query."""
+
+    def __init__(self, sources: Sequence[Source], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
+        """Take the negatives of a query from the first *depth* of its list; CannotStart where there is no example at all."""
+        self.sources, self.depth, self.pairs = tuple(sources), depth, pairs
+        entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
+        self._entries = np.concatenate(entries)  # (examples,) of the positives' documents
+        self._ends = np.cumsum([len(part) for part in entries])  # (sources,) where the examples of each end
+        if not len(self):
+            names = ", ".join(source.training_set.contract.id for source in self.sources)
+            raise CannotStart(
+                f"nothing to train on: every query of {names} is held out or has no negatives; mine to more depth"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        return len(self._entries)
+
+    def draw(self, example: int, rng: np.random.Generator, negatives: int) -> Example:
+        """Return example number *example* with so many *negatives*, drawn without replacement.
+
+        Where a query has fewer, they are repeated in turn. With one example for each query, its relevant document is drawn too.
+        """
+        source = int(np.searchsorted(self._ends, example, side="right"))
+        positives, mined = self.sources[source].training_set.positives, self.sources[source].negatives
+        entry = int(self._entries[example])
+        query = int(np.searchsorted(positives.offsets, entry, side="right")) - 1
+        positive = rng.choice(positives[query]) if self.pairs == "one_per_query" else positives.docs[entry]
+        pool = mined[query][: self.depth]
+        drawn = rng.choice(pool, min(negatives, len(pool)), replace=False)
+        return Example(source, query, int(positive), np.resize(drawn, negatives))
+
+
+def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:
+    """Return which entries of the positives make an example (examples,); with one for each query, its first."""
+    positives = source.training_set.positives
+    trained = source.negatives.lengths > 0
+    if source.left_out:
+        trained &= [query.query_id not in source.left_out for query in source.training_set.queries]
+    if one_per_query:
+        return positives.offsets[:-1][trained]
+    return np.flatnonzero(np.repeat(trained, positives.lengths))

@@ -1,0 +1,139 @@
+"""Masked texts, the examples of pretraining: what the encoder has to guess, and what the decoder.
+
+Paper, sections 3.1 and 3.3; released code, its collator. Masking is numpy on one text at a time, drawn from a generator of that
+text's own, so that it does not depend on what else is in the batch, on workers, or on where training was resumed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lexbench.lexmae.data.batches import padded
+from lexbench.lexmae.data.tokens import TokenisedCorpus
+from lexbench.lexmae.recipe import Pretrain
+
+IGNORED = -100  # the label of a position that no loss looks at, as torch's cross_entropy has it
+_HIDDEN, _REPLACED = 0.8, 0.1  # of masked words: [MASK]; another word; the rest stay as they are (BERT)
+
+Ids = NDArray[np.int64]
+Chosen = NDArray[np.bool_]
+
+
+class Masked(NamedTuple):
+    """One text as the two halves of the autoencoder see it; every array is (length,)."""
+
+    encoder_ids: Ids  # x̄ of the paper
+    encoder_labels: Ids  # the words that stood at masked positions, else IGNORED
+    decoder_ids: Ids  # x̃
+    decoder_labels: Ids
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How texts are masked. *mask_id* is the id of [MASK]; random words are drawn from all *vocabulary* ids."""
+
+    mask_id: int
+    vocabulary: int
+    encoder_share: float = 0.3
+    decoder_share: float = 0.5
+    masking: Literal["inclusive", "exclusive", "random"] = "inclusive"
+    corruption: Literal["fresh", "extend"] = "fresh"
+
+    @classmethod
+    def of(cls, pretrain: Pretrain, mask_id: int, vocabulary: int) -> "Masking":
+        """Return the masking that a recipe asks for."""
+        shares = pretrain.encoder_share, pretrain.decoder_share
+        return cls(mask_id, vocabulary, *shares, pretrain.masking, pretrain.corruption)
+
+    def __call__(self, ids: Ids, words: Chosen, rng: np.random.Generator) -> Masked:
+        """Return one text (length,), masked at positions of *words* only: neither special tokens nor padding are among them."""
+        for_encoder = exactly(words, self.encoder_share, rng)
+        for_decoder = self.decoder_positions(words, for_encoder, rng)
+        encoder_ids = self.corrupted(ids, for_encoder, rng)
+        decoder_ids = self.corrupted(ids, for_decoder, rng)
+        if self.corruption == "extend":  # what both have to guess looks the same to both
+            decoder_ids = np.where(for_encoder & for_decoder, encoder_ids, decoder_ids)
+        return Masked(encoder_ids, np.where(for_encoder, ids, IGNORED), decoder_ids, np.where(for_decoder, ids, IGNORED))
+
+    def decoder_positions(self, words: Chosen, for_encoder: Chosen, rng: np.random.Generator) -> Chosen:
+        """Return which positions the decoder has to recover (length,): *decoder_share* of the words in expectation.
+
+        Inclusive: all that are hidden from the encoder, and some more; exclusive: none of these; random: independent of them.
+        """
+        hidden = self.encoder_share
+        match self.masking:
+            case "inclusive":
+                more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
+                return for_encoder | (words & (rng.random(len(words)) < more))
+            case "exclusive":
+                others = self.decoder_share / (1 - hidden) if hidden < 1 else 0.0
+                return words & ~for_encoder & (rng.random(len(words)) < others)
+            case "random":
+                return words & (rng.random(len(words)) < self.decoder_share)
+
+    def corrupted(self, ids: Ids, chosen: Chosen, rng: np.random.Generator) -> Ids:
+        """Return *ids* with the *chosen* positions hidden, replaced or left as they are: 80 / 10 / 10 % in expectation."""
+        lot = rng.random(len(ids))
+        others = rng.integers(self.vocabulary, size=len(ids))
+        corrupted = np.where(lot < _HIDDEN, self.mask_id, np.where(lot < _HIDDEN + _REPLACED, others, ids))
+        return np.where(chosen, corrupted, ids)
+
+
+def exactly(words: Chosen, share: float, rng: np.random.Generator) -> Chosen:
+    """Return ceil(share x n) of the n positions of *words*, each set of that size equally likely."""
+    positions = np.flatnonzero(words)
+    chosen = np.zeros(len(words), bool)
+    count = int(np.ceil(round(share * len(positions), 6)))  # .3 x 10 is 3, whatever floats say
+    chosen[rng.permutation(positions)[:count]] = True
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedTexts:
+    """The texts of several corpora, masked anew each time that one is drawn."""
+
+    corpora: Sequence[TokenisedCorpus]
+    masking: Masking
+    special: Sequence[int]  # ids that are never masked, as the tokenizer puts them in
+    silent: Sequence[int]  # ids whose positions are not pooled
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """Where the texts of each corpus end (corpora,)."""
+        return np.cumsum([len(corpus) for corpus in self.corpora])
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return int(self._ends[-1])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each text (texts,)."""
+        return np.concatenate([corpus.lengths for corpus in self.corpora])
+
+    def example(self, index: int, rng: np.random.Generator) -> tuple[Masked, Chosen]:
+        """Return one text, masked, and which of its positions are pooled (length,)."""
+        corpus = int(np.searchsorted(self._ends, index, side="right"))
+        first = int(self._ends[corpus - 1]) if corpus else 0
+        ids = self.corpora[corpus][index - first]
+        return self.masking(ids, ~np.isin(ids, self.special), rng), ~np.isin(ids, self.silent)
+
+
+def collate(pad: int) -> Callable[[Sequence[tuple[Masked, Chosen]]], dict[str, torch.Tensor]]:
+    """Return what makes the arguments of `MaskedAutoencoder.forward` of examples: tensors (n, longest), padded with *pad*."""
+
+    def batch(examples: Sequence[tuple[Masked, Chosen]]) -> dict[str, torch.Tensor]:
+        fills = {"encoder_ids": pad, "encoder_labels": IGNORED, "decoder_ids": pad, "decoder_labels": IGNORED}
+        rows = {name: [getattr(masked, name) for masked, _ in examples] for name in fills}
+        tensors = {name: torch.from_numpy(padded(rows[name], fill)) for name, fill in fills.items()}
+        lengths = torch.tensor([len(masked.encoder_ids) for masked, _ in examples])
+        tensors["real"] = torch.arange(tensors["encoder_ids"].shape[1]) < lengths[:, None]
+        tensors["pools"] = torch.from_numpy(padded([pools.astype(np.int64) for _, pools in examples], 0)).bool()
+        return tensors
+
+    return batch

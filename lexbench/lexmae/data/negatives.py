@@ -1,0 +1,218 @@
+"""Hard negatives: what a system finds for the training queries that is not relevant, kept as ordinary TREC runs.
+
+Beside each run lies a .json that says what it was made from. It is written last: a run without it, or with that of other
+settings, is made again. Searches are runs of the store, so a killed command goes on where it was. Negatives that come from
+elsewhere are named as a system is, `run_file(path="...")`.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
+from lexbench.lexmae.recipe import Paths, Recipe
+from lexbench.notation import Call, Part, parse
+from lexbench.progress import Progress
+from lexbench.retrievers.run_file import RunFile
+from lexbench.runner import systems
+from lexbench.runner.systems import System
+from lexbench.storage import atomic, legacy
+from lexbench.storage.reading import blocks, file_digest
+from lexbench.storage.store import Store, digest
+from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.trec.runs import Run, write_run
+
+_FORMAT = 1  # goes up when the same settings would give other negatives
+_QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
+_FIELDS = 6  # of a line of a TREC run
+
+
+def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
+    """Return the runs of negatives of a stage, one for each of its training sets in their order; missing ones are mined.
+
+    Each has the best `depth` documents of each query that are not relevant to it. CommandError where the recipe has no such
+    stage or its `negatives` name no system; CannotStart where a model that they name is not trained yet.
+    """
+    settings = recipe.stage(stage)
+    if settings is None:
+        known = [str(number) for number in (1, 2, 3) if recipe.stage(number)]
+        raise CommandError(f"recipe {recipe.name} has no stage {stage}; it has: {', '.join(known) or 'none'}")
+    if len(set(settings.queries)) < len(settings.queries):
+        raise CommandError(f"stage {stage} has a training set twice: {', '.join(settings.queries)}; name each once")
+    paths = Paths(recipe)
+    system = systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives)
+    store = Store(on_wait=progress.note, on_damage=progress.note)
+    store.prepare()
+    runs = []
+    for name in settings.queries:
+        runs.append(paths.negatives(stage, name))
+        _mine(runs[-1], open_training_set(name, store, progress), system, settings.depth, store, progress)
+    return runs
+
+
+def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> None:
+    """Write the run of one training set, unless it is there and was made from the same."""
+    contract, facts_path = training_set.contract, path.with_name(path.name.removesuffix(".trec.gz") + ".json")
+    made_from = {
+        "format": _FORMAT,
+        "system": digest(system.recipe),
+        "depth": depth,
+        "dataset": contract.stamp,
+        "corpus": training_set.corpus.fingerprint,
+        "queries": training_set.dataset.queries_sha256,
+        "qrels": training_set.dataset.qrels_sha256,
+    }
+    if isinstance(system.retriever, RunFile):
+        made_from["file"] = system.retriever.file_identity(contract.id)
+    if path.is_file() and facts_path.is_file():
+        facts = json.loads(facts_path.read_bytes())
+        of_0_1 = made_from | {"system": digest(legacy.of_0_1(system.recipe))}
+        if facts["made_from"] in (made_from, of_0_1) and facts["sha256"] == file_digest(path):
+            return
+        progress.note(f"{path} has other settings than the recipe, or was changed; its negatives are mined again")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for unfinished in path.parent.glob(f"*{path.name}.*{atomic.UNFINISHED}"):
+        unfinished.unlink()
+    part = path.with_name(f"part-{path.name}")
+    lengths: list[int] = []
+    with atomic.atomic_path(path) as draft, draft.open("wb") as whole:
+        for run in _runs(training_set, system, depth, store, progress):
+            mined = _without_relevant(run, training_set).cut(depth)
+            progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
+            write_run(mined, part)
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, whole)  # gzip files in a row are one gzip file
+            lengths += np.diff(mined.offsets).tolist()
+            progress.advance(len(mined.query_ids))
+            progress.end()
+    part.unlink()
+    counts = {"queries": sum(length > 0 for length in lengths), "negatives": sum(lengths)}
+    facts = {"made_from": made_from, "retriever": system.label, "sha256": file_digest(path), "counts": counts}
+    atomic.write_text(facts_path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+
+def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
+    """Yield runs of some of the queries at a time, so deep that *depth* documents are left without the relevant ones."""
+    if isinstance(system.retriever, RunFile):
+        yield system.retriever.read(training_set.contract.id)
+        return
+    deeper = depth + int(training_set.positives.lengths.max())
+    for start in range(0, len(training_set.queries), _QUERIES):
+        queries = training_set.queries[start : start + _QUERIES]
+        yield search(training_set, queries, system, deeper, store, progress)
+
+
+def _without_relevant(run: Run, training_set: TrainingSet) -> Run:
+    """Return *run* without documents that are relevant to their query, and without queries that are not in the training set."""
+    positives, width = training_set.positives, len(run.table)
+    codes = lookup(run.table, training_set.corpus.doc_ids[positives.docs])
+    query = np.repeat(np.arange(len(positives)), positives.lengths)
+    relevant = np.sort((query * width + codes)[codes >= 0])  # (query, document) as one number
+    lists = np.repeat(_QueryNumbers(training_set).of(encode(run.query_ids)), np.diff(run.offsets))
+    entries = lists * width + run.docs
+    keep = (lists >= 0) & (np.append(relevant, -1)[np.searchsorted(relevant, entries)] != entries)
+    offsets = np.concatenate(([0], np.cumsum(keep)))[run.offsets]
+    return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
+
+
+class _QueryNumbers:
+    """Looks up queries of a training set by their ids."""
+
+    def __init__(self, training_set: TrainingSet) -> None:
+        self._table = encode(query.query_id for query in training_set.queries)[::-1]
+
+    def of(self, query_ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the index of each of *query_ids* (n,) among the queries, -1 where it is not in the training set."""
+        codes = lookup(self._table, query_ids)
+        return np.where(codes >= 0, len(self._table) - 1 - codes, -1)
+
+
+def read(path: Path, training_set: TrainingSet, store: Store, progress: Progress) -> Lists:
+    """Return the negatives that *mine* wrote, the best first, by query of the training set; mapped from the store.
+
+    Queries and documents that the training set does not have are passed over. InvalidFile where a line does not read.
+    """
+    recipe = {
+        "format": _FORMAT,
+        "run": file_digest(path),
+        "corpus": training_set.corpus.fingerprint,
+        "queries": training_set.dataset.queries_sha256,
+        "qrels": training_set.dataset.qrels_sha256,
+    }
+
+    def work(draft: Path) -> None:
+        progress.start(training_set.contract.id, "read negatives", len(training_set.queries), "queries")
+        lists = _parsed(path, training_set, progress)
+        np.save(draft / "offsets.npy", lists.offsets)
+        np.save(draft / "docs.npy", lists.docs)
+        progress.end()
+
+    folder = store.produce("negatives", training_set.contract.id, recipe, work)
+    return Lists(np.load(folder / "offsets.npy"), np.load(folder / "docs.npy", mmap_mode="r"))
+
+
+def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
+    numbers = _QueryNumbers(training_set)
+    queries, docs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for query_ids, doc_ids in _columns(path):
+        first = np.flatnonzero(np.append(True, query_ids[1:] != query_ids[:-1]))
+        progress.advance(len(first))
+        query = np.repeat(numbers.of(query_ids[first]), np.diff(np.append(first, len(query_ids))))
+        table, codes = factorize(doc_ids)  # sorted ids are looked up among millions several times as fast
+        doc = lookup(training_set.corpus.doc_ids, table)[codes]
+        known = (query >= 0) & (doc >= 0)
+        queries.append(query[known].astype(np.int32))
+        docs.append(doc[known].astype(np.int32))
+    query = np.concatenate(queries)
+    lengths = np.bincount(query, minlength=len(training_set.queries))
+    by_query = np.argsort(query, kind="stable")
+    return Lists(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(docs)[by_query])
+
+
+def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
+    """Yield query and document ids, (lines,) each, of a TREC run, some megabytes of it at a time."""
+    try:
+        for block in blocks(path):
+            fields, newlines = block.text.split(), block.text.count(b"\n")
+            if not block.text.endswith(b"\n"):
+                raise InvalidFile(f"{path}: the last line has no end")  # noqa: TRY301 - as what does not decompress
+            if len(fields) != _FIELDS * newlines:
+                raise InvalidFile(f"{path}: not every line has {_FIELDS} columns")  # noqa: TRY301
+            yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS])
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; remove it, and mine again") from None
+
+
+def filled(value: Any, paths: Paths) -> Any:
+    """Return a system in notation with the folders of the recipe's models in place of {start}, {pretrained}, {stage1}, ….
+
+    CannotStart where such a folder does not exist.
+    """
+    if isinstance(value, Part):
+        engine = None if value.engine is None else filled(value.engine, paths)
+        return Part(filled(value.head, paths), filled(value.transforms, paths), engine)
+    if isinstance(value, Call):
+        return Call(value.name, filled(value.args, paths), filled(value.kwargs, paths))
+    if isinstance(value, tuple):
+        return tuple(filled(item, paths) for item in value)
+    return _with_folders(value, paths) if isinstance(value, str) else value
+
+
+def _with_folders(text: str, paths: Paths) -> str:
+    folders = {"start": paths.start, "pretrained": paths.pretrained, "stage1": paths.stage(1), "stage2": paths.stage(2)}
+
+    def folder(placeholder: re.Match[str]) -> str:
+        path = folders[placeholder[1]]
+        if not path.is_dir():
+            raise CannotStart(f"negatives are mined with {placeholder[0]}, and there is no {path}; train that first")
+        return str(path)
+
+    return re.sub(rf"{{({'|'.join(folders)})}}", folder, text)  # at once: a folder's own name may have braces

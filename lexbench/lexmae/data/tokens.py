@@ -1,0 +1,138 @@
+"""Texts as token numbers, cut as the recipe says. A corpus is cut once, kept in the store, and mapped from there.
+
+So 8.8 million passages take no memory. Two files, and what the numbers in the first are:
+
+    ids.bin     uint16, or uint32 where the vocabulary needs it: the tokens of all texts, special ones included
+    starts.npy  int64 (texts + 1,): text i, by position in the corpus, is ids[starts[i]:starts[i + 1]]
+    kind.json   which of the two types ids.bin has
+
+The rest is what `lexbench.storage.store` keeps of any folder.
+"""
+
+import hashlib
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.lexmae.data import batches
+from lexbench.lexmae.recipe import Encoding
+from lexbench.neural.token_batches import Input, cutter, tokenise
+from lexbench.progress import Progress
+from lexbench.storage import atomic
+from lexbench.storage.store import Recipe, Store
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+_FORMAT = 1
+_BLOCK = 2048  # texts that are cut at a time
+_NO_TITLE = "-"  # as LexMAE's data has it; see `sparse_mlm`
+
+
+@dataclass(frozen=True, eq=False)
+class TokenisedCorpus:
+    """The tokens of the texts of a corpus, by position."""
+
+    ids: NDArray[np.unsignedinteger[Any]]  # (tokens,), mapped
+    starts: NDArray[np.int64]  # (texts + 1,), mapped
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.starts) - 1
+
+    def __getitem__(self, position: int) -> NDArray[np.int64]:
+        """Return the tokens of one text (length,)."""
+        start, stop = self.starts[position : position + 2].tolist()
+        return self.ids[start:stop].astype(np.int64)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each text (texts,)."""
+        return np.diff(self.starts)
+
+
+@dataclass(frozen=True, eq=False)
+class TextReader:
+    """Reads texts as a recipe says: queries and corpora as tokens, and these as the tensors of a batch."""
+
+    tokenizer: "PreTrainedTokenizerFast"
+    encoding: Encoding
+
+    @property
+    def pad(self) -> int:
+        """The id that fills up short texts."""
+        return int(self.tokenizer.pad_token_id)
+
+    @property
+    def silent(self) -> list[int]:
+        """The ids whose positions are not pooled: with positions="text" the first token and separators (released code)."""
+        tokens: list[Any] = [self.tokenizer.cls_token_id, self.tokenizer.sep_token_id]
+        return tokens if self.encoding.positions == "text" else []
+
+    @cached_property
+    def _cut_query(self) -> "Tokenizer":
+        return cutter(self.tokenizer, self.encoding.query_length)
+
+    def queries(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Return the tokens of queries, (length,) each."""
+        tokens = tokenise(self._cut_query, texts)
+        return [row.astype(np.int64) for row in np.split(tokens.ids, tokens.starts[1:-1])]
+
+    def corpus(self, corpus: StoredCorpus, store: Store, progress: Progress) -> TokenisedCorpus:
+        """Return the tokens of all documents of *corpus*."""
+        encoding = self.encoding
+        return tokenised(corpus, self.tokenizer, encoding.titles, encoding.document_length, store, progress)
+
+    def tensors(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+        """Return texts in tokens as torch tensors *ids*, *real* and *pools* (texts, longest); see `batches.tensors`."""
+        return batches.tensors(rows, pad=self.pad, silent=self.silent)
+
+
+def tokenised(
+    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", titles: str, length: int, store: Store, progress: Progress
+) -> TokenisedCorpus:
+    """Return *corpus* in tokens, at most *length* a text; titles stand where `sparse_mlm(titles=…)` puts them."""
+    cut = cutter(tokenizer, length)  # its own copy: what the tokenizer was last called with is no part of the digest
+    digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
+    recipe: Recipe = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
+
+    def work(draft: Path) -> None:
+        progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
+        _write(corpus, tokenizer, cut, titles, draft, progress)
+        progress.end()
+
+    folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, recipe, work)
+    kind = json.loads((folder / "kind.json").read_bytes())["ids"]
+    return TokenisedCorpus(np.memmap(folder / "ids.bin", kind, "r"), np.load(folder / "starts.npy", mmap_mode="r"))
+
+
+def _write(
+    corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", cut: "Tokenizer", titles: str, draft: Path, progress: Progress
+) -> None:
+    kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
+    starts = array("q", [0])
+    with (draft / "ids.bin").open("wb") as file:
+        for start in range(0, len(corpus), _BLOCK):
+            texts = [_input(document, titles, tokenizer) for document in corpus.documents(start, start + _BLOCK)]
+            tokens = tokenise(cut, texts)
+            file.write(tokens.ids.astype(kind).tobytes())
+            starts.extend((tokens.starts[1:] + starts[-1]).tolist())
+            progress.advance(len(texts))
+    np.save(draft / "starts.npy", np.frombuffer(starts, np.int64))
+    atomic.write_text(draft / "kind.json", json.dumps({"ids": np.dtype(kind).name}) + "\n")
+
+
+def _input(document: Any, titles: str, tokenizer: "PreTrainedTokenizerFast") -> Input:
+    if titles == "off":
+        return str(document.text)
+    pair = (document.title or _NO_TITLE, document.body)
+    return str(tokenizer.sep_token).join(pair) if titles == "string" else pair

@@ -1,0 +1,111 @@
+"""Corpora on disk, training queries in memory, the documents relevant to each, and what a system finds for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.datasets.dataset import Dataset, Topics, open_dataset
+from lexbench.datasets.sources.files import Files
+from lexbench.errors import CannotStart
+from lexbench.lexmae.data import sizes
+from lexbench.progress import Progress
+from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System
+from lexbench.storage.store import Store
+from lexbench.trec.ids import lookup
+from lexbench.trec.runs import Run
+from lexbench.types import Query
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """A list of documents for each query of a training set."""
+
+    offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
+    docs: NDArray[np.int32]  # (entries,) corpus positions
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, query: int) -> NDArray[np.int32]:
+        """Return the corpus positions of one query (documents,)."""
+        return self.docs[self.offsets[query] : self.offsets[query + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many documents each query has (queries,)."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Queries with at least one relevant document in the corpus, which is read from disk by position."""
+
+    dataset: Dataset
+    corpus: StoredCorpus
+    queries: tuple[Query, ...]  # by ascending bytes of the id
+    positives: Lists  # documents of the contract's relevant grades
+
+    @property
+    def contract(self) -> Contract:
+        """The facts of the dataset."""
+        return self.dataset.contract
+
+
+def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
+    """Return the dataset of that id, or that of the BEIR folder or of its qrels file at that path.
+
+    Of a folder it is `train`, or the only qrels if they are not `test`. Judged documents that the corpus lacks, and queries
+    without a relevant one, are left out.
+
+    UnknownName, MissingData, InvalidFile or ContractMismatch; CannotStart where no query is left.
+    """
+    dataset = open_dataset(*sizes.find_dataset(name))
+    corpus = DatasetRunner(dataset, store, progress).corpus
+    qrels = dataset.qrels  # its queries are those of the dataset, in the same order
+    docs = lookup(corpus.doc_ids, qrels.doc_ids)
+    relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
+    if not relevant.any():
+        raise CannotStart(f"no query of {name} has a relevant document in its corpus; are qrels and corpus of one dataset?")
+    counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
+    queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
+    offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
+    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)))
+
+
+def open_corpus_of(name: str, store: Store, progress: Progress) -> StoredCorpus:
+    """Return the corpus of the dataset of that id, or of the BEIR folder at that path, which need not have queries.
+
+    UnknownName, MissingData, InvalidFile or ContractMismatch.
+    """
+    dataset = _without_queries(Path(name)) if Path(name).exists() else open_dataset(*sizes.find_dataset(name))
+    return DatasetRunner(dataset, store, progress).corpus
+
+
+def search(
+    training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, store: Store, progress: Progress
+) -> Run:
+    """Return the best *depth* documents of each of *queries*, which are of the training set, as a run of the store.
+
+    `Run.docs` are corpus positions. What a killed process had searched is not searched again.
+    """
+    whole = training_set.dataset
+    # All judgements stay: the contract says how many of them name documents that the corpus lacks.
+    topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
+    runner = DatasetRunner(Dataset(whole.contract, whole.source, topics), store, progress)
+    return read_run(runner.run(system, depth)).run
+
+
+def _without_queries(path: Path) -> Dataset:
+    """Return the dataset of a BEIR folder of which nothing but the corpus is read."""
+    folder, corpus = sizes.corpus_folder(path), sizes.corpus_file(path)
+    name, facts, text = corpus.parent.name, SourceFacts(loader="files"), TextPolicy(document="title_text")
+    contract = Contract(schema=1, id=name, version=0, name=name, description="", corpus=name, source=facts, text=text)
+    return Dataset(contract, Files(contract, corpus, folder / "queries.jsonl", folder / "qrels"), Topics((), (), 0))

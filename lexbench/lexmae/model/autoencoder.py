@@ -1,0 +1,167 @@
+"""The masked autoencoder of pretraining: encoder, lexicon bottleneck and decoder (paper, sections 3.1 to 3.3).
+
+The encoder is transformers' own *ForMaskedLM. The decoder is a few fresh BERT layers of the same width with a head of their
+own; what projects states onto the vocabulary is the word embeddings' matrix everywhere (section 3.4, "we tie all"). What the
+encoder passes on to the decoder is one bag of words.
+"""
+
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
+
+from lexbench.checkpoints.masked_lm import body_and_transform
+from lexbench.lexmae.model import losses
+from lexbench.lexmae.model.encoder import LexiconEncoder
+from lexbench.lexmae.model.pooling import max_pool
+from lexbench.lexmae.recipe import Pretrain
+
+_NOTHING = 1e-4  # added to the sum that the saturated weights are divided by (released code)
+
+
+def importance(logits: Tensor, normalisation: Literal["softmax", "saturated"]) -> Tensor:
+    """Return the importance of each word to each text, a = Norm(Max-Pool(S)) (n, vocabulary): paper, Eq. 3.
+
+    *logits* (n, vocabulary) are pooled already. "saturated" is L1-Norm(log(1 + ReLU(logits))), of section 4.3 "Zero-shot".
+    """
+    if normalisation == "softmax":
+        return functional.softmax(logits.float(), dim=-1)
+    weights = torch.log1p(functional.relu(logits.float()))
+    return weights / (weights.sum(-1, keepdim=True) + _NOTHING)
+
+
+def bag_of_words(importances: Tensor, embeddings: Tensor, *, gradient: bool = False) -> Tensor:
+    """Return the continuous bag of words, b = W a (n, width): paper, Eq. 4.
+
+    No gradient reaches the word *embeddings* (vocabulary, width) through it, so that it trains the importances alone ("cut-off
+    the gradient", section 3.4); with *gradient*, as in an ablation, they are trained too.
+    """
+    return importances @ (embeddings if gradient else embeddings.detach())
+
+
+def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
+    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) in the place of [CLS]: paper, Eq. 5.
+
+    *embedded* are the embeddings as the layers take them, so the bottleneck gets neither position nor normalisation.
+    """
+    return torch.cat([bottleneck[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
+
+
+class Decoder(nn.Module):
+    """The weakened decoder: few layers, texts much masked, a head of its own or the encoder's. Paper, section 3.3."""
+
+    def __init__(self, config: Any, layers: int, *, own_head: bool = True) -> None:
+        super().__init__()
+        shape = _bert(config)
+        self.layers = nn.ModuleList([_layer(shape, index) for index in range(layers)])
+        self.transform = _transform(shape) if own_head else None
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size)) if own_head else None
+        _initialise(self, shape.initializer_range)
+
+    def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
+        """Return the states (n, length, width) of *embedded* texts, before the head."""
+        states = embedded
+        for layer in self.layers:
+            states = layer(states, attention_mask=real[:, None, None, :])
+        return states
+
+
+class MaskedAutoencoder(nn.Module):
+    """LexMAE's pretraining: encoder, bottleneck, decoder, and the sum of both losses (paper, Eq. 7)."""
+
+    def __init__(self, language_model: Any, recipe: Pretrain) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.encoder = LexiconEncoder(language_model)
+        self.decoder = Decoder(language_model.config, recipe.decoder_layers, own_head=recipe.heads != "shared")
+        self.bottleneck_head: nn.Module | None = None
+        if recipe.heads == "extra" and recipe.bottleneck in ("softmax", "saturated"):  # the others have no logits
+            shape = _bert(language_model.config)
+            self.bottleneck_head = _transform(shape)
+            _initialise(self.bottleneck_head, shape.initializer_range)
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the encoder."""
+        return self.encoder.config
+
+    def forward(
+        self,
+        encoder_ids: Tensor,
+        encoder_labels: Tensor,
+        decoder_ids: Tensor,
+        decoder_labels: Tensor,
+        real: Tensor,
+        pools: Tensor,
+    ) -> dict[str, Tensor]:
+        """Return the losses of a batch, scalars: paper, Eqs. 2, 6 and 7. `data.masking` makes the tensors, (n, length) each."""
+        encoder = self.encoder
+        hidden = encoder.hidden(encoder_ids, real)
+        states = encoder.transformed(hidden)
+        encoder_loss = losses.masked_language_modelling(states, *encoder.projection, encoder_labels)
+        bottleneck = self.bottleneck(hidden, states, pools)
+        decoded = self.decode(bottleneck, decoder_ids, real)
+        decoder_loss = losses.masked_language_modelling(*decoded, decoder_labels)
+        return {"loss": encoder_loss + decoder_loss, "encoder_loss": encoder_loss, "decoder_loss": decoder_loss}
+
+    def bottleneck(self, hidden: Tensor, states: Tensor, pools: Tensor) -> Tensor | None:
+        """Return what the decoder gets of each text (n, width), None for nothing: paper, Eqs. 3 and 4; ablations, Table 7."""
+        recipe = self.recipe
+        if recipe.bottleneck == "none":
+            return None
+        if recipe.bottleneck == "cls":
+            return hidden[:, 0]
+        if self.bottleneck_head is not None:
+            states = self.bottleneck_head(hidden)
+        importances = importance(max_pool(states, *self.encoder.projection, pools), recipe.bottleneck)
+        return bag_of_words(importances, self.encoder.embeddings, gradient=recipe.embedding_gradient)
+
+    def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the decoder's states (n, length, width) as they are projected, the projection and its bias: paper, Eq. 5."""
+        body, transform = body_and_transform(self.encoder.language_model)
+        embedded = cast("nn.Module", body.embeddings)(ids)
+        if bottleneck is not None:
+            embedded = replace_first(embedded, bottleneck)
+        states = self.decoder(embedded, real)
+        weight, bias = self.encoder.projection
+        if self.decoder.transform is None:
+            return transform(states), weight, bias
+        return self.decoder.transform(states), weight, self.decoder.bias
+
+
+def _bert(config: Any) -> BertConfig:
+    """Return the configuration of BERT layers as wide as the encoder's, whatever its architecture calls its sizes."""
+    values = config.to_dict()
+    names = {
+        "hidden_size": ("hidden_size", "dim"),
+        "num_attention_heads": ("num_attention_heads", "n_heads"),
+        "intermediate_size": ("intermediate_size", "hidden_dim"),
+        "hidden_act": ("hidden_act", "activation"),
+        "hidden_dropout_prob": ("hidden_dropout_prob", "dropout"),
+        "attention_probs_dropout_prob": ("attention_probs_dropout_prob", "attention_dropout"),
+        "vocab_size": ("vocab_size",),
+        "initializer_range": ("initializer_range",),
+    }
+    sizes = {ours: next(values[name] for name in theirs if name in values) for ours, theirs in names.items()}
+    shape = BertConfig(**sizes)
+    shape._attn_implementation = "sdpa"  # noqa: SLF001 - the public argument is of from_pretrained only
+    return shape
+
+
+def _layer(shape: BertConfig, index: int) -> nn.Module:
+    return BertLayer(shape, layer_idx=index)  # type: ignore[no-untyped-call]
+
+
+def _transform(shape: BertConfig) -> nn.Module:
+    return BertPredictionHeadTransform(shape)  # type: ignore[no-untyped-call]
+
+
+def _initialise(module: nn.Module, deviation: float) -> None:
+    """Fill *module* as BERT is: normal weights, biases of 0, normalisations that change nothing."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=deviation)
+            nn.init.zeros_(part.bias)

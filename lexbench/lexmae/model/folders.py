@@ -1,0 +1,35 @@
+"""Models as ordinary folders of transformers: loading one to train it, and saving one."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """Return the masked-language model in *folder*, in float32 and ready to train, and its tokenizer."""
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+    model.train()
+    return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write *model*, a *ForMaskedLM, and its tokenizer into *folder*, which exists; all files get the same permissions."""
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for path in folder.glob("*.safetensors"):  # which safetensors lets nobody but the user read
+        path.chmod((folder / "config.json").stat().st_mode)
+
+
+def unique_parameters(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of *module* on the processor, each once: tied ones have one name."""
+    parameters: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        parameters[name] = parameter.detach().to("cpu", copy=True).contiguous()
+    return parameters

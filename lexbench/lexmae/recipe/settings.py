@@ -1,0 +1,201 @@
+"""The settings of a recipe, section by section, and which of them must go together.
+
+What a setting may be stands in its type. `inconsistencies` finds what types cannot say, as a stage that begins with a model
+that the recipe does not make.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from lexbench.errors import LexbenchError
+from lexbench.measures import parse as parse_measure
+from lexbench.notation import parse
+from lexbench.storage.reading import Strict
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Length: TypeAlias = Annotated[int, Meta(ge=8)]  # the special tokens of a pair, and something to cut
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Weight: TypeAlias = Annotated[float, Meta(ge=0)]
+Scale: TypeAlias = Annotated[float, Meta(gt=0)]
+Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+_MODELS = ("start", "pretrained", "stage1", "stage2")  # in the order in which they are trained
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")  # of a model's folder, in `negatives`
+_OF_RUN_FILE = "dataset"  # the placeholder that run_file(path="...") fills by itself
+_WHOLE = 1.0 + 1e-9  # shares such as 0.3 and 0.7 add up to this, or less
+
+
+class Encoding(Strict, frozen=True, kw_only=True):
+    """How texts become vectors, in training and later: the trained folder has it for the encoder `sparse_mlm`."""
+
+    positions: Literal["text", "all"] = "text"  # that are pooled; text: neither the first token nor separators
+    titles: Literal["pair", "string", "off"] = "pair"
+    query_length: Length = 32  # tokens, special ones included
+    document_length: Length = 144
+
+
+class Start(Strict, frozen=True, kw_only=True):
+    """The masked-language model that training begins with."""
+
+    model: str  # a folder, or a name on the Hugging Face hub
+    revision: str | None = None
+    weights: Literal["keep", "fresh"] = "keep"  # fresh: of the model only its shape and tokenizer are taken
+    head: Literal["own", "embeddings"] = "own"  # embeddings: a model without a head gets its word embeddings for one
+    layers: tuple[Count, ...] = ()  # that are kept, numbered from 0; (): all
+    vocabulary: Count = 0  # word pieces that are kept: those that the corpora of pretraining use most; 0: all
+
+
+class Fitting(Strict, frozen=True, kw_only=True):
+    """What pretraining and the stages of fine-tuning share: the optimisation. Either *steps* or *epochs* is given."""
+
+    steps: Count = 0
+    epochs: Weight = 0.0
+    batch_size: Positive  # texts (pretraining) or queries (fine-tuning) of one step, over all devices
+    learning_rate: Scale
+    warmup: Share = 0.05  # share of all steps; then it falls linearly to 0
+    weight_decay: Weight = 0.01
+    clip: Weight = 0.0  # the norm that gradients are scaled down to; 0: never
+    dropout: Share | None = None  # of states and attention; None: the model's own
+    save_every: Positive = 1000  # steps between checkpoints that training can go on from
+
+
+class Pretrain(Fitting, frozen=True, kw_only=True):
+    """The masked autoencoder: paper, section 3; settings of its ablations, Table 7."""
+
+    corpora: Names  # ids of datasets, or BEIR folders
+    encoder_share: Share = 0.3  # of the words that are masked for the encoder
+    decoder_share: Share = 0.5  # likewise for the decoder, in expectation
+    masking: Literal["inclusive", "exclusive", "random"] = "inclusive"
+    corruption: Literal["fresh", "extend"] = "fresh"  # fresh: what replaces a hidden word is drawn anew for the decoder
+    bottleneck: Literal["softmax", "saturated", "cls", "none"] = "softmax"
+    embedding_gradient: bool = False  # whether the bottleneck trains the word embeddings
+    heads: Literal["separate", "shared", "extra"] = "separate"  # of encoder and decoder; extra: one more, for the bottleneck
+    decoder_layers: Positive = 2
+
+
+class Stage(Fitting, frozen=True, kw_only=True):
+    """One stage of fine-tuning: paper, appendix A."""
+
+    queries: Names  # ids of datasets for training, or BEIR folders
+    start: Literal["start", "pretrained", "stage1", "stage2"] = "pretrained"
+    negatives: str  # the system that finds them; {pretrained}, {stage1}, {stage2} stand for the folders of those models
+    depth: Positive  # rank down to which a query's documents serve as negatives
+    documents: Annotated[int, Meta(ge=2)] = 16  # of one query in a batch: one relevant, the others not
+    pairs: Literal["all", "one_per_query"] = "all"  # an example for each relevant document, or for each query, which draws one
+    contrast: Literal["own", "in_batch"] = "in_batch"  # the softmax is over the query's own documents, or over the batch's
+    lambda_d: Weight  # weight of the FLOPS regulariser of documents
+    lambda_q: Weight  # likewise of queries
+    ramp: Literal["constant", "quadratic"] = "constant"  # of both weights; quadratic: (t / ramp_steps)^2, as SPLADE does
+    ramp_steps: Count = 0  # 0: all steps
+    teacher: str | None = None  # a frozen reranker: a folder, or a name on the hub
+    divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second)
+    temperature: Scale = 1.0  # of both distributions in the divergence
+    contrast_weight: Weight = 1.0  # gamma, of the contrastive loss beside a teacher's
+
+
+class Selection(Strict, frozen=True, kw_only=True):
+    """How the best model of a stage is chosen, on queries that no table reports."""
+
+    datasets: tuple[str, ...] = ()  # for tuning, as beir/nfcorpus/dev
+    held_out: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # share of the training queries that are kept for choosing
+    measure: str = "RR@10"
+    depth: Positive = 1000  # documents of each query, the best by BM25, that the model ranks
+    queries: Count = 0  # at most, drawn once; 0: all
+    every: Positive = 10_000  # steps between two choices; the last step is one too
+
+
+class Hardware(Strict, frozen=True, kw_only=True):
+    """What training is computed on. In-batch negatives and FLOPS are of a device's piece, so pieces change results a little."""
+
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    device: Literal["auto", "cpu"] = "auto"
+    accumulate: Positive = 1  # pieces in which a device computes its share of a batch
+    threads: Count = 0  # of the processor; 0: all
+
+
+class Recipe(Strict, frozen=True, kw_only=True):
+    """All settings of a recipe file, its preset filled in."""
+
+    schema: Literal[1]
+    name: str
+    description: str = ""
+    preset: Literal["paper", "code"] = "code"
+    output: str  # folder for models, negatives and logs
+    seed: Count = 42
+    license: str = ""  # of the trained weights, for the model card
+    encoding: Encoding = Encoding()
+    start: Start
+    pretrain: Pretrain | None = None
+    stage1: Stage | None = None
+    stage2: Stage | None = None
+    stage3: Stage | None = None
+    selection: Selection = Selection()
+    hardware: Hardware = Hardware()
+
+    def stage(self, number: int) -> Stage | None:
+        """Return stage 1, 2 or 3 of fine-tuning, None where the recipe has none of that number."""
+        return (self.stage1, self.stage2, self.stage3)[number - 1]
+
+
+def placeholders(text: str) -> list[str]:
+    """Return the models that *text*, the `negatives` of a stage, names in braces: `stage1` of `sparse_mlm("{stage1}")`."""
+    return [name for name in _PLACEHOLDER.findall(text) if name != _OF_RUN_FILE]
+
+
+def inconsistencies(recipe: Recipe) -> Iterator[str]:
+    """Yield what is wrong with a recipe whose settings have their types, worded as msgspec does, the setting last."""
+    if recipe.pretrain:
+        yield from _of_fitting(recipe.pretrain, "pretrain", recipe.hardware.accumulate)
+        yield from _of_masking(recipe.pretrain)
+    for number in (1, 2, 3):
+        if stage := recipe.stage(number):
+            yield from _of_fitting(stage, f"stage{number}", recipe.hardware.accumulate)
+            yield from _of_stage(stage, number, recipe)
+    try:
+        parse_measure(recipe.selection.measure)
+    except LexbenchError as error:
+        yield f"{error} - at `$.selection.measure`"
+
+
+def _of_fitting(fitting: Fitting, section: str, pieces: int) -> Iterator[str]:
+    if bool(fitting.steps) == bool(fitting.epochs):
+        given = "both are" if fitting.steps else "neither is"
+        yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
+    if fitting.batch_size % pieces:
+        yield f"Expected a multiple of `hardware.accumulate`, {pieces} - at `$.{section}.batch_size`"
+
+
+def _of_masking(pretrain: Pretrain) -> Iterator[str]:
+    encoder, decoder = pretrain.encoder_share, pretrain.decoder_share
+    if pretrain.masking == "inclusive" and decoder < encoder:
+        yield f"Inclusive masking needs at least the encoder's share, {encoder:g} - at `$.pretrain.decoder_share`"
+    if pretrain.masking == "exclusive" and encoder + decoder > _WHOLE:
+        most = f"{1 - encoder:g}"
+        yield f"Exclusive masking leaves at most {most} - at `$.pretrain.decoder_share`"
+
+
+def _of_stage(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
+    section = f"`$.stage{number}"
+    earlier = _MODELS[: number + 1]
+    trained = [name for name in earlier if _trains(recipe, name)]
+    needed = [(stage.start, "start"), *((name, "negatives") for name in placeholders(stage.negatives))]
+    for name, key in needed:
+        if name not in earlier:
+            yield f"Stage {number} comes before any model {name!r}; there is: {', '.join(trained)} - at {section}.{key}`"
+        elif name not in trained:
+            lacking = "pretrain" if name == "pretrained" else name
+            models = ", ".join(trained)
+            yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
+    try:
+        parse(_PLACEHOLDER.sub("x", stage.negatives))
+    except LexbenchError as error:
+        yield f"{error} - at {section}.negatives`"
+
+
+def _trains(recipe: Recipe, model: str) -> bool:
+    sections = {"start": recipe.start, "pretrained": recipe.pretrain, "stage1": recipe.stage1, "stage2": recipe.stage2}
+    return sections[model] is not None

@@ -1,0 +1,53 @@
+"""Pretraining: the masked autoencoder over corpora that are read from disk (paper, section 3)."""
+
+from pathlib import Path
+
+import torch
+
+from lexbench.lexmae.cards.facts import Data
+from lexbench.lexmae.data.batches import Draws
+from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.data.training_sets import open_corpus_of
+from lexbench.lexmae.model import folders, start
+from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
+from lexbench.lexmae.recipe import Paths, Pretrain, Recipe
+from lexbench.lexmae.training import processes, publishing, resuming, trainer
+from lexbench.progress import Progress
+from lexbench.storage.store import Store
+
+
+def pretrain(recipe: Recipe, progress: Progress) -> Path:
+    """Return the folder of the pretrained model, trained if it is not finished yet: an ordinary masked-language model.
+
+    Its decoder lies beside it, in decoder.safetensors.
+    """
+    settings = recipe.pretrain
+    assert settings is not None
+    return resuming.finished_or_trained(
+        recipe, "pretrained", settings, lambda state: _trained(recipe, settings, state, progress)
+    )
+
+
+def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress) -> Path:
+    with processes.first_goes_first():
+        initial = start.make(recipe, progress)
+    torch.manual_seed(recipe.seed)
+    model, tokenizer = folders.load(initial)
+    reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
+    corpora = [open_corpus_of(name, store, progress) for name in settings.corpora]
+    tokens = [reader.corpus(corpus, store, progress) for corpus in corpora]
+    masking = Masking.of(settings, tokenizer.mask_token_id, len(tokenizer))
+    texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
+    steps = trainer.steps(settings, len(texts))
+    fit = trainer.Fit(f"{recipe.name} pretraining", settings, recipe.hardware, recipe.seed, steps, state)
+    draws = Draws(texts.example, len(texts), fit.draws, recipe.seed, batch=settings.batch_size, lengths=texts.lengths)
+    autoencoder = MaskedAutoencoder(model, settings)
+    fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
+    data = [
+        Data(dataset=name, use="pretraining", counts={"documents": len(corpus)})
+        for name, corpus in dict(zip(settings.corpora, corpora, strict=True)).items()
+    ]
+    trained = publishing.Trained(autoencoder.encoder.language_model, tokenizer, autoencoder)
+    facts = publishing.facts(fitted, steps, data)
+    return publishing.publish(Paths(recipe).pretrained, recipe, "pretrained", trained, fitted.log, facts)

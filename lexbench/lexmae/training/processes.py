@@ -1,0 +1,79 @@
+"""The processes of one training: one, or those that torchrun starts. The first one writes, and the others wait for it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
+from lexbench.errors import CommandError
+from lexbench.lexmae.recipe import Fitting, Hardware
+
+_PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
+
+
+def world() -> int:
+    """Return how many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def first() -> bool:
+    """Return whether this process is the one that writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def on_gpu(hardware: Hardware) -> bool:
+    """Return whether *hardware* asks for a GPU and there is one."""
+    return hardware.device == "auto" and torch.cuda.is_available()
+
+
+def on_processor(hardware: Hardware) -> bool:
+    """Return whether *hardware* asks for the processor, or there is nothing else."""
+    return hardware.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+
+
+def check(fitting: Fitting, hardware: Hardware) -> None:
+    """Raise CommandError for a precision that the device lacks, or a batch size that cannot be shared."""
+    if hardware.precision == "fp16" and on_processor(hardware):
+        raise CommandError("precision fp16 is for GPUs; on the processor type --precision bf16, or fp32")
+    piece(fitting, hardware)
+
+
+def piece(fitting: Fitting, hardware: Hardware) -> int:
+    """Return how many of a step's examples a device computes at a time; CommandError where they cannot be shared evenly."""
+    shares = world() * hardware.accumulate
+    size, left = divmod(fitting.batch_size, shares)
+    if left:
+        raise CommandError(
+            f"batch_size={fitting.batch_size} cannot be shared evenly by {world()} devices that accumulate "
+            f"{hardware.accumulate} times; give a multiple of {shares}"
+        )
+    return size
+
+
+def join(hardware: Hardware) -> None:
+    """Connect to the other processes, if there are any and it is not done yet."""
+    if world() == 1 or distributed.is_initialized():
+        return
+    if on_gpu(hardware):
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # gloo, on the processor, is what waits: NCCL would keep the GPU busy, and gives up sooner
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu(hardware) else "gloo", timeout=_PATIENCE)
+
+
+def wait() -> None:
+    """Wait until every process has got here."""
+    if distributed.is_initialized():
+        distributed.all_reduce(torch.zeros(1))
+
+
+@contextmanager
+def first_goes_first() -> Iterator[None]:
+    """Let the first process do what follows while the others wait; they then find it done."""
+    if not first():
+        wait()
+    yield
+    if first():
+        wait()

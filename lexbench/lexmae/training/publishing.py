@@ -1,0 +1,109 @@
+"""The finished folder of a trained model: weights, log of the losses, recipe, and a card with the facts of its training."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+import torch
+from torch import nn
+
+from lexbench.lexmae.cards import card, provenance
+from lexbench.lexmae.cards.facts import Data, Facts, Loss, Selected, What
+from lexbench.lexmae.model import folders
+from lexbench.lexmae.recipe import Recipe
+from lexbench.lexmae.training import processes
+from lexbench.lexmae.training.selection import Candidates
+from lexbench.lexmae.training.trainer import Fitted
+from lexbench.storage import atomic, environment
+
+_LOSSES = "losses.jsonl"
+_DECODER = "decoder.safetensors"
+_NO_LOSS = ("step", "grad_norm", "learning_rate")  # of a line of the log
+
+
+class Trained(NamedTuple):
+    """The model that a training made."""
+
+    model: Any  # *ForMaskedLM
+    tokenizer: Any
+    autoencoder: nn.Module | None = None  # of pretraining, all of which but its encoder is kept beside the model
+
+
+def publish(
+    folder: Path, recipe: Recipe, what: What, trained: Trained, log: Sequence[Mapping[str, float]], facts: Facts
+) -> Path:
+    """Write a trained model as the finished *folder*, drafted beside it and renamed, with its card and the *log* of its losses.
+
+    The folder exists when this returns, in every process.
+    """
+    if processes.first():
+        draft = folder.with_name(f"{folder.name}.draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        folders.save(trained.model, trained.tokenizer, draft)
+        if trained.autoencoder is not None:
+            _write_decoder(trained.autoencoder, draft / _DECODER)
+        atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
+        provenance.write(draft, recipe, what)
+        card.finish(draft, recipe, what, facts)
+        for path in draft.iterdir():
+            atomic.sync(path)
+        draft.rename(folder)
+        atomic.sync(folder.parent)
+    processes.wait()
+    return folder
+
+
+def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidates | None = None) -> Facts:
+    """Return the facts of a training. *data* is all that the weights have learned from; *candidates* chose among them."""
+    machine = environment.facts()
+    whole = [*data, *(_chosen_by(candidates) if candidates else ())]
+    return Facts(
+        data=tuple(datum for index, datum in enumerate(whole) if datum not in whole[:index]),  # stages share much of it
+        steps=steps,
+        seconds=fitted.seconds,
+        machine=f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {_accelerators()}",
+        versions=environment.versions(),
+        resumed=fitted.resumed,
+        losses=tuple(_losses(fitted)),
+        selection=tuple(_selected(fitted, candidates)) if candidates else (),
+    )
+
+
+def data_of(folder: Path) -> tuple[Data, ...]:
+    """Return what the model in *folder* has learned from, and so a training that begins with it; () for an initial model."""
+    return card.read(folder).facts.data if (folder / "training.json").is_file() else ()
+
+
+def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
+    parameters = folders.unique_parameters(autoencoder)
+    tensors = {name: value for name, value in parameters.items() if not name.startswith("encoder.")}
+    atomic.write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))
+
+
+def _accelerators() -> str:
+    """Return the GPUs that a training of this process uses, in words."""
+    return f"{processes.world()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
+
+
+def _losses(fitted: Fitted) -> Iterator[Loss]:
+    lines = [line for line in fitted.log if "loss" in line]
+    for name in lines[0] if lines else ():
+        if name not in _NO_LOSS:
+            yield Loss(name=name, first=lines[0][name], last=lines[-1][name])
+
+
+def _chosen_by(candidates: Candidates) -> Iterator[Data]:
+    for candidate_set in candidates.sets:
+        yield Data(dataset=candidate_set.name, use="selection", counts={"queries": len(candidate_set.queries)})
+
+
+def _selected(fitted: Fitted, candidates: Candidates) -> Iterator[Selected]:
+    best = fitted.best
+    assert best is not None
+    for candidate_set in candidates.sets:
+        name, measure = candidate_set.name, candidate_set.measure
+        yield Selected(dataset=name, measure=measure, value=best[name], step=int(best["step"]))

@@ -1,0 +1,191 @@
+"""Choosing the best model of a stage, on queries that no table reports and no model is trained on.
+
+The released code ranks BM25's documents for MS MARCO's dev queries by the model, and keeps the model of the best MRR@10 (the
+paper states no rule). The same here for any datasets for tuning, or for training queries that are held out.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench import measures
+from lexbench.datasets.corpus import StoredCorpus
+from lexbench.errors import CannotStart
+from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
+from lexbench.lexmae.data.training_sets import TrainingSet, open_training_set, search
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
+from lexbench.lexmae.recipe import Recipe, Selection
+from lexbench.progress import Progress
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
+from lexbench.types import Hits, Query
+
+_FIRST_STAGE = "bm25"
+_BLOCK = 2048  # documents whose vectors are held
+_DENSE = 256  # texts whose vectors are held with all their zeros
+
+
+class Pairs(NamedTuple):
+    """A query and a document for each score of a model."""
+
+    queries: NDArray[np.int64]  # (pairs,) index into the set's queries, ascending
+    documents: NDArray[np.int64]  # (pairs,) index into the set's positions
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateSet:
+    """Queries of one dataset with the documents that a model is to rank for each."""
+
+    name: str  # the dataset's id
+    corpus: StoredCorpus
+    queries: tuple[Query, ...]
+    docs: NDArray[np.int32]  # (queries, depth) corpus positions, -1 = none, and only at the end of a row
+    qrels: Qrels  # of these queries
+    measure: str  # with the dataset's threshold
+
+    @cached_property
+    def positions(self) -> NDArray[np.int32]:
+        """The corpus positions of all candidates (documents,), each once, ascending."""
+        return np.unique(self.docs[self.docs >= 0])
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs to be scored, query by query and in the order of *docs*."""
+        queries, columns = np.nonzero(self.docs >= 0)
+        return Pairs(queries, np.searchsorted(self.positions, self.docs[queries, columns]))
+
+    def value(self, scores: NDArray[np.float32]) -> float:
+        """Return the mean of the measure over all queries, *scores* (pairs,) being those of *pairs*.
+
+        A relevant document that is no candidate is missed. LexbenchError where a score is not finite.
+        """
+        matrix = np.zeros(self.docs.shape, np.float32)
+        matrix[self.docs >= 0] = scores
+        run = Run.from_hits((query.query_id for query in self.queries), Hits(self.docs, matrix), self.corpus.doc_ids)
+        return measures.score(run, self.qrels, [self.measure]).means[self.measure]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """All that a model is chosen by."""
+
+    sets: tuple[CandidateSet, ...]
+    name: str  # of the measure, as the recipe has it
+
+    def measure(self, scores: Sequence[NDArray[np.float32]]) -> dict[str, float]:
+        """Return the mean over the sets by the measure's name, first, and each set's value by the set's name.
+
+        *scores* are what `CandidateSet.value` takes, set by set.
+        """
+        values = {group.name: group.value(own) for group, own in zip(self.sets, scores, strict=True)}
+        return {self.name: float(np.mean(list(values.values()))), **values}
+
+
+def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, progress: Progress) -> Candidates | None:
+    """Return BM25's best documents for the queries of `selection.datasets`, and for those held out of *training_sets*.
+
+    None where the recipe asks for no choice; CannotStart where nothing would be held out. See `open_training_set` for datasets.
+    """
+    selection = recipe.selection
+    if not selection.datasets and not selection.held_out:
+        return None
+    opened = [open_training_set(name, store, progress) for name in selection.datasets]
+    chosen = [(tuning, {query.query_id for query in tuning.queries}) for tuning in opened]
+    if selection.held_out:
+        chosen += [(trained, held_out_ids(trained, selection.held_out, recipe.seed)) for trained in training_sets]
+    sets = [
+        _candidate_set(source, _drawn(query_ids, selection.queries, recipe.seed), selection, store, progress)
+        for source, query_ids in chosen
+    ]
+    return Candidates(tuple(sets), selection.measure)
+
+
+def held_out_ids(training_set: TrainingSet, share: float, seed: int) -> set[str]:
+    """Return the ids of about that *share* of the queries, the same in every stage: a digest of seed and id decides.
+
+    CannotStart where these are none of the queries, or all.
+    """
+    held_out = {query.query_id for query in training_set.queries if _lot(query.query_id, seed) < share}
+    if share and not 0 < len(held_out) < len(training_set.queries):
+        raise CannotStart(
+            f"selection.held_out={share:g} takes {len(held_out)} of the {len(training_set.queries)} queries of "
+            f"{training_set.contract.id}; give another share, 0 for none, or name selection.datasets"
+        )
+    return held_out
+
+
+@dataclass(frozen=True, eq=False)
+class Reranker:
+    """Scores candidates with an encoder as it is now, in training, and without an index.
+
+    Documents are encoded some at a time and their vectors kept no longer than their scores take: MS MARCO's dev queries have
+    millions of candidates.
+    """
+
+    encoder: LexiconEncoder
+    reader: TextReader
+    precision: str
+
+    def scores(self, candidates: CandidateSet, corpus: TokenisedCorpus) -> NDArray[np.float32]:
+        """Return the score of each of the candidates' pairs (pairs,); the encoder is left in the mode that it was in."""
+        was_training = self.encoder.training
+        self.encoder.eval()
+        queries = self.encoded(self.reader.queries([query.text for query in candidates.queries]))
+        pairs, positions = candidates.pairs, candidates.positions.tolist()
+        scores = np.zeros(len(pairs.queries), np.float32)
+        by_document = np.argsort(pairs.documents, kind="stable")
+        for start in range(0, len(positions), _BLOCK):
+            documents = self.encoded([corpus[position] for position in positions[start : start + _BLOCK]])
+            first, last = np.searchsorted(pairs.documents[by_document], (start, start + _BLOCK))
+            block = by_document[first:last]
+            products = queries[pairs.queries[block]].multiply(documents[pairs.documents[block] - start])
+            scores[block] = np.asarray(products.sum(axis=1)).ravel()
+        self.encoder.train(was_training)
+        return scores
+
+    @torch.no_grad()
+    def encoded(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of texts in tokens, (length,) each."""
+        device = next(self.encoder.parameters()).device
+        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        blocks = []
+        for start in range(0, len(rows), _DENSE):
+            texts = Texts(
+                **{name: tensor.to(device) for name, tensor in self.reader.tensors(rows[start : start + _DENSE]).items()}
+            )
+            with torch.autocast(device.type, kinds.get(self.precision), enabled=self.precision in kinds):
+                blocks.append(sparse.csr_array(in_groups(self.encoder, texts).float().cpu().numpy()))
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+
+
+def _lot(query_id: str, seed: int) -> float:
+    """Return a number in [0, 1) that no library's generator decides."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {query_id}".encode()).digest()[:8], "big") / 2**64
+
+
+def _drawn(query_ids: set[str], most: int, seed: int) -> set[str]:
+    """Return at most *most* of the queries, all of them for 0."""
+    ordered = sorted(query_ids, key=lambda query_id: (_lot(query_id, seed), query_id))
+    return set(ordered[: most or None])
+
+
+def _candidate_set(
+    source: TrainingSet, query_ids: set[str], selection: Selection, store: Store, progress: Progress
+) -> CandidateSet:
+    queries = tuple(query for query in source.queries if query.query_id in query_ids)
+    run = search(source, queries, system(_FIRST_STAGE), selection.depth, store, progress)
+    lengths = np.diff(run.offsets)
+    docs = np.full((len(queries), int(lengths.max())), -1, np.int32)
+    docs[np.arange(docs.shape[1]) < lengths[:, None]] = run.docs
+    judged = Qrels.from_judgements(row for row in source.dataset.topics.judgements if row.query_id in query_ids)
+    measure = measures.with_threshold(selection.measure, source.contract)
+    return CandidateSet(source.contract.id, source.corpus, queries, docs, judged, measure)

@@ -1,0 +1,262 @@
+"""Fitting a model, pretraining's or a stage's: transformers' Trainer, with LexMAE's losses, order of texts, and resuming.
+
+A kill at any moment costs the steps since the last whole checkpoint, and the losses are the same as without it.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Sampler
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils import logging as transformers_logging
+
+from lexbench.errors import LexbenchError
+from lexbench.lexmae.data.batches import Draws, InOrder
+from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.lexmae.training import processes, resuming
+from lexbench.progress import Progress
+
+_LOGGED = 10  # steps, at most, whose mean is one line of the log
+
+Score = Callable[[nn.Module], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The settings of one training. *steps* is the number of optimiser steps, also where the recipe gives epochs."""
+
+    what: str  # its name in progress and errors
+    fitting: Fitting
+    hardware: Hardware
+    seed: int
+    steps: int
+    folder: Path  # of the state, see `resuming`
+    every: int = 0  # steps between two selections
+    ramps: bool = False  # the model's forward takes `step`, the number of optimiser steps so far
+
+    @property
+    def draws(self) -> int:
+        """The number of examples that are drawn in all."""
+        return self.steps * self.fitting.batch_size
+
+    def arguments(self) -> TrainingArguments:
+        """Return the settings of the Trainer."""
+        fitting, hardware = self.fitting, self.hardware
+        on_cpu = processes.on_processor(hardware)
+        arguments = TrainingArguments(
+            output_dir=str(self.folder),
+            max_steps=self.steps,
+            per_device_train_batch_size=processes.piece(fitting, hardware),
+            gradient_accumulation_steps=hardware.accumulate,
+            learning_rate=fitting.learning_rate,
+            warmup_steps=math.ceil(fitting.warmup * self.steps),
+            weight_decay=fitting.weight_decay,
+            max_grad_norm=fitting.clip,
+            bf16=hardware.precision == "bf16",
+            fp16=hardware.precision == "fp16",
+            use_cpu=on_cpu,
+            dataloader_pin_memory=not on_cpu,
+            ddp_find_unused_parameters=False,  # there are none, and looking for them takes time
+            logging_steps=math.gcd(_LOGGED, fitting.save_every),
+            logging_nan_inf_filter=False,
+            save_steps=fitting.save_every,
+            save_total_limit=2,
+            seed=self.seed,
+            remove_unused_columns=False,
+            disable_tqdm=True,
+            report_to="tensorboard" if _has_tensorboard() else "none",
+        )
+        arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - several GPUs are torchrun's; never DataParallel
+        return arguments
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a training leaves besides the model, which has the chosen weights."""
+
+    log: list[dict[str, float]]  # a line for some steps: step, losses, learning rate; and one for each selection: step, scores
+    seconds: float  # that this process took
+    resumed: int  # the step that it went on from, 0 for a new training
+    best: dict[str, float] | None  # step and scores of the chosen weights; None: those of the last step are taken
+
+
+def steps(fitting: Fitting, examples: int) -> int:
+    """Return the number of optimiser steps that a recipe asks for; LexbenchError where there is nothing to train on."""
+    if not examples:
+        raise LexbenchError("there is nothing to train on: no example is left")
+    return fitting.steps or math.ceil(fitting.epochs * examples / fitting.batch_size)
+
+
+def fit(
+    model: nn.Module,
+    draws: Draws[Any],
+    collate: Callable[[list[Any]], dict[str, Tensor]],
+    settings: Fit,
+    progress: Progress,
+    score: Score | None = None,
+) -> Fitted:
+    """Train *model* in place on *draws*, going on from the last whole checkpoint if there is one.
+
+    *collate* makes the keyword arguments of the model's forward from a list of draws; what that returns beside `loss` is logged
+    as its mean. With *score*, which returns measures of a model, the deciding one first, *model* has the weights of the best
+    step in the end (of equally good ones the earlier). LexbenchError where the loss is no number any more.
+    """
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    if settings.hardware.threads:
+        torch.set_num_threads(settings.hardware.threads)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout) and settings.fitting.dropout is not None:
+            module.p = settings.fitting.dropout  # attention reads it from there too
+    trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
+    trainer.score, trainer.settings = score, settings
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(ProgressCallback(settings, progress, select=score is not None))
+    with processes.first_goes_first():
+        checkpoint = resuming.last(settings.folder)
+    resumed = resuming.step(checkpoint) if checkpoint else 0
+    start = time.perf_counter()
+    if score and not checkpoint:
+        trainer.evaluate()  # the model that training begins with is a candidate too (released code)
+    progress.start(settings.what, "train", settings.steps - resumed, "steps")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    progress.end()
+    processes.wait()
+    best = resuming.take_best(settings.folder, model) if score else None
+    log = [*_log(trainer.state), *resuming.selections(settings.folder)]
+    return Fitted(log, time.perf_counter() - start, resumed, best)
+
+
+class LexMAETrainer(Trainer):
+    """The Trainer, but for four things: order, parts of the loss, files of a checkpoint, and how models are chosen."""
+
+    score: Score | None = None
+    settings: Fit
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._parts: dict[str, Tensor] = {}
+        self._counted = 0
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+        del train_dataset
+        return InOrder(self.settings.draws)
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
+        """Return the loss of a piece of a batch, and remember its parts for the log."""
+        step = {"step": self.state.global_step} if self.settings.ramps else {}
+        losses = model(**inputs, **step)
+        for name, value in losses.items():
+            if name != "loss":
+                self._parts[name] = self._parts.get(name, torch.zeros_like(value.detach())) + value.detach()
+        self._counted += 1
+        loss: Tensor = losses["loss"]
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log the means of the loss's parts too, over all processes; LexbenchError where the loss is no number."""
+        if "loss" in logs:
+            if not math.isfinite(logs["loss"]):
+                raise LexbenchError(self._diverged(logs["loss"]))
+            means = {name: self.accelerator.reduce(value, "mean") for name, value in self._parts.items()}
+            logs |= {name: float(value) / self._counted for name, value in means.items()}
+            self._parts, self._counted = {}, 0
+        super().log(logs, start_time)
+
+    def _diverged(self, loss: float) -> str:
+        settings, step = self.settings, self.state.global_step
+        other = "" if settings.hardware.precision == "fp32" else "go on with --precision fp32, or "
+        rate = f"lower learning_rate, which is {settings.fitting.learning_rate:g}"
+        return f"{settings.what}: the loss is {loss} at step {step}; {other}remove {settings.folder} and {rate}"
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        del state_dict
+        if self.args.should_save and output_dir:
+            Path(output_dir).mkdir(parents=True, exist_ok=True)
+            resuming.write_weights(self._unwrapped(), Path(output_dir) / resuming.WEIGHTS)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        with _reading(resume_from_checkpoint):
+            resuming.read_weights(model or self._unwrapped(), Path(resume_from_checkpoint) / resuming.WEIGHTS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with _reading(checkpoint):
+            super()._load_rng_state(checkpoint)
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Score the model on the queries for selection; keep its weights if it is the best so far."""
+        assert self.score is not None
+        scores = dict(self.score(self._unwrapped()))
+        if self.args.should_save:
+            resuming.offer(self.settings.folder, self._unwrapped(), {"step": self.state.global_step, **scores})
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
+        return scores
+
+    def _unwrapped(self) -> nn.Module:
+        model: nn.Module = self.accelerator.unwrap_model(self.model)
+        return model
+
+
+class ProgressCallback(TrainerCallback):
+    """Tells progress of steps, losses and scores, asks for selections, and marks checkpoints that are whole."""
+
+    def __init__(self, settings: Fit, progress: Progress, *, select: bool) -> None:
+        self.settings, self.progress, self.select = settings, progress, select
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Count the step; the last one is logged and scored whatever its number."""
+        del args
+        self.progress.advance()
+        last = state.global_step == self.settings.steps
+        due = self.settings.every and state.global_step % self.settings.every == 0
+        control.should_evaluate = bool(self.select and (due or last))
+        control.should_log = control.should_log or last
+
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, metrics: Any = None, **_: Any) -> None:
+        """Tell the score."""
+        del args, control
+        name, value = next(iter(metrics.items()))
+        self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}")
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Mark the checkpoint as whole when every process has written its part of it, and tell the loss."""
+        del control
+        processes.wait()
+        if args.should_save:
+            resuming.complete(self.settings.folder / f"checkpoint-{state.global_step}")
+        loss = next(line["loss"] for line in reversed(state.log_history) if "loss" in line)
+        self.progress.note(f"{self.settings.what}: loss {loss:.4g} at step {state.global_step:,}")
+
+
+@contextmanager
+def _reading(checkpoint: str | None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of torch, pickle or safetensors; nothing but tensors and numbers is ever unpickled
+        remedy = "remove it, and training goes on from the one before"
+        raise LexbenchError(f"{checkpoint} does not read ({type(error).__name__}); {remedy}") from error
+
+
+def _log(state: TrainerState) -> list[dict[str, float]]:
+    """Return the lines of losses; names are sorted, because those of a checkpoint are."""
+    lines = (line for line in state.log_history if "loss" in line)
+    names = ("step", "loss")
+    return [{name: line[name] for name in (*names, *sorted(line.keys() - {*names, "epoch"}))} for line in lines]
+
+
+def _has_tensorboard() -> bool:
+    try:
+        import torch.utils.tensorboard  # noqa: F401 - whether it can be imported, which finding it does not tell
+    except Exception:  # noqa: BLE001 - whatever a package that does not fit the others raises
+        return False
+    return True
