@@ -140,4 +140,4 @@ def test_a_share_that_takes_none_or_all(tmp_path, kept):
 
 def test_no_selection_asked_for(kept):
     """A recipe that names neither datasets nor a share has no candidates."""
-    assert gathered(kept).sets == ()
+    assert gathered(kept) is None
