@@ -144,13 +144,7 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
 
 
-class _Either(msgspec.Struct):
-    """As much of a file as tells one system's results from a single result, which has no such field."""
-
-    results: list[Result] | None = None
-
-
-R = TypeVar("R", bound=msgspec.Struct)
+R = TypeVar("R")
 
 
 def save(result: Any, path: Path) -> None:
@@ -172,8 +166,8 @@ def load_system(path: Path) -> SystemResults:
 
 def load_any(path: Path) -> list[Result]:
     """Read the results of a file of either kind, one system's or a single one; InvalidFile where it does not read."""
-    results = _decoded(path, _Either).results
-    return [load(path)] if results is None else [_modern(result) for result in results]
+    is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
+    return [load(path)] if is_single else load_system(path).results
 
 
 def _decoded(path: Path, kind: type[R]) -> R:

@@ -134,7 +134,7 @@ def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
 def test_a_run_and_its_metadata_read_back(tmp_path):
     """The pair that TIRA expects: run.txt has no comment, and every field of ir-metadata.yml is as it was."""
     paths = list(ir_metadata.write(RUN, result(), tmp_path / "it"))
-    run, found = ir_metadata.read(tmp_path / "it")
+    run, found = ir_metadata.read_run(tmp_path / "it"), ir_metadata.read_metadata(tmp_path / "it")
 
     assert [path.name for path in paths] == ["run.txt", "ir-metadata.yml"]
     assert b"#" not in paths[0].read_bytes()
@@ -156,13 +156,13 @@ def test_metadata_in_the_head_of_a_run_are_read(tmp_path):
     (tmp_path / "run").write_text(
         "# ir_metadata.start\n# tag: x\n# method:\n#   automatic: true\n# ir_metadata.end\nq Q0 d 1 2.5 x\n"
     )
-    run, found = ir_metadata.read(tmp_path / "run")
+    run, found = ir_metadata.read_run(tmp_path / "run"), ir_metadata.read_metadata(tmp_path / "run")
 
     assert found == {"tag": "x", "method": {"automatic": True}}
     assert order(run) == {"q": ["d"]}
     (tmp_path / "bare").write_text("q Q0 d 1 2.5 x\n")
     with pytest.raises(InvalidFile, match=r"bare: it does not begin with `# ir_metadata\.start`"):
-        ir_metadata.read(tmp_path / "bare")
+        ir_metadata.read_metadata(tmp_path / "bare")
 
 
 # MTEB

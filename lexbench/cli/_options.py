@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -40,22 +40,10 @@ class FormerArgument(click.Argument):
         return []
 
 
-class Format(Protocol):
-    """As much of a format as help shows."""
-
-    @property
-    def name(self) -> str:
-        """What is typed."""
-
-    @property
-    def what(self) -> str:
-        """What is in its files."""
-
-
 class FormatCommand(click.Command):
     """A command whose help lists formats."""
 
-    def __init__(self, *settings: Any, formats: Mapping[str, Format], **more: Any) -> None:
+    def __init__(self, *settings: Any, formats: Mapping[str, Any], **more: Any) -> None:
         """Take the *formats* by name."""
         super().__init__(*settings, **more)
         self.formats = formats
@@ -93,16 +81,8 @@ def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F
 
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
     """Return what adds `-m`, repeatable."""
-    return click.option(
-        "-m",
-        "--measure",
-        "measures",
-        multiple=True,
-        metavar="MEASURE",
-        default=list(default),
-        show_default=bool(default),
-        help=text or None,
-    )
+    settings: Any = {"help": text} if text else {"default": list(default), "show_default": True}
+    return click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE", **settings)
 
 
 def json_option(function: F) -> F:

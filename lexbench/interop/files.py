@@ -1,13 +1,18 @@
 """From the store, or a folder of results, to other tools' files; and from their files to ours. Nothing is computed."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart
 from lexbench.interop.formats import Export, Target, exports, imports
+from lexbench.interop.scores import write_scores
 from lexbench.results import Result, file_name, files_of, load_system
 from lexbench.storage.store import Store
+from lexbench.trec.qrels import Qrels, write_qrels
+from lexbench.trec.runs import Run, write_run
 
 
 def export(
@@ -74,5 +79,20 @@ def import_file(format_name: str, source: Path, target: Path) -> str:
     A run becomes a TREC run, judgements TREC qrels, scores a TOML file in the form of suites/expected. InvalidFile where
     *source* does not read, CannotStart where it has no score of a dataset and measure that lexbench knows.
     """
+    form = imports()[format_name]
+    content = form.read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
-    return imports()[format_name].convert(source, target)
+    if form.beside:
+        form.beside(source, target)
+    if isinstance(content, Run):
+        write_run(content, target)
+        system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
+        return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"
+    if isinstance(content, Qrels):
+        write_qrels(content, target)
+        return f"lexbench score RUN --qrels {quote(str(target))}"
+    scores = list(content)
+    if not scores:
+        raise CannotStart(f"{source}: no score of a dataset and measure that lexbench knows; see: lexbench list datasets")
+    write_scores(scores, target)
+    return f"{len(scores)} published scores; as a file of suites/expected, `lexbench verify SUITE` compares with them"

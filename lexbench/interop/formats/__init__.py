@@ -5,17 +5,15 @@ all modules, so that they import what takes time (NumPy, other tools) only in th
 each other format is a copy, and the commands say what the copy lacks.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench.errors import LexbenchError
 from lexbench.results import Result
 
 if TYPE_CHECKING:
@@ -57,7 +55,8 @@ class Import:
     name: str
     what: str  # is read, for people
     lost: str  # what of it is not kept
-    convert: Callable[[Path, Path], str]  # reads a file or folder, writes a file of ours, and returns what to type next
+    read: "Callable[[Path], Run | Qrels | Iterable[ImportedScore]]"  # a file or a folder
+    beside: Callable[[Path, Path], None] | None = None  # writes more of the source beside the file that is made of it
 
 
 @cache
@@ -125,42 +124,10 @@ def run_of(kept: "StoredResult") -> "Run":
     return read_run(kept.run).run
 
 
-def run_import(read: "Callable[[Path], Run]") -> Callable[[Path, Path], str]:
-    """Return how a run that *read* reads becomes a TREC run."""
-    return lambda source, target: save_run(read(source), target)
+def later(module: str, function: str) -> Callable[..., Any]:
+    """Return that function of a module of lexbench which is imported when it is called."""
 
+    def call(*values: Any, **more: Any) -> Any:
+        return getattr(import_module(f"lexbench.{module}"), function)(*values, **more)
 
-def save_run(run: "Run", target: Path) -> str:
-    """Write a TREC run, and return what to type next."""
-    from lexbench.trec.runs import write_run
-
-    write_run(run, target)
-    system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")
-    return f"lexbench score {quote(str(target))} --dataset ID; or as a system: -r {system}"
-
-
-def qrels_import(read: "Callable[[Path], Qrels]") -> Callable[[Path, Path], str]:
-    """Return how judgements that *read* reads become TREC qrels."""
-
-    def convert(source: Path, target: Path) -> str:
-        from lexbench.trec.qrels import write_qrels
-
-        write_qrels(read(source), target)
-        return f"lexbench score RUN --qrels {quote(str(target))}"
-
-    return convert
-
-
-def scores_import(read: "Callable[[Path], Iterator[ImportedScore]]") -> Callable[[Path, Path], str]:
-    """Return how scores that *read* yields become a TOML file in the form of suites/expected."""
-
-    def convert(source: Path, target: Path) -> str:
-        from lexbench.interop.scores import write_scores
-
-        scores = list(read(source))
-        if not scores:
-            raise CannotStart(f"{source}: no score of a dataset and measure that lexbench knows; see: lexbench list datasets")
-        write_scores(scores, target)
-        return f"{len(scores)} published scores; as a file of suites/expected, `lexbench verify SUITE` compares with them"
-
-    return convert
+    return call

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import InvalidFile, require
-from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means, scores_import
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means
 from lexbench.interop.formats.mteb import TASKS, is_task, task_needed
 from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
@@ -173,12 +173,12 @@ IMPORTS = (
         "model-index",
         "scores: a model's card on the hub",
         f"{SCORES_NOT_KEPT}; metrics that lexbench has no name for",
-        scores_import(read_model_index),
+        read_model_index,
     ),
     Import(
         "eval-results",
         "scores: .eval_results of a model's repository",
         f"{SCORES_NOT_KEPT}; entries that do not name a measure of lexbench",
-        scores_import(read_eval_results),
+        read_eval_results,
     ),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.formats import RUN_NOT_KEPT, Export, Import, Target, run_of, save_run
+from lexbench.interop.formats import RUN_NOT_KEPT, Export, Import, Target, run_of
 from lexbench.results import Result
 from lexbench.storage import atomic
 from lexbench.storage.reading import lines
@@ -86,24 +86,21 @@ def write_metadata(fields: dict[str, Any], path: Path) -> None:
     atomic.write_bytes(path, msgspec.yaml.encode(fields))
 
 
-def read(path: Path) -> "tuple[Run, dict[str, Any]]":
-    """Read a run and its metadata: a folder of both, or a run file with the metadata in its head.
+def read_run(path: Path) -> "Run":
+    """Read the run of a folder of a run and its metadata, or a run file; InvalidFile where it does not read."""
+    from lexbench.trec import runs
 
-    InvalidFile where one of them is missing or does not read.
-    """
-    from lexbench.trec.runs import read_run
+    return runs.read_run(path / RUN if path.is_dir() else path)
 
-    if path.is_dir():
-        source, run = path / METADATA, read_run(path / RUN)
-        text = b"".join(line + b"\n" for _, line in lines(source))
-    else:
-        source, run = path, read_run(path)
-        text = _head(path)
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read the metadata in a folder beside a run, or in the head of a run file; InvalidFile where there are none."""
+    source = path / METADATA if path.is_dir() else path
+    text = b"".join(line + b"\n" for _, line in lines(source)) if path.is_dir() else _head(path)
     try:
-        fields = msgspec.yaml.decode(text, type=dict[str, Any])
+        return msgspec.yaml.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidFile(f"{source}: its metadata do not read: {error}") from None
-    return run, fields
 
 
 def _head(path: Path) -> bytes:
@@ -126,25 +123,11 @@ def _export(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]
     yield from write(run_of(results[0]), results[0].result, target.path)
 
 
-def _import(source: Path, target: Path) -> str:
-    run, fields = read(source)
-    write_metadata(fields, target.with_name(f"{target.name}.{METADATA}"))
-    return save_run(run, target)
+def _copy_metadata(source: Path, target: Path) -> None:
+    write_metadata(read_metadata(source), target.with_name(f"{target.name}.{METADATA}"))
 
 
-EXPORTS = (
-    Export(
-        name="ir-metadata",
-        what="the run, and its metadata beside it",
-        lost="equal scores, as in trec; the value of every query, sizes, notes",
-        write=_export,
-    ),
-)
-IMPORTS = (
-    Import(
-        "ir-metadata",
-        "a run with metadata, in its head or beside it",
-        f"{RUN_NOT_KEPT}; the metadata are kept beside the run",
-        _import,
-    ),
-)
+_LOST = "equal scores, as in trec; the value of every query, sizes, notes"
+_NOT_KEPT = f"{RUN_NOT_KEPT}; the metadata are kept beside the run"
+EXPORTS = (Export("ir-metadata", "the run, and its metadata beside it", _LOST, _export),)
+IMPORTS = (Import("ir-metadata", "a run with metadata, in its head or beside it", _NOT_KEPT, read_run, _copy_metadata),)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means, scores_import
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means
 from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -148,6 +148,6 @@ IMPORTS = (
         "mteb",
         "scores: the results JSON of MTEB",
         f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, as nauc_*",
-        scores_import(read),
+        read,
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lexbench.errors import InvalidFile, LexbenchError, require
-from lexbench.interop.formats import RUN_LOST, Export, Import, qrels_import, run_file, run_import
+from lexbench.interop.formats import RUN_LOST, Export, Import, run_file
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ IMPORTS = (
         "ranx",
         "a run of ranx, JSON or Parquet",
         "score digits that float32 cannot hold; equal scores are lowered by the least step",
-        run_import(read_run),
+        read_run,
     ),
-    Import("ranx-qrels", "judgements of ranx, JSON", "nothing", qrels_import(read_qrels)),
+    Import("ranx-qrels", "judgements of ranx, JSON", "nothing", read_qrels),
 )
