@@ -31,7 +31,20 @@ SHARED = {  # name: the constant that is its version, and its functions
         ("encodings.encode:encode", "encodings.shards:read_shard", "encodings.shards:read_rows"),
     ),
     "scores": (SCORES, ("measures:score", "measures:tie_report")),
+    "weights": (
+        "runner.weight_search:_FORMAT",
+        (
+            "fusion.normalise:weighted_sum",
+            "fusion.normalise:top_k",
+            "fusion.weight_grid:candidates",
+            "fusion.weight_grid:grid",
+        ),
+    ),
 }
+NO_ANSWERS = {  # methods of plug-ins that say something about answers, or decide on their keys
+    "check_depth", "checkpoint_defaults", "counts", "file_identity", "identity", "index_identity", "remarks", "single_terms",
+    "token", "trained_on", "truncated", "work",
+}  # fmt: skip
 _LEFT_OUT = {"ctx", "kind", "type_comment", "type_params", "returns", "annotation"}  # fields of syntax that compute nothing
 
 
@@ -250,7 +263,7 @@ class _Words:
             self._local = None
         elif isinstance(node, ast.ClassDef):
             yield from self._of([base for base in node.bases if self._computes(base)])
-            yield from self._of(node.body)
+            yield from self._of([item for item in node.body if getattr(item, "name", "") not in NO_ANSWERS])
         elif isinstance(node, ast.AST):
             yield from self._fields(node) if not _is_silent(node) else ()
         else:
