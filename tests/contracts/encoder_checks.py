@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.encodings.shards import kind_of
+from lexbench import plugins
+from lexbench.encodings.vectors import kind_of
 from lexbench.runner import systems
-from lexbench.types import Document, Encoder, Identifying, Kind, MultiVectors, Query, Staged
+from lexbench.types import Document, Kind, MultiVectors, Query
 
 DOCUMENTS = [
     Document("short", "Sparse retrieval of a document"),
@@ -44,16 +45,9 @@ class EncoderCase(NamedTuple):
 
 def document_vectors(encoder: Any, documents: Sequence[Document]) -> Any:
     """Return the vectors of *documents*, as lexbench asks for them."""
-    if isinstance(encoder, Staged):
+    if isinstance(encoder, plugins.BatchEncoder):
         return encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
     return encoder.encode_document([document.text for document in documents])
-
-
-def query_vectors(encoder: Any, queries: Sequence[Query]) -> Any:
-    """Return the vectors of *queries*, as lexbench asks for them."""
-    if isinstance(encoder, Identifying):
-        return encoder.encode_queries(queries)
-    return encoder.encode_query([query.text for query in queries])
 
 
 def rows(vectors: Any) -> list[NDArray[np.float32]]:
@@ -86,7 +80,7 @@ def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.
 
 def both(encoder: Any) -> list[Any]:
     """Return the vectors of all documents, and of all queries."""
-    return [document_vectors(encoder, DOCUMENTS), query_vectors(encoder, QUERIES)]
+    return [document_vectors(encoder, DOCUMENTS), plugins.encode_queries(encoder, QUERIES)]
 
 
 def check_interface(case: EncoderCase) -> str:
@@ -96,9 +90,11 @@ def check_interface(case: EncoderCase) -> str:
 
     assert dataclass_params is not None, "it is no dataclass"
     assert dataclass_params.frozen, "its settings can be changed"
-    assert isinstance(encoder.kind, Kind)
-    assert getattr(encoder, "storage", "float32") in ("float32", "float16")
-    assert isinstance(encoder, Encoder) or (isinstance(encoder, Staged) and isinstance(encoder, Identifying))
+    assert isinstance(plugins.EncoderFacts.of(encoder).kind, Kind)
+    assert plugins.EncoderFacts.of(encoder).storage in ("float32", "float16")
+    assert isinstance(encoder, plugins.Encoder) or (
+        isinstance(encoder, plugins.BatchEncoder) and isinstance(encoder, plugins.NeedsQueryIds)
+    )
     assert encoder == case.make()
     assert hash(encoder) == hash(case.make()), "equal settings make different encoders"
     return ""
@@ -143,7 +139,7 @@ def check_no_texts(case: EncoderCase) -> str:
     width = both(encoder)[0].shape[1]
 
     assert document_vectors(encoder, []).shape == (0, width)
-    assert query_vectors(encoder, []).shape == (0, width)
+    assert plugins.encode_queries(encoder, []).shape == (0, width)
     return ""
 
 
@@ -153,7 +149,7 @@ def check_order(case: EncoderCase) -> str:
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
     assert close(rows(document_vectors(encoder, DOCUMENTS[::-1])), documents[::-1])
-    assert close(rows(query_vectors(encoder, QUERIES[::-1])), queries[::-1])
+    assert close(rows(plugins.encode_queries(encoder, QUERIES[::-1])), queries[::-1])
     return ""
 
 
@@ -163,7 +159,7 @@ def check_company(case: EncoderCase) -> str:
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
     assert close([rows(document_vectors(encoder, [document]))[0] for document in DOCUMENTS], documents)
-    assert close([rows(query_vectors(encoder, [query]))[0] for query in QUERIES], queries)
+    assert close([rows(plugins.encode_queries(encoder, [query]))[0] for query in QUERIES], queries)
     assert close(rows(document_vectors(encoder, DOCUMENTS * 40)), documents * 40)
     return ""
 
@@ -171,7 +167,7 @@ def check_company(case: EncoderCase) -> str:
 def check_deterministic(case: EncoderCase) -> str:
     """Check that one that calls itself deterministic gives the same bytes for the same texts, from a new encoder too."""
     encoder = case.make()
-    if not getattr(encoder, "deterministic", False):
+    if not plugins.EncoderFacts.of(encoder).deterministic:
         return "it does not call itself deterministic"
     expected = [content(vectors) for vectors in both(encoder)]
 
@@ -183,14 +179,14 @@ def check_deterministic(case: EncoderCase) -> str:
 def check_two_steps(case: EncoderCase) -> str:
     """Check that tokenising and then encoding gives what encoding texts gives, and that progress adds up to the documents."""
     encoder = case.make()
-    if not isinstance(encoder, Staged):
+    if not isinstance(encoder, plugins.BatchEncoder):
         return "it leaves cutting batches to lexbench"
     untitled = [document._replace(body_at=0) for document in DOCUMENTS]
     done: list[int] = []
     vectors = encoder.encode_tokens(encoder.tokenise_documents(untitled), done.append)
 
     assert sum(done) == len(untitled)
-    if isinstance(encoder, Encoder):
+    if isinstance(encoder, plugins.Encoder):
         assert content(encoder.encode_document([document.text for document in untitled])) == content(vectors)
     return ""
 
@@ -198,8 +194,8 @@ def check_two_steps(case: EncoderCase) -> str:
 def check_truncated(case: EncoderCase) -> str:
     """Check that documents which are cut to a length are counted, each once, and short ones are not."""
     encoder = case.make()
-    tokens: Any = encoder.tokenise_documents(DOCUMENTS) if isinstance(encoder, Staged) else None
-    if not hasattr(tokens, "truncated"):
+    tokens: Any = encoder.tokenise_documents(DOCUMENTS) if isinstance(encoder, plugins.BatchEncoder) else None
+    if not isinstance(tokens, plugins.CountsTruncated):
         return "it counts no documents that are cut"
     alone = {document.doc_id: encoder.tokenise_documents([document]).truncated for document in DOCUMENTS}
 
@@ -258,7 +254,7 @@ def check_key(case: EncoderCase) -> str:
 
 def check_files(case: EncoderCase) -> str:
     """Check that the same files in another place have the same key and the same vectors, and other files have others."""
-    if not hasattr(case.make(), "identity"):
+    if not isinstance(case.make(), plugins.HasFiles):
         return "it has no files"
     if not case.moved or not case.changed:
         return "there is no second set of files"
@@ -274,7 +270,7 @@ def check_files(case: EncoderCase) -> str:
 def check_workers(case: EncoderCase) -> str:
     """Check that the encoders of several devices can be sent to other processes, and give the same bytes."""
     encoder = case.make(**case.devices)
-    if not hasattr(encoder, "workers"):
+    if not isinstance(encoder, plugins.RunsOnDevices):
         return "it does not share a corpus among devices"
     workers = encoder.workers()
     if case.devices:
@@ -290,7 +286,7 @@ def check_workers(case: EncoderCase) -> str:
 def check_terms(case: EncoderCase) -> str:
     """Check that a sparse encoder which names its terms has a text for each that a document has, and no text twice."""
     encoder = case.make()
-    if encoder.kind is not Kind.SPARSE or not hasattr(encoder, "token"):
+    if not isinstance(encoder, plugins.NamesTerms):
         return "its dimensions have no names"
     terms = sorted(set(document_vectors(encoder, DOCUMENTS).indices.tolist()))
     tokens = [encoder.token(term) for term in terms]
@@ -304,9 +300,11 @@ def check_terms(case: EncoderCase) -> str:
 def check_what_it_says(case: EncoderCase) -> str:
     """Check that its remarks are single lines, and that what it was trained on are names of datasets."""
     encoder = case.make()
-    said = [list(getattr(encoder, name)()) for name in ("remarks", "trained_on") if hasattr(encoder, name)]
+    remarks = list(encoder.remarks()) if isinstance(encoder, plugins.HasRemarks) else []
+    datasets = list(encoder.trained_on()) if isinstance(encoder, plugins.KnowsTrainingData) else []
 
-    assert all(isinstance(line, str) and "\n" not in line for lines in said for line in lines)
+    assert all(isinstance(line, str) and "\n" not in line for line in (*remarks, *datasets))
+    said = isinstance(encoder, plugins.HasRemarks | plugins.KnowsTrainingData)
     return "" if said else "it has no remarks, and does not know what it was trained on"
 
 
