@@ -16,11 +16,11 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.timing import agreement, figures, fingerprint, kept
-from lexbench.timing._opening import chosen_weights, with_threads, with_weights
-from lexbench.timing.compare import ratio_of_medians
-from lexbench.timing.measure import Timer
+from lexbench.timing import fingerprint, statistics
+from lexbench.timing.child import chosen_weights, with_threads, with_weights
+from lexbench.timing.measure import Timer, differing
 from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, sample
+from lexbench.timing.stored_timings import read_durations, read_timing
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
 
@@ -61,7 +61,7 @@ def matrix(rows):
 def test_every_duration_is_kept(fruit, bm25):
     """The store has a number for each pass and query, of each stage, and end to end is measured from start to end."""
     single, offline = bm25.timings
-    found = kept.durations(fruit[1].root / single.folder)
+    found = read_durations(fruit[1].root / single.folder)
     queries = len(bm25.query_ids)
 
     assert {found[stage].shape for stage in STAGES} == {(single.passes, queries)}
@@ -70,7 +70,7 @@ def test_every_duration_is_kept(fruit, bm25):
     assert 2 <= single.warm_up <= 5
     assert (found["e2e"] == found["encode_query"] + found["search"]).all()
     assert (found["encode_query"] > 0).all()
-    assert kept.durations(fruit[1].root / offline.folder)["e2e"].shape == (offline.passes, 1)
+    assert read_durations(fruit[1].root / offline.folder)["e2e"].shape == (offline.passes, 1)
 
 
 def test_a_timing_says_what_it_is_of(bm25):
@@ -139,7 +139,7 @@ def test_statistics_come_from_the_durations(fruit, bm25, tmp_path):
     (folder / "conditions.json").write_text(json.dumps(conditions | {"differing": 1}))
     facts = json.loads((folder / "facts.json").read_bytes())
     (folder / "facts.json").write_text(json.dumps(facts | {"cpu_per_wall": 1.31, "noise": ["the load was 9"]}))
-    found = kept.read(folder)
+    found = read_timing(folder)
 
     assert found.stages["e2e"].p50 == pytest.approx(0.003)  # of 2, 2, 3, 4, 5
     assert found.stages["e2e"].mean == pytest.approx(0.0032)
@@ -153,7 +153,7 @@ def test_statistics_come_from_the_durations(fruit, bm25, tmp_path):
 
 def test_percentiles_need_queries():
     """Ten queries must lie beyond a percentile: p95 takes 200 and p99 a thousand."""
-    told = {n: figures.latency(matrix([np.arange(n)])) for n in (199, 200, 999, 1000)}
+    told = {n: statistics.latency(matrix([np.arange(n)])) for n in (199, 200, 999, 1000)}
 
     assert told[199].p95 is None
     assert told[200].p95 == pytest.approx(0.18905)  # between the 190th and 191st of 0 to 199 ms: 199 x .95
@@ -163,9 +163,9 @@ def test_percentiles_need_queries():
 
 def test_passes_that_differ_are_noise():
     """Medians of 10, 10 and 13 ms vary by 13 %; of 10, 10 and 10.5 by 2 %."""
-    assert figures.variation(matrix([[10], [10], [13]])) == pytest.approx(np.sqrt(2) / 11)
-    assert figures.unsteady(matrix([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
-    assert figures.unsteady(matrix([[10], [10], [10.5]])) is None
+    assert statistics.variation(matrix([[10], [10], [13]])) == pytest.approx(np.sqrt(2) / 11)
+    assert statistics.unsteady(matrix([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
+    assert statistics.unsteady(matrix([[10], [10], [10.5]])) is None
 
 
 def test_a_slower_system_is_found():
@@ -173,13 +173,13 @@ def test_a_slower_system_is_found():
     generator = np.random.default_rng(1)
     base = generator.lognormal(0, 0.5, 300) * 1e6
     first, again = (np.stack([base * generator.normal(1, 0.02, 300) for _ in range(5)]).astype(np.int64) for _ in range(2))
-    slower, same = ratio_of_medians(first * 11 // 10, again), ratio_of_medians(first, again)
+    slower, same = statistics.ratio_of_medians(first * 11 // 10, again), statistics.ratio_of_medians(first, again)
 
     assert slower.ratio == pytest.approx(1.1, abs=0.02)
     assert slower.low < slower.ratio < slower.high
     assert (slower.beyond(0.02), slower.beyond(0.15), same.beyond(0.02)) == (True, False, False)
     with pytest.raises(ValueError, match="no pairs"):
-        ratio_of_medians(first, again[:, 1:])
+        statistics.ratio_of_medians(first, again[:, 1:])
 
 
 def run_of(docs, scores):
@@ -205,7 +205,7 @@ def test_timed_and_untimed_must_agree(docs, scores, k, wrong):
     """The same documents with the same scores, but for what rounding changes among equals."""
     untimed = run_of([1, 2, 3, 4, 5], [9, 8, 7, 6.999, 3])
 
-    assert agreement.differing(run_of(docs, scores), untimed, k) == wrong
+    assert differing(run_of(docs, scores), untimed, k) == wrong
 
 
 def reversed_run(folder):

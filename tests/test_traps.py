@@ -22,7 +22,7 @@ from lexbench.results import Measurement
 from lexbench.runner.systems import describe
 from lexbench.storage import environment
 from lexbench.storage.store import digest
-from lexbench.timing import _energy, figures
+from lexbench.timing import counters, statistics
 from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_run
 from lexbench.types import Judgement
@@ -145,8 +145,8 @@ def test_trap_10_times_divided_by_the_wrong_number():
     """Queries a second are those that were timed, over what they took in the median pass; stages have undivided wall times."""
     durations = np.array([[1, 2, 3, 4], [2, 4, 6, 8], [10, 10, 10, 10]], np.int64) * 1_000_000  # three passes, four queries
 
-    assert figures.rate(durations, 4) == pytest.approx(4 / 0.020)  # and not by 12, nor by the judged ones, nor of the best pass
-    assert figures.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
+    assert statistics.rate(durations, 4) == pytest.approx(4 / 0.020)  # not by 12, nor by the judged ones, nor of the best pass
+    assert statistics.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
     assert set(Measurement.__struct_fields__) == {"seconds", "resumed", "machine", "versions", "started"}
 
 
@@ -207,10 +207,10 @@ def test_trap_15_reports_without_the_machine():
 
 def test_trap_16_energy_that_is_a_guess(tmp_path):
     """Joules are a counter's or there are none, with the reason; no result has an estimate."""
-    assert _energy.counters(tmp_path) == {}
-    assert _energy.spent({}, {}, 10)["joules"] is None
-    assert "RAPL" in _energy.spent({}, {}, 10)["reason"]
-    wrapped = _energy.spent({"0 package-0": (900, 1000)}, {"0 package-0": (100, 1000)}, 10)  # the counter began anew
+    assert counters.energy_counters(tmp_path) == {}
+    assert counters.energy_spent({}, {}, 10)["joules"] is None
+    assert "RAPL" in counters.energy_spent({}, {}, 10)["reason"]
+    wrapped = counters.energy_spent({"0 package-0": (900, 1000)}, {"0 package-0": (100, 1000)}, 10)  # the counter began anew
     assert wrapped["joules"] == {"0 package-0": pytest.approx(200e-6)}
     assert wrapped["per_query"] == pytest.approx(20e-6)
 

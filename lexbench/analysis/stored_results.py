@@ -14,7 +14,7 @@ from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, key_of, recipe_of
-from lexbench.timing.kept import of_run
+from lexbench.timing.stored_timings import timings_of_run
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
         corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
         if run_dir and index and corpus and corpus.exists():
             with suppress(MissingData):  # of an ensemble a part may be gone
-                timings = of_run(store.root, key_of(run_dir))
+                timings = timings_of_run(store.root, key_of(run_dir))
                 result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
         rows.append(StoredResult(result, run_dir))
     yield from sorted(rows, key=lambda row: (row.result.dataset, row.result.system))

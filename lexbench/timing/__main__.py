@@ -1,4 +1,4 @@
-"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is `lexbench.timing._process`."""
+"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`."""
 
 import sys
 from pathlib import Path
@@ -23,12 +23,12 @@ def main(path: Path) -> None:
 
         calibration.write(task.core, Path(task.out))
         return
-    from lexbench.timing import _child
+    from lexbench.timing import child
 
     if isinstance(task, Baseline):
-        _child.baseline(task.modules, Path(task.out))
+        child.baseline(task.modules, Path(task.out))
     else:
-        _child.measure(task, tell)
+        child.measure(task, tell)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from lexbench.storage import atomic
-from lexbench.timing import _process
-from lexbench.timing.protocol import SEED, Calibrate
+from lexbench.timing.protocol import SEED, Calibrate, last_core, run_task
 
 _REPEATS = 5
 _STREAMED = 1 << 24  # float32 numbers: 64 MiB, more than caches hold
@@ -30,20 +31,18 @@ def calibrate() -> dict[str, float]:
     scatter_mpostings_per_s (adding impacts to the sums of documents), python_msteps_per_s (the interpreter).
     """
     with TemporaryDirectory() as folder:
-        _process.run(Calibrate(core=_process.core(), out=folder), 1)
+        run_task(Calibrate(core=last_core(), out=folder), 1)
         return msgspec.json.decode((Path(folder) / _FILE).read_bytes(), type=dict[str, float])
 
 
 def write(core: int | None, out: Path) -> None:
-    """Measure in this process, on one core, and write what was found."""
+    """Measure in this process, on one core, and write the speeds."""
     if core is not None:
         os.sched_setaffinity(0, {core})
     atomic.write_bytes(out / _FILE, msgspec.json.encode(_speeds()))
 
 
 def _speeds() -> dict[str, float]:
-    from lexbench.timing._calibration_kernel import scatter
-
     generator = np.random.default_rng(SEED)
     stream = generator.random(_STREAMED, np.float32)
     copied = np.empty_like(stream)
@@ -55,9 +54,16 @@ def _speeds() -> dict[str, float]:
         "scan_gb_per_s": stream.nbytes / _seconds(stream.sum) / 1e9,
         "copy_gb_per_s": 2 * stream.nbytes / _seconds(lambda: np.copyto(copied, stream)) / 1e9,
         "matmul_gflops": 2 * _SIDE**3 / _seconds(lambda: matrix @ matrix) / 1e9,
-        "scatter_mpostings_per_s": _POSTINGS / _seconds(lambda: scatter(docs, weights, sums)) / 1e6,
+        "scatter_mpostings_per_s": _POSTINGS / _seconds(lambda: _scatter(docs, weights, sums)) / 1e6,
         "python_msteps_per_s": _STEPS / _seconds(_interpreted) / 1e6,
     }
+
+
+@njit(nogil=True, cache=True)
+def _scatter(docs: NDArray[np.int32], weights: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
+    """Add *weights* (postings,) to the *sums* of *docs* (postings,), as sparse engines add impacts."""
+    for i in range(len(docs)):
+        sums[docs[i]] += weights[i]
 
 
 def _interpreted() -> int:
@@ -70,9 +76,9 @@ def _interpreted() -> int:
 def _seconds(work: Callable[[], object]) -> float:
     """Return the median of several times, after one that is not counted: it may compile."""
     work()
-    found = []
+    times = []
     for _ in range(_REPEATS):
         start = time.perf_counter()
         work()
-        found.append(time.perf_counter() - start)
-    return float(np.median(found))
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))

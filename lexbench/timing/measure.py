@@ -1,4 +1,7 @@
-"""Timing one system on one dataset: each scenario in a fresh process, every duration kept in the store."""
+"""Timing one system on one dataset: each scenario in a fresh process, every duration in the store.
+
+The timed passes must return what the untimed run did: a system cannot be fast in one and good in the other.
+"""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart
 from lexbench.plugins import EncodesVectors, ReadsRuns
@@ -21,17 +26,28 @@ from lexbench.runner.systems import System, leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.index_files import ENGINE_DIR
 from lexbench.storage.store import Recipe, sizes
-from lexbench.timing import _process, agreement, calibration
-from lexbench.timing._child import FACTS, Facts
-from lexbench.timing._opening import chosen_weights
+from lexbench.timing import calibration
+from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
-from lexbench.timing.kept import CONDITIONS, Conditions, read, read_hits
-from lexbench.timing.protocol import Baseline, Scenario, Settings, Task, sample, scenarios
+from lexbench.timing.protocol import (
+    FACTS_FILE,
+    Baseline,
+    Facts,
+    Scenario,
+    Settings,
+    Task,
+    last_core,
+    run_task,
+    sample,
+    scenarios,
+)
+from lexbench.timing.stored_timings import CONDITIONS_FILE, Conditions, read_hits, read_timing
 from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
 
 STAGE = "timings"
-_PROTOCOL = 1  # goes up when what is measured, or kept of it, changes
+_PROTOCOL = 1  # goes up when what is measured, or stored of it, changes
+_ROUNDING = 1e-3  # of a list's largest score
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Timer:
         The system must have passed `check`. LexbenchError where the process that measures it fails.
         """
         for scenario in scenarios(self.settings):
-            yield read(_folder(timed, runner, self.settings, scenario))
+            yield read_timing(_folder(timed, runner, self.settings, scenario))
 
 
 def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario) -> Path:
@@ -78,7 +94,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
         shutil.rmtree(before)
 
     def work(draft: Path) -> None:
-        core = _process.core() if scenario.single else None
+        core = last_core() if scenario.single else None
         task = Task(
             system=str(timed.named.text),
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
@@ -91,7 +107,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
             out=str(draft),
         )
         runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
-        _process.run(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
+        run_task(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
         runner.progress.end()
         conditions = Conditions(
             scenario=scenario.name,
@@ -107,7 +123,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
             calibration=calibration.calibrate(),
             taken=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        atomic.write_bytes(draft / CONDITIONS, msgspec.json.encode(conditions))
+        atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
 
     return runner.store.produce(STAGE, label, recipe, work)
 
@@ -117,29 +133,63 @@ def _differing(draft: Path, timed: TimedRun, queries: Sequence[Query], runner: D
     drop = runner.dataset.contract.protocol.self_match == "drop"
     run = Run.from_hits([query.query_id for query in queries], read_hits(draft), runner.corpus.doc_ids)
     compared = without_self_matches(run, timed.depth).run if drop else run
-    return agreement.differing(compared, read_run(timed.run).run, k - drop)
+    return differing(compared, read_run(timed.run).run, k - drop)
+
+
+def differing(timed: Run, untimed: Run, k: int) -> int:
+    """Return how many lists of *timed* do not begin like those of *untimed*, for at least *k* documents where it has them.
+
+    Every query of *timed* is one of *untimed*, whose lists may be longer. Both have the same table of documents. Queries that
+    are encoded one by one may get scores that differ in the last digits from those of a batch, so documents may change places
+    where their scores are equal but for that. Nothing else may differ.
+    """
+    rows = {query: row for row, query in enumerate(untimed.query_ids)}
+    return sum(not _agree(*_list(timed, row), *_list(untimed, rows[query]), k) for row, query in enumerate(timed.query_ids))
+
+
+def _list(run: Run, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    entries = slice(int(run.offsets[row]), int(run.offsets[row + 1]))
+    return run.docs[entries], run.scores[entries]
+
+
+def _agree(
+    docs: NDArray[np.int32], scores: NDArray[np.float32], known: NDArray[np.int32], true: NDArray[np.float32], k: int
+) -> bool:
+    """Whether the list *docs* with *scores* begins like the list *known* with the scores *true*."""
+    if len(docs) > len(known) or len(docs) < min(k, len(known)):
+        return False
+    if np.array_equal(docs, known[: len(docs)]):
+        return True
+    rounding = _ROUNDING * float(np.abs(true).max())
+    last = true[len(docs) - 1]
+    order = np.argsort(known)
+    ranks = order[np.minimum(np.searchsorted(known, docs, sorter=order), len(known) - 1)]
+    is_known = known[ranks] == docs
+    close = np.abs(scores - np.where(is_known, true[ranks], last)) <= rounding  # who is new must be as good as the last
+    gone = ~np.isin(known[: len(docs)], docs)
+    return bool(close.all() and (np.abs(true[: len(docs)][gone] - last) <= rounding).all())
 
 
 def _baseline(draft: Path) -> dict[str, int]:
     """Return the memory of a process that has imported what the measuring one has, and opened nothing."""
-    facts = msgspec.json.decode((draft / FACTS).read_bytes(), type=Facts)
+    facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
     return _imported(tuple(facts.modules)) if "pss_file" in facts.memory else {}
 
 
 @cache
 def _imported(modules: tuple[str, ...]) -> dict[str, int]:
     with TemporaryDirectory() as folder:
-        _process.run(Baseline(modules=list(modules), out=folder), 1)
-        return msgspec.json.decode((Path(folder) / FACTS).read_bytes(), type=dict[str, int])
+        run_task(Baseline(modules=list(modules), out=folder), 1)
+        return msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=dict[str, int])
 
 
 def _disk(parts: Sequence[Path]) -> dict[str, int]:
-    """Return the bytes of each file of an index; where it is of several folders, after these's names."""
-    found: dict[str, int] = {}
+    """Return the bytes of each file of an index; where it is of several folders, below their names."""
+    bytes_by_file: dict[str, int] = {}
     for part in parts:
         name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
-        found |= {name + file: size for file, size in sizes(part, ENGINE_DIR).items()}
-    return found
+        bytes_by_file |= {name + file: size for file, size in sizes(part, ENGINE_DIR).items()}
+    return bytes_by_file
 
 
 def _machine(core: int | None) -> dict[str, Any]:

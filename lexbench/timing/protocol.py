@@ -1,11 +1,22 @@
-"""What is timed and how: the scenarios, the number of queries, the passes."""
+"""What is timed and how: the scenarios, the number of queries, the passes; and the process that measures.
+
+That process is `python -m lexbench.timing TASK.json`: fresh, with its number of threads in the environment, its parent waiting
+for it. It is told a task, and writes what it measured into the task's folder.
+"""
 
 import os
-from collections.abc import Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
+
+from lexbench.errors import LexbenchError
+from lexbench.storage import atomic
 
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # that are timed
@@ -17,6 +28,9 @@ SEED = 42  # of the order of queries
 ONE_THREAD = 1.05  # CPU time over wall time, at most
 DONE = "pass done"  # a measuring process writes after each one
 SINGLE, OFFLINE = "single-stream-1t", "offline"
+DURATIONS_FILE, FACTS_FILE = "durations.safetensors", "facts.json"  # that a measuring process writes
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "RAYON", "NUMBA")  # _NUM_THREADS
+_TASK = "task.json"
 
 T = TypeVar("T")
 
@@ -58,6 +72,19 @@ class Calibrate(msgspec.Struct, frozen=True, kw_only=True, tag="calibrate"):
     out: str
 
 
+class Facts(msgspec.Struct, kw_only=True):
+    """What a measuring process found, its durations apart."""
+
+    warm_up: int  # passes
+    cpu_per_wall: float  # of the timed passes
+    seconds: dict[str, float]
+    memory: dict[str, int]
+    noise: list[str]
+    energy: dict[str, Any]
+    same: bool  # every timed pass returned the same documents
+    modules: list[str]  # that were imported
+
+
 @dataclass(frozen=True)
 class Scenario:
     """One way to send queries."""
@@ -82,8 +109,45 @@ def cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
+def last_core() -> int | None:
+    """Return the core to pin to: the last that this process may use, since the system's own work is mostly on the first.
+
+    None where there is no pinning.
+    """
+    return cores()[-1] if hasattr(os, "sched_setaffinity") else None
+
+
 def sample(items: Sequence[T], most: int) -> list[T]:
     """Return *most* of *items*, evenly spaced, or all where there are no more."""
     if len(items) <= most:
         return list(items)
     return [items[number * len(items) // most] for number in range(most)]
+
+
+def run_task(task: Task | Baseline | Calibrate, threads: int, on_pass: Callable[[], None] = lambda: None) -> None:
+    """Let a fresh process do *task*, telling *on_pass* of each pass. LexbenchError, in one line, where it fails."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        path = Path(folder) / _TASK
+        atomic.write_bytes(path, msgspec.json.encode(task))
+        # -P: the folder that the user happens to be in is on the path only if it was on this process's
+        command = [sys.executable, "-P", "-m", "lexbench.timing", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=_environment(threads), text=True) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    if line == f"{DONE}\n":
+                        on_pass()
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines() or ["no word"]
+            raise LexbenchError(f"the process that timed it ended with {process.returncode}: {lines[-1]}")
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Return the environment of a measuring process: the same modules can be imported, and libraries take so many threads."""
+    numbers = {f"{name}_NUM_THREADS": str(threads) for name in _THREADS}
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    return {**os.environ, **numbers, "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false", "PYTHONPATH": path}

@@ -18,8 +18,8 @@ from conftest import DATA
 
 from lexbench import registry
 from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, contract_of
-from lexbench.datasets.source import Locator, Source
 from lexbench.errors import MissingData
+from lexbench.plugins import Source, SourceFinder
 from lexbench.storage.store import digest
 from lexbench.types import Document, Judgement, Query
 
@@ -29,7 +29,7 @@ EXAMPLE = "lexbench-example: numerals"  # of the package in tests/plugin
 class Case(NamedTuple):
     """One class of sources and what it is asked for."""
 
-    locator: type[Locator]
+    locator: type[SourceFinder]
     contract: Contract  # of a dataset that is here
     folders: Sequence[Path]  # of the user's, in which it may look
     others: Sequence[Callable[[], Source]] = ()  # sources of other documents than that dataset's
@@ -144,7 +144,7 @@ def contract(dataset_id: str, loader: str, **facts: object) -> Contract:
     return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=policy)
 
 
-def example_class() -> type[Locator]:
+def example_class() -> type[SourceFinder]:
     """Return the source of the package in tests/plugin, which is not installed here."""
     path = Path(__file__).parent.parent / "plugin" / "lexbench_example" / "numerals.py"
     spec = importlib.util.spec_from_file_location("lexbench_example_numerals", path)

@@ -1,4 +1,4 @@
-"""What the store keeps of a timing, and what is told of it: raw durations are kept, statistics are made when they are read."""
+"""Timings in the store: raw durations are stored, and statistics of them are made when they are read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,11 @@ from safetensors.numpy import load_file
 
 from lexbench.results import Timing
 from lexbench.storage.store import recipe_of
-from lexbench.timing import figures
-from lexbench.timing._child import DURATIONS, FACTS, Facts
-from lexbench.timing.protocol import ONE_THREAD, SINGLE, STAGES
+from lexbench.timing import statistics
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
 from lexbench.types import Hits
 
-CONDITIONS = "conditions.json"
+CONDITIONS_FILE = "conditions.json"
 _MOST_OVERHEAD = 0.05
 
 
@@ -37,35 +36,35 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     taken: str
 
 
-def durations(folder: Path) -> dict[str, NDArray[np.int64]]:
+def read_durations(folder: Path) -> dict[str, NDArray[np.int64]]:
     """Return nanoseconds (passes, queries) by stage: encode_query, search, e2e, null, and warm_up.… of the passes before.
 
     Of offline the second axis is that of blocks of queries, mostly one.
     """
-    return {name: array for name, array in load_file(folder / DURATIONS).items() if name not in Hits._fields}
+    return {name: array for name, array in load_file(folder / DURATIONS_FILE).items() if name not in Hits._fields}
 
 
 def read_hits(folder: Path) -> Hits:
     """Return what the timed passes found (queries, k)."""
-    arrays = load_file(folder / DURATIONS)
+    arrays = load_file(folder / DURATIONS_FILE)
     return Hits(arrays["docs"], arrays["scores"])
 
 
-def read(folder: Path) -> Timing:
+def read_timing(folder: Path) -> Timing:
     """Return the timing of a finished folder."""
-    conditions = msgspec.json.decode((folder / CONDITIONS).read_bytes(), type=Conditions)
-    facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Facts)
-    arrays = durations(folder)
+    conditions = msgspec.json.decode((folder / CONDITIONS_FILE).read_bytes(), type=Conditions)
+    facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=Facts)
+    arrays = read_durations(folder)
     stages = {stage: arrays[stage] for stage in STAGES}
     single = conditions.scenario == SINGLE
-    overhead = figures.overhead(arrays["null"], arrays["e2e"]) if single else None
+    overhead = statistics.overhead(arrays["null"], arrays["e2e"]) if single else None
     notes = list(_notes(conditions, facts, arrays["e2e"], overhead))
     return Timing(
         **{name: getattr(conditions, name) for name in ("scenario", "k", "threads", "exact", "queries", "disk", "taken")},
         passes=len(arrays["e2e"]),
         warm_up=facts.warm_up,
-        stages={stage: figures.latency(matrix) for stage, matrix in stages.items()} if single else {},
-        qps={stage: figures.rate(matrix, conditions.queries) for stage, matrix in stages.items()},
+        stages={stage: statistics.latency(matrix) for stage, matrix in stages.items()} if single else {},
+        qps={stage: statistics.rate(matrix, conditions.queries) for stage, matrix in stages.items()},
         overhead=overhead,
         cpu_per_wall=facts.cpu_per_wall,
         flags=list(dict.fromkeys(flag for flag, _ in notes)),
@@ -83,7 +82,7 @@ def read(folder: Path) -> Timing:
 
 def _notes(conditions: Conditions, facts: Facts, e2e: NDArray[np.int64], overhead: float | None) -> Iterator[tuple[str, str]]:
     """Yield each flag with why it is there."""
-    for reason in [*facts.noise, figures.unsteady(e2e)]:
+    for reason in [*facts.noise, statistics.unsteady(e2e)]:
         if reason:
             yield "noisy", reason
     if conditions.scenario == SINGLE and facts.cpu_per_wall > ONE_THREAD:
@@ -97,15 +96,15 @@ def _notes(conditions: Conditions, facts: Facts, e2e: NDArray[np.int64], overhea
         yield "overhead", f"{overhead:.0%} of its p50 is the harness's own"
 
 
-def _memory(found: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
+def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
     """Return the memory that is the system's: less than what importing the same takes."""
     if not baseline:
-        return found
-    own = {name: max(0, count - baseline[name]) if name in baseline else count for name, count in found.items()}
-    return own | {"baseline": sum(baseline.values())}
+        return memory
+    less = {name: max(0, count - baseline[name]) if name in baseline else count for name, count in memory.items()}
+    return less | {"baseline": sum(baseline.values())}
 
 
-def of_run(store: Path, key: str) -> list[Timing]:
+def timings_of_run(store: Path, key: str) -> list[Timing]:
     """Return every timing in the store of the run with that key, on whatever machine."""
-    folders = sorted(folder for folder in store.glob("timings/*") if (folder / CONDITIONS).exists())
-    return [read(folder) for folder in folders if recipe_of(folder)["run"] == key]
+    folders = sorted(folder for folder in store.glob("timings/*") if (folder / CONDITIONS_FILE).exists())
+    return [read_timing(folder) for folder in folders if recipe_of(folder)["run"] == key]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.timing.figures import Durations
 from lexbench.timing.protocol import ENOUGH, LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, SEED, STAGES, STEADY
+from lexbench.timing.statistics import Durations
 from lexbench.types import Hits
 
 Encode = Callable[[Any], Any]
@@ -28,8 +28,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Passed:
-    """One pass."""
+class Pass:
+    """One pass over all inputs."""
 
     durations: Durations  # (stages, inputs) nanoseconds, in the order of the inputs
     hits: list[Hits]  # likewise, until somebody has looked at them
@@ -42,25 +42,25 @@ class Passed:
         return float(np.median(self.durations[-1]))
 
 
-def one_pass(work: Work, order: NDArray[np.int64]) -> Passed:
+def run_pass(work: Work, order: NDArray[np.int64]) -> Pass:
     """Time every input once, in *order*; a stage is what passes between two readings of one clock."""
     encode, search, inputs, k = work.encode, work.search, work.inputs, work.k
     clock = time.perf_counter_ns
-    found: list[Any] = [None] * len(inputs)
+    answers: list[Any] = [None] * len(inputs)
     times: list[Any] = [None] * len(inputs)
-    places = order.tolist()
+    numbers = order.tolist()
     cpu, wall = time.process_time_ns(), clock()
-    for place in places:
+    for number in numbers:
         begin = clock()
-        encoded = encode(inputs[place])
+        encoded = encode(inputs[number])
         between = clock()
         hits = search(encoded, k)
         end = clock()
-        times[place] = (begin, between, end)
-        found[place] = hits
+        times[number] = (begin, between, end)
+        answers[number] = hits
     wall, cpu = clock() - wall, time.process_time_ns() - cpu
-    begun, encoded_at, ended = np.array(times, np.int64).reshape(-1, len(STAGES)).T
-    return Passed(np.stack([encoded_at - begun, ended - encoded_at, ended - begun]), found, cpu, wall)
+    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(STAGES)).T
+    return Pass(np.stack([betweens - begins, ends - betweens, ends - begins]), answers, cpu, wall)
 
 
 def order_of(number: int, inputs: int) -> NDArray[np.int64]:
@@ -68,37 +68,39 @@ def order_of(number: int, inputs: int) -> NDArray[np.int64]:
     return np.random.default_rng([SEED, number]).permutation(inputs)
 
 
-def warm_up(work: Work, done: Callable[[Passed], None]) -> list[Passed]:
+def warm_up(work: Work, on_pass: Callable[[Pass], None]) -> list[Pass]:
     """Pass over all inputs until two passes in a row have about the same median, or there have been five.
 
-    *done* hears of each pass; only it has the hits.
+    *on_pass* hears of each pass; only it has the hits.
     """
-    passes: list[Passed] = []
+    passes: list[Pass] = []
     while len(passes) < MOST_WARM_UP:
-        passes.append(_told(one_pass(work, order_of(len(passes), len(work.inputs))), done))
+        passes.append(_without_hits(run_pass(work, order_of(len(passes), len(work.inputs))), on_pass))
         if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < STEADY:
             break
     return passes
 
 
-def _told(passed: Passed, done: Callable[[Passed], None]) -> Passed:
-    done(passed)
-    passed.hits.clear()
-    return passed
+def _without_hits(timed: Pass, on_pass: Callable[[Pass], None]) -> Pass:
+    """Return a pass that *on_pass* has heard of, without its hits."""
+    on_pass(timed)
+    timed.hits.clear()
+    return timed
 
 
-def timed(work: Work, first: int, done: Callable[[Passed], None]) -> list[Passed]:
+def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None]) -> list[Pass]:
     """Return five passes, or more where they are short; *first* is the number of the first one's order.
 
-    *done* hears of each pass; only it has the hits. Garbage collection is off, and what is there already is set apart from it.
+    *on_pass* hears of each pass; only it has the hits. Garbage collection is off, and what is there already is left out of it.
     """
-    passes: list[Passed] = []
+    passes: list[Pass] = []
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and sum(one.wall for one in passes) < ENOUGH * 1e9):
-            passes.append(_told(one_pass(work, order_of(first + len(passes), len(work.inputs))), done))
+        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and sum(item.wall for item in passes) < ENOUGH * 1e9):
+            order = order_of(first + len(passes), len(work.inputs))
+            passes.append(_without_hits(run_pass(work, order), on_pass))
     finally:
         gc.enable()
         gc.unfreeze()
@@ -107,5 +109,5 @@ def timed(work: Work, first: int, done: Callable[[Passed], None]) -> list[Passed
 
 def null(work: Work, answers: Sequence[Hits]) -> Work:
     """Return the same loop over *answers* that are there already: what it takes is the harness's own."""
-    known = dict(zip(range(len(answers)), answers, strict=True))
-    return Work(lambda number: number, lambda number, k: known[number], range(len(answers)), work.k)  # noqa: ARG005
+    by_number = dict(zip(range(len(answers)), answers, strict=True))
+    return Work(lambda number: number, lambda number, k: by_number[number], range(len(answers)), work.k)  # noqa: ARG005

@@ -1,0 +1,178 @@
+"""The measuring process: opens one system, warms it up, times it, and writes every duration and what the conditions were.
+
+The system is made again from its text, with the weights that a run chose and so many threads.
+"""
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, NeedsQueryIds, SearchesInBlocks, Weighted
+from lexbench.runner import systems
+from lexbench.storage import atomic
+from lexbench.timing import counters
+from lexbench.timing.loop import Pass, Work, null, order_of, run_pass, timed_passes, warm_up
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, LEAST_PASSES, STAGES, Facts, Task
+from lexbench.types import Hits, Query
+
+
+def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:
+    """Return the weights that *resolved* has where the retriever as it was *named* leaves them open, inner ones first."""
+    weights = []
+    if isinstance(named, Fusion):
+        for part, resolved_part in zip(named.parts, resolved.parts, strict=True):
+            weights += chosen_weights(part, resolved_part)
+        if isinstance(named, Weighted) and named.weights in CHOSEN_WEIGHTS:
+            weights.append(list(resolved.weights))
+    return weights
+
+
+def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
+    """Return *retriever* with *weights* where they are to be chosen: the inverse of `chosen_weights`."""
+    if not isinstance(retriever, Fusion):
+        return retriever
+    changed: Any = replace(retriever, parts=tuple(with_weights(part, weights) for part in retriever.parts))  # type: ignore[type-var]
+    chosen = isinstance(changed, Weighted) and changed.weights in CHOSEN_WEIGHTS
+    return replace(changed, weights=tuple(next(weights))) if chosen else changed
+
+
+def with_threads(plugin: Any, threads: int) -> Any:
+    """Return *plugin* with that number wherever it, or a part of it, has a setting `threads` that changes no answer."""
+    if isinstance(plugin, tuple):
+        return tuple(with_threads(item, threads) for item in plugin)
+    if not is_dataclass(plugin) or isinstance(plugin, type):
+        return plugin
+    changes = {}
+    for item in fields(plugin):
+        value = getattr(plugin, item.name)
+        is_threads = item.name == "threads" and "runtime" in item.metadata
+        new = threads if is_threads else with_threads(value, threads)
+        if item.init and new is not value:
+            changes[item.name] = new
+    return replace(plugin, **changes) if changes else plugin
+
+
+def _open(task: Task) -> Any:
+    """Return the searcher of a task."""
+    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
+    return with_threads(retriever, task.threads).open(Path(task.index))
+
+
+def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
+    """Return what encodes queries, and what it is given: one query each time, or as many as the searcher takes at once."""
+    most = searcher.queries_at_a_time if isinstance(searcher, SearchesInBlocks) else len(task.queries)
+    size = 1 if task.single else most
+    blocks = [task.queries[start : start + size] for start in range(0, len(task.queries), size)]
+    if isinstance(searcher, NeedsQueryIds):
+        return searcher.encode_queries, [[Query(*query) for query in block] for block in blocks]
+    return searcher.encode, [[text for _, text in block] for block in blocks]
+
+
+class _Watch:
+    """Hears of each pass: whether it returned what the others did; keeps the hits of one."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self.hits: list[Hits] = []
+        self.digests: set[str] = set()
+
+    def warmed(self, _timed: Pass) -> None:
+        self._tell()
+
+    def timed(self, timed: Pass) -> None:
+        self.digests.add(_digest(timed.hits))
+        self.hits = self.hits or list(timed.hits)
+        self._tell()
+
+
+def _digest(hits: Sequence[Hits]) -> str:
+    digest = hashlib.sha256()
+    for block in hits:
+        digest.update(np.ascontiguousarray(block.docs).tobytes())
+    return digest.hexdigest()
+
+
+def measure(task: Task, tell: Callable[[], None]) -> None:
+    """Do *task*, and write what came of it into its folder; *tell* is called after each pass."""
+    if task.core is not None:
+        os.sched_setaffinity(0, {task.core})
+    seconds, memory = {}, {}
+    start = time.perf_counter()
+    searcher = _open(task)
+    seconds["open"] = time.perf_counter() - start
+    encode, inputs = _inputs(searcher, task)
+    _limit_torch(task.threads)
+    start = time.perf_counter()
+    searcher.search(encode(inputs[0]), task.k)
+    seconds["first_query" if task.single else "first_block"] = time.perf_counter() - start
+    memory["peak_open"] = counters.peak_memory()
+    work, watch = Work(encode, searcher.search, inputs, task.k), _Watch(tell)
+    counters.reset_peak_memory()
+    warm = warm_up(work, watch.warmed)
+    memory |= counters.memory() | {"model": counters.model_bytes()}
+    before, joules = counters.moment(), counters.energy_counters()
+    passes = timed_passes(work, len(warm), watch.timed)
+    after = counters.moment()
+    energy = counters.energy_spent(joules, counters.energy_counters(), len(task.queries) * len(passes))
+    memory["peak_search"] = counters.peak_memory()
+    nothing = null(work, watch.hits)
+    idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
+    cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
+    noise = list(counters.disturbances(before, after, os.cpu_count() or 1))
+    if task.single and (crowd := counters.crowded(cpu_per_wall)):
+        noise.append(crowd)
+    out = Path(task.out)
+    arrays = _arrays(passes, "") | _arrays(warm, "warm_up.") | {"null": _arrays(idle, "")["e2e"]} | _joined(watch.hits)
+    atomic.write_bytes(out / DURATIONS_FILE, save(arrays))
+    facts = Facts(
+        warm_up=len(warm),
+        cpu_per_wall=cpu_per_wall,
+        seconds=seconds,
+        memory={name: count for name, count in memory.items() if count},
+        noise=noise,
+        energy=energy,
+        same=len(watch.digests) == 1,
+        modules=counters.imported_modules(),
+    )
+    atomic.write_bytes(out / FACTS_FILE, msgspec.json.encode(facts))
+
+
+def _arrays(passes: Sequence[Pass], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return durations (passes, inputs) by stage."""
+    stacked = np.stack([item.durations for item in passes], axis=1)
+    return {prefix + stage: np.ascontiguousarray(matrix) for stage, matrix in zip(STAGES, stacked, strict=True)}
+
+
+def _joined(hits: Sequence[Hits]) -> dict[str, NDArray[Any]]:
+    """Return hits (queries, k): a searcher may return fewer columns for one query than for another."""
+    width = max(block.docs.shape[1] for block in hits)
+    docs = [np.pad(block.docs, ((0, 0), (0, width - block.docs.shape[1])), constant_values=-1) for block in hits]
+    scores = [np.pad(block.scores, ((0, 0), (0, width - block.scores.shape[1]))) for block in hits]
+    return {"docs": np.concatenate(docs).astype(np.int32), "scores": np.concatenate(scores).astype(np.float32)}
+
+
+def _limit_torch(threads: int) -> None:
+    """Hold torch to so many threads, if it has been imported."""
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def baseline(modules: list[str], out: Path) -> None:
+    """Import *modules* and write what memory that takes: what of a measuring process is not the system's."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    counters.import_all(modules)
+    atomic.write_bytes(out / FACTS_FILE, msgspec.json.encode(counters.memory()))
