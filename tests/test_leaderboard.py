@@ -1,14 +1,17 @@
 """The leaderboard page."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
-from lexbench import suites
+from lexbench import catalog, registry, suites
 from lexbench.cli import code
 from lexbench.datasets.contracts import suite_folders
 from lexbench.errors import CannotStart, InvalidFile
+from lexbench.plugins import Facts
 from lexbench.report import leaderboard
-from lexbench.report.leaderboard.board import ranks
+from lexbench.report.leaderboard.board import family, ranks
 from lexbench.report.leaderboard.sections import published_systems, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
@@ -201,6 +204,31 @@ def test_a_mean_needs_every_member():
     """The mean over datasets is there when all are; else the count is, and no mean."""
     half = tables([result("a", "x", 0.2), result("b", "x", 0.4), result("b", "y", 0.6)], SUITE)[0]
     assert half.rows[-1] == ("both@1", "1/2", "0.5000")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        ({"plugin": "retrievers/bm25_lucene"}, "bm25"),
+        ({"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/term_weights"}}}, "term weights"),
+        ({"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/vectors"}}}, "other"),
+        ({"plugin": "nobody:retrievers/bm25"}, "other"),
+        ({"plugin": "retrievers/gone"}, "other"),
+        ({}, "other"),
+    ],
+)
+def test_a_family_is_what_the_plug_in_says(recipe, expected):
+    """A system's family is its encoder's, or else its retriever's; of a plug-in that is not here it is not known."""
+    assert family(result("a", recipe=recipe)) == expected
+
+
+def test_families_are_the_catalogues():
+    """What plug-ins say is a family in which a model of the catalogue can be, so that filters need one word."""
+    plugins = [registry.find(f"{group}/{name}") for group in ("encoders", "retrievers") for name in registry.names(group)]
+    families = {Facts.of(plugin).family for plugin in plugins}
+
+    assert {"bm25", "sparse", "dense", "hybrid", "reranker"} < families
+    assert families <= {"other", *get_args(catalog.Family)}
 
 
 def test_measures_that_were_asked_for_are_shown():

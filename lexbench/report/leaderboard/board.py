@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from lexbench import registry
+from lexbench.plugins import Facts
 from lexbench.results import Result
 
 SCALE = 10_000  # scores of queries are whole numbers of this part: four digits
@@ -154,7 +155,7 @@ def family(result: Result) -> str:
     """Return what kind of system a result is of, in the catalogue's words; "other" for a plug-in that does not say."""
     encoder = result.recipe.get("settings", {}).get("encoder")
     plugin = registry.find(str((encoder if isinstance(encoder, dict) else result.recipe).get("plugin", "")))
-    return str(getattr(plugin, "family", "other"))
+    return Facts.of(plugin).family if plugin else Facts.family
 
 
 def machine_line(facts: Mapping[str, object]) -> str:
