@@ -51,13 +51,13 @@ class MaskedLMModel(TransformerModel):
     @torch.inference_mode()
     def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
         """Return the vectors (n, vocabulary): float32, sorted indices; NaN stays, so that it can be found."""
-        most = self._maxima(batch)
-        rows, terms = torch.logical_not(most <= 0).nonzero(as_tuple=True)
-        values = _ACTIVATIONS[activation](most[rows, terms])
-        starts = np.zeros(len(most) + 1, np.int32)
-        starts[1:] = torch.bincount(rows, minlength=len(most)).cumsum(0).cpu().numpy()
+        maxima = self._maxima(batch)
+        rows, terms = torch.logical_not(maxima <= 0).nonzero(as_tuple=True)
+        values = _ACTIVATIONS[activation](maxima[rows, terms])
+        starts = np.zeros(len(maxima) + 1, np.int32)
+        starts[1:] = torch.bincount(rows, minlength=len(maxima)).cumsum(0).cpu().numpy()
         indices = terms.to(torch.int32).cpu().numpy()
-        return sparse.csr_array((values.cpu().numpy(), indices, starts), shape=(len(most), most.shape[1]))
+        return sparse.csr_array((values.cpu().numpy(), indices, starts), shape=(len(maxima), maxima.shape[1]))
 
     def _maxima(self, batch: Batch) -> Tensor:
         """Return the largest logit of each text and term, float32 (n, vocabulary); -inf in texts without a position to pool."""
@@ -66,15 +66,15 @@ class MaskedLMModel(TransformerModel):
         states = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
         states = self.transform(states.flatten(0, 1).index_select(0, pooled))
         lengths = batch.pools.sum(axis=1).tolist()
-        most = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
+        maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
         first = 0
         for project in self._pieces:
             logits = project(states)
             terms = slice(first, first + logits.shape[1])
             for rows, positions, shape in _equally_long(lengths):
-                most[rows, terms] = logits[positions].view(*shape, -1).amax(1).float()
+                maxima[rows, terms] = logits[positions].view(*shape, -1).amax(1).float()
             first = terms.stop
-        return most
+        return maxima
 
 
 def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:

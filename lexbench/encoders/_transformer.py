@@ -15,7 +15,7 @@ from scipy import sparse
 from lexbench.checkpoints.files import CheckpointFiles, digests
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Input, Tokens, batches, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document, Kind
@@ -196,18 +196,9 @@ class Transformer(ABC):
             try:
                 vectors = compute(batch)
             except torch.OutOfMemoryError as error:
-                raise LexbenchError(
-                    f"{model.name}: a batch of {batch.ids.size} tokens does not fit into the memory of {model.device}; "
-                    f"type batch_tokens={batch.ids.size // 2}"
-                ) from error
+                raise model.out_of_memory(batch.ids.size) from error
             yield batch.texts, vectors
             advance(len(batch.texts))
-
-    def _check_finite(self, model: Any, values: Any) -> None:
-        """Raise LexbenchError unless all of *values*, an array, are finite."""
-        if not np.isfinite(values).all():
-            hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
-            raise LexbenchError(f"{model.name} in {self.dtype} gives weights that are not numbers; {hint}")
 
 
 @dataclass(frozen=True)
@@ -244,10 +235,10 @@ class SparseTransformer(Transformer):
 
     def _encode(self, model: Any, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
         silent = self._silent(model)
-        done = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, silent))
-        if not done:
+        computed = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, silent))
+        if not computed:
             return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
-        longest_first: Any = sparse.vstack([vectors for _, vectors in done], format="csr")
-        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in done]))])
+        longest_first: Any = sparse.vstack([vectors for _, vectors in computed], format="csr")
+        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in computed]))])
         vectors.sort_indices()
         return vectors

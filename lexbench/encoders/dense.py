@@ -114,12 +114,12 @@ class Dense(Transformer):
 
     def _encode(self, model: "DenseModel", tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
         model.check_head(self.head)
-        done = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance))
-        if not done:
+        computed = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance))
+        if not computed:
             return np.zeros((0, model.dimensions), np.float32)
-        longest_first = np.concatenate([vectors for _, vectors in done])
+        longest_first = np.concatenate([vectors for _, vectors in computed])
         vectors = np.empty_like(longest_first)
-        vectors[np.concatenate([texts for texts, _ in done])] = longest_first
+        vectors[np.concatenate([texts for texts, _ in computed])] = longest_first
         return vectors
 
     def _vectors(self, model: "DenseModel", batch: Batch) -> NDArray[np.float32]:
@@ -128,5 +128,5 @@ class Dense(Transformer):
 
         pooled = model.vectors(batch, self.pooling, self.skip)
         vectors: NDArray[np.float32] = (normalize(pooled, dim=1) if self.similarity == "cosine" else pooled).cpu().numpy()
-        self._check_finite(model, vectors)
+        model.check_finite(vectors, "weights")
         return vectors

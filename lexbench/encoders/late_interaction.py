@@ -73,8 +73,8 @@ class LateInteraction(Transformer):
         """Return the vectors of the *tokens* of documents that are no punctuation, document after document, in order."""
         model = self._document_model()
         skipped = model.punctuation() if self.skip_punctuation else []
-        done = self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, skipped)
-        return _in_order(list(done), model.dimensions)
+        computed = self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, skipped)
+        return _in_order(list(computed), model.dimensions)
 
     def encode_query(self, texts: Sequence[str]) -> MultiVectors:
         """Return the vectors of all tokens of queries, [MASK] among them."""
@@ -102,7 +102,7 @@ class LateInteraction(Transformer):
     def _vectors(self, model: "LateInteractionModel", batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the vectors (tokens, dimensions) of one batch, and how many each text has (n,)."""
         vectors = model.vectors(batch)
-        self._check_finite(model, vectors)
+        model.check_finite(vectors, "weights")
         return vectors, batch.pools.sum(1)
 
 

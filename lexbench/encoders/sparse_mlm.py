@@ -70,7 +70,7 @@ class SparseMLM(SparseTransformer):
     def _vectors(self, model: "MaskedLMModel", batch: Batch) -> sparse.csr_array:
         """Return the vectors of one batch; LexbenchError where nobody could want them."""
         vectors = model.vectors(batch, self.activation)
-        self._check_finite(model, vectors.data)
+        model.check_finite(vectors.data, "weights")
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
             raise LexbenchError(

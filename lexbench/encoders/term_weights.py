@@ -116,5 +116,5 @@ class TermWeights(SparseTransformer):
 
     def _vectors(self, model: "TermWeightsModel", batch: Batch) -> sparse.csr_array:
         vectors = model.vectors(batch)
-        self._check_finite(model, vectors.data)
+        model.check_finite(vectors.data, "weights")
         return vectors

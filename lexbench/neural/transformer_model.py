@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from lexbench.errors import CannotStart, CommandError
+from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.neural.token_batches import cutter
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class TransformerModel:
     """A model, its linear layers packed where that works, and its tokenizer."""
 
     def __init__(self, spec: ModelSpec, body: nn.Module, tokenizer: Any, config: Any) -> None:
-        self.name = spec.name
+        self.name, self.dtype = spec.name, spec.dtype
         self.device = spec.torch_device
         self.body = body
         self.tokenizer = tokenizer
@@ -128,6 +128,19 @@ class TransformerModel:
         if length not in self._cutters:
             self._cutters[length] = cutter(self.tokenizer, length)
         return self._cutters[length]
+
+    def check_finite(self, values: NDArray[np.float32], meaning: str) -> None:
+        """Raise LexbenchError unless all of *values* are finite; *meaning* is what they are: "weights"."""
+        if not np.isfinite(values).all():
+            hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
+            raise LexbenchError(f"{self.name} in {self.dtype} gives {meaning} that are not numbers; {hint}")
+
+    def out_of_memory(self, tokens: int) -> LexbenchError:
+        """Return the error for a batch of so many *tokens*, padding included, that does not fit into memory."""
+        return LexbenchError(
+            f"{self.name}: a batch of {tokens} tokens does not fit into the memory of {self.device}; "
+            f"type batch_tokens={tokens // 2}"
+        )
 
 
 def _longest(config: Any, pad: int) -> int | None:

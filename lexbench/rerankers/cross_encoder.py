@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lexbench.checkpoints.classifier import classifier_files
 from lexbench.checkpoints.files import digests
-from lexbench.errors import CommandError, LexbenchError
+from lexbench.errors import CommandError
 from lexbench.registry import runtime
 from lexbench.types import Document
 
@@ -86,11 +86,6 @@ class CrossEncoder:
         try:
             scores = PairScorer(model.frozen, pair_format).scores(queries, documents, most_tokens).cpu().numpy()
         except torch.OutOfMemoryError as error:
-            raise LexbenchError(
-                f"{self.model}: a batch of {most_tokens} tokens does not fit into the memory of {model.device}; "
-                f"type batch_tokens={most_tokens // 2}"
-            ) from error
-        if not np.isfinite(scores).all():
-            hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
-            raise LexbenchError(f"{self.model} in {self.dtype} gives scores that are not numbers; {hint}")
+            raise model.out_of_memory(most_tokens) from error
+        model.check_finite(scores, "scores")
         return np.asarray(scores, np.float32)
