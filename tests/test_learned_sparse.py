@@ -17,9 +17,10 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import WORDS, sparsified, tiny_bert  # noqa: E402 - needs torch
 from test_resume import hammer, tree  # noqa: E402
 
+from lexbench.analysis.stored_results import stored_results  # noqa: E402
+from lexbench.cli import code  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.runner import jobs, plan  # noqa: E402
-from lexbench.runner.jobs import kept_results  # noqa: E402
 from lexbench.runner.stored_run import read_run  # noqa: E402
 from lexbench.runner.systems import describe, each_of, system  # noqa: E402
 from lexbench.storage import store  # noqa: E402
@@ -106,7 +107,7 @@ def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finishe
     """Encoder, quantiser, engine and harness give the scores of twenty lines of numpy, but for roundings of a hundredth."""
     _, place = finished
     scores, ids = reference(checkpoint, folder)
-    kept = next(one for one in kept_results(store.Store(place)) if one.result.system.endswith(")@impact") and one.run)
+    kept = next(one for one in stored_results(store.Store(place)) if one.result.system.endswith(")@impact") and one.run)
     run = read_run(kept.run).run
     expected = {f"q{i}": row for i, row in enumerate(scores)}
     for row, query in enumerate(run.query_ids):
@@ -152,7 +153,7 @@ def test_the_result_says_what_the_vectors_weigh(finished):
 def test_a_kept_result_says_it_too(finished):
     """What a run printed can be shown later from the store alone: vectors, work, sizes and the times of every stage."""
     results, place = finished
-    for kept in kept_results(store.Store(place)):
+    for kept in stored_results(store.Store(place)):
         shown = msgspec.to_builtins(kept.result)
         printed = results[kept.result.system.partition(")")[2]]
 
@@ -169,23 +170,22 @@ def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path)
     shutil.copytree(place, older)
     for path in (*older.glob("runs/*/work.json"), *older.glob("corpora/*/bodies.npy")):
         path.unlink()
-    found = list(kept_results(store.Store(older)))
+    found = list(stored_results(store.Store(older)))
 
     assert [kept.result.work for kept in found] == [None] * 4
     assert all(len(read_run(kept.run).run) for kept in found)
 
 
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
-def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, bread_environment, tmp_path):
+@pytest.mark.usefixtures("bread_suite")
+def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
     """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
-    environment = {**bread_environment, "LEXBENCH_STORE": str(tmp_path / "store")}
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
 
     def lexbench(*words):
-        done = subprocess.run(
-            [sys.executable, "-m", "lexbench", *words], env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        ended, printed = code(list(words)), capsys.readouterr()
+        assert ended == 0, printed.err
+        return json.loads(printed.out)
 
     suite = ("run", "suite", "bread", "-d", "bread/test", "-m", "nDCG@10", "--json", "-r")
     name = lexmae(checkpoint).replace("dense_ok", "document_length=16, dense_ok")
