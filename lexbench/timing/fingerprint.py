@@ -28,12 +28,12 @@ def fingerprint() -> str:
 @cache
 def performance() -> dict[str, Any]:
     """Return the facts that decide how fast things are; what the system does not tell is left out."""
-    facts = _cpuinfo()
-    flags = facts.get("flags", facts.get("Features", "")).split()
-    told: dict[str, Any] = {
+    cpu = _cpuinfo()
+    flags = cpu.get("flags", cpu.get("Features", "")).split()
+    facts: dict[str, Any] = {
         "processor": environment.facts()["processor"],
-        "stepping": facts.get("stepping"),
-        "microcode": facts.get("microcode"),
+        "stepping": cpu.get("stepping"),
+        "microcode": cpu.get("microcode"),
         "logical_cores": os.cpu_count(),
         "physical_cores": _physical(),
         "usable_cores": len(cores()),
@@ -56,7 +56,7 @@ def performance() -> dict[str, Any]:
         "blas": _blas(),
         **{name: version for name, version in environment.versions().items() if name in _SOFTWARE},
     }
-    return {name: value for name, value in told.items() if value not in (None, "", [], {})}
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -84,15 +84,15 @@ def siblings(core: int) -> str | None:
 
 def _caches() -> list[str]:
     """Return the first core's caches, as "L2 1024K"."""
-    places = sorted((_CPU / "cpu0/cache").glob("index[0-9]*"))
+    caches = sorted((_CPU / "cpu0/cache").glob("index[0-9]*"))
     kinds = {"Data": "d", "Instruction": "i"}
-    return [f"L{_read(p / 'level')}{kinds.get(_read(p / 'type') or '', '')} {_read(p / 'size')}" for p in places]
+    return [f"L{_read(p / 'level')}{kinds.get(_read(p / 'type') or '', '')} {_read(p / 'size')}" for p in caches]
 
 
 def _limit(paths: tuple[str, ...]) -> str | None:
-    found = next((text for path in paths if (text := _read(Path(path)))), None)
-    free = found is None or found.startswith(("max", "-1")) or (found.isdigit() and int(found) > _UNLIMITED)
-    return None if free else found
+    limit = next((text for path in paths if (text := _read(Path(path)))), None)
+    unlimited = limit is None or limit.startswith(("max", "-1")) or (limit.isdigit() and int(limit) > _UNLIMITED)
+    return None if unlimited else limit
 
 
 def _gpus() -> list[str]:
@@ -107,5 +107,5 @@ def _gpus() -> list[str]:
 def _blas() -> str:
     import numpy as np
 
-    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return f"{built.get('name')} {built.get('version')}"
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return f"{blas.get('name')} {blas.get('version')}"

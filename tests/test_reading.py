@@ -1,0 +1,102 @@
+"""Files are read and hashed in one way."""
+
+import gzip
+import hashlib
+import os
+
+import pytest
+
+from lexbench.errors import InvalidFile
+from lexbench.storage import reading
+from lexbench.storage.atomic import writer
+from lexbench.storage.reading import Strict, blocks, cached_file_digest, file_digest, lines, read_toml
+
+TEXT = b"one\r\n\ntwo \xc2\x85 three\nlast"
+
+
+@pytest.fixture(params=["x.txt", "x.txt.gz"])
+def path(request, tmp_path):
+    """Write lines of every kind, plain and compressed; the last has no end."""
+    path = tmp_path / request.param
+    path.write_bytes(gzip.compress(TEXT) if path.suffix == ".gz" else TEXT)
+    return path
+
+
+def test_lines(path):
+    """A newline ends a line and nothing else does; empty lines count."""
+    assert list(lines(path)) == [(1, b"one\r"), (2, b""), (3, b"two \xc2\x85 three"), (4, b"last")]
+
+
+@pytest.mark.parametrize("size", [1, 6, 1000])
+def test_blocks_are_whole_lines(path, size, monkeypatch):
+    """Blocks of any size have the whole file in order, and know the number of their first line."""
+    monkeypatch.setattr(reading, "_BLOCK", size)
+    read = list(blocks(path))
+
+    assert b"".join(block.text for block in read) == TEXT
+    assert [block.first for block in read] == [1 + sum(b.text.count(b"\n") for b in read[:n]) for n, block in enumerate(read)]
+    assert all(block.text.endswith(b"\n") for block in read[:-1])
+
+
+def test_a_cut_archive_names_the_last_line_that_read(tmp_path):
+    """What does not decompress is one line with the file, and how far it was read."""
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"".join(os.urandom(50).hex().encode() + b"\n" for _ in range(1000)))[:30_000])
+
+    with pytest.raises(InvalidFile, match=r"x\.gz: after line \d+: Compressed file ended"):
+        list(lines(path))
+    with pytest.raises(InvalidFile, match=r"x\.gz: Compressed file ended"):
+        list(blocks(path))
+    with pytest.raises(InvalidFile, match="No such file"):
+        list(lines(tmp_path / "none"))
+
+
+def test_a_digest_follows_the_file(tmp_path):
+    """A file is hashed again when its size or its time has changed, and has one digest by whatever path."""
+    path = tmp_path / "x"
+    path.write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(path)
+    assert cached_file_digest(path) == file_digest(path) == hashlib.sha256(b"abc").hexdigest()
+    assert cached_file_digest(tmp_path / "link") == cached_file_digest(path)
+    assert cached_file_digest(path, "md5") == hashlib.md5(b"abc").hexdigest()
+
+    path.write_bytes(b"abd")
+    os.utime(path, ns=(1, 1))
+    assert cached_file_digest(path) == hashlib.sha256(b"abd").hexdigest()
+    path.write_bytes(b"abcd")
+    os.utime(path, ns=(1, 1))
+    assert cached_file_digest(path) == hashlib.sha256(b"abcd").hexdigest()
+
+
+def test_what_is_written_reads_back(tmp_path):
+    """A compressed file has neither name nor time in it, so the same content is the same bytes."""
+    for name in ("a.gz", "b.gz", "c"):
+        with writer(tmp_path / name) as file:
+            file.write(TEXT)
+
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert list(lines(tmp_path / "a.gz")) == list(lines(tmp_path / "c"))
+
+
+class Table(Strict, frozen=True):
+    """A table."""
+
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "x"\nother = 1', r"x\.toml: Object contains unknown field `other`"),
+        ("name = 1", r"x\.toml: Expected `str`, got `int` - at `\$\.name`"),
+        ("name = ", r"x\.toml: Invalid value"),
+    ],
+)
+def test_toml_that_does_not_read(text, message, tmp_path):
+    """The error names the file and the place in it."""
+    path = tmp_path / "x.toml"
+    path.write_text('name = "x"')
+    assert read_toml(path, Table) == Table(name="x")
+    path.write_text(text)
+    with pytest.raises(InvalidFile, match=message):
+        read_toml(path, Table)
