@@ -33,9 +33,10 @@ for name, revision in json.loads(sys.argv[1]):
 """
 FIND = """
 import json
-from lexbench.lexmae.model import pretrained
-place = pretrained.find("org/dense")
-print(json.dumps([str(place), *map(str, sorted(pretrained.transformer(place).iterdir()))]))
+from lexbench.checkpoints.files import transformer_folder
+from lexbench.checkpoints.hub import fetch_model
+folder = fetch_model("org/dense")
+print(json.dumps([str(folder), *map(str, sorted(transformer_folder(folder).iterdir()))]))
 """
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from transformers import AutoModelForMaskedLM
 
-from lexbench.lexmae.model import pretrained
+from lexbench.checkpoints.pretrained import load_model, load_tokenizer
 from lexbench.lexmae.model.start import project_by_embeddings
 
 
@@ -24,8 +24,8 @@ def main() -> None:
     parser.add_argument("minilm", type=Path, help="a folder with MiniLM's config.json, model.safetensors and tokenizer")
     parser.add_argument("folder", type=Path, help="where to write")
     given = parser.parse_args()
-    tokenizer = pretrained.tokenizer(given.minilm)
-    model, _ = pretrained.model(given.minilm, AutoModelForMaskedLM)
+    tokenizer = load_tokenizer(given.minilm)
+    model, _ = load_model(given.minilm, AutoModelForMaskedLM)
     project_by_embeddings(model, tokenizer)
     model.save_pretrained(given.folder)
     tokenizer.save_pretrained(given.folder)

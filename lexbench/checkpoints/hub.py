@@ -49,6 +49,14 @@ def fetch(model: str, revision: str | None = None) -> Path:
     return _snapshot(model, revision)
 
 
+def fetch_model(model: str, revision: str | None = None) -> Path:
+    """Return the folder of *model* as `fetch`; MissingData, too, where it holds no model, neither a plain one nor modules."""
+    folder = fetch(model, revision)
+    if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
+        raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
+    return folder
+
+
 @lru_cache
 def _snapshot(model: str, revision: str | None) -> Path:
     """Download what is needed of the hub's *model*; asked once a process, so that two calls see one revision."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 from lexbench.errors import InvalidFile
@@ -42,6 +42,14 @@ def check_token_ids(tokenizer: PreTrainedTokenizerFast, embeddings: int, folder:
             f"{folder}: the tokenizer numbers its tokens up to {largest} and the model has {embeddings}; "
             "they do not belong together: take both from one source"
         )
+
+
+def load_config(folder: Path) -> Any:
+    """Return the configuration in *folder*; InvalidFile where it does not read."""
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # whatever a setting that does not fit the others leads to
+        raise InvalidFile(f"{folder / 'config.json'}: does not read ({first_line(error)}); {_AGAIN}") from error
 
 
 def load_model(folder: Path, auto_class: Any) -> tuple[Any, list[str]]:

@@ -1,7 +1,6 @@
 """The models: the masked-language model that training begins with, the masked autoencoder, and the encoder that is left of it.
 
-    pretrained   models that a recipe names, in folders or on the Hugging Face hub
-    start        the initial model, made of one of these: all or less of it, with or without its weights
+    start        the initial model, made of one that the recipe names: all or less of it, with or without its weights
     vocabulary   a smaller vocabulary for it
     shape        the sizes of the initial model, as far as they are known before it is made
     folders      loading and saving models as ordinary folders of transformers

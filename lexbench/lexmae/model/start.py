@@ -15,9 +15,12 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
+from lexbench.checkpoints.files import transformer_folder
+from lexbench.checkpoints.hub import fetch_model
+from lexbench.checkpoints.pretrained import load_config, load_model, load_tokenizer
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.data.training_sets import open_corpus_of
-from lexbench.lexmae.model import folders, pretrained, vocabulary
+from lexbench.lexmae.model import folders, vocabulary
 from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.progress import Progress
 from lexbench.storage import atomic
@@ -94,10 +97,10 @@ def _refuse_another(folder: Path, settings: dict[str, Any]) -> None:
 def _built(recipe: Recipe, progress: Progress) -> tuple[Any, PreTrainedTokenizerFast]:
     """Return model and tokenizer as the recipe says."""
     start = recipe.start
-    folder = pretrained.transformer(pretrained.find(start.model, start.revision))
-    if (kind := pretrained.config(folder).model_type) not in ARCHITECTURES:
+    folder = transformer_folder(fetch_model(start.model, start.revision))
+    if (kind := load_config(folder).model_type) not in ARCHITECTURES:
         raise CommandError(f"{start.model}: model_type {kind!r} cannot be trained; there is: {', '.join(ARCHITECTURES)}")
-    tokenizer = pretrained.tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
     model = _model(recipe, folder)
     if (largest := max(tokenizer.get_vocab().values())) >= model.config.vocab_size:
         raise InvalidFile(
@@ -123,8 +126,8 @@ def _model(recipe: Recipe, folder: Path) -> Any:
     if start.weights == "fresh":
         if start.head == "embeddings":
             raise CommandError('start.head = "embeddings" is for trained embeddings; with weights = "fresh" leave it out')
-        return kind.from_config(pretrained.config(folder), dtype=torch.float32)
-    model, missing = pretrained.model(folder, kind)
+        return kind.from_config(load_config(folder), dtype=torch.float32)
+    model, missing = load_model(folder, kind)
     head = [name for name in missing if not name.startswith(f"{model.base_model_prefix}.")]
     if head and start.head == "own":
         raise CommandError(

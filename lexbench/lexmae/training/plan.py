@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from lexbench.checkpoints.hub import fetch_model
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae.data import sizes
 from lexbench.lexmae.data.splits import check_selection
@@ -152,9 +153,7 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
 def _check_model(model: str, revision: str | None = None) -> None:
     """Raise what finding a model in a folder would; one on the hub is fetched when the work begins."""
     if Path(model).is_dir() or not _HUB_NAME.fullmatch(model):
-        from lexbench.lexmae.model import pretrained
-
-        pretrained.find(model, revision)
+        fetch_model(model, revision)
 
 
 def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, str]]:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from lexbench.checkpoints.hub import fetch_model
+from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.errors import CommandError
-from lexbench.lexmae.model import pretrained
 from lexbench.lexmae.training.kinds import kinds
 from lexbench.neural.transformer_model import FrozenModel
 from lexbench.types import Document
@@ -41,7 +42,7 @@ def load(name: str, device: torch.device | str, dtype: torch.dtype) -> Teacher:
 
     CommandError for a model that is of no kind; MissingData and InvalidFile where files are not there or do not read.
     """
-    folder = pretrained.find(name)
+    folder = fetch_model(name)
     for kind in kinds(__name__):
         teacher: Teacher | None = kind.load(folder, device, dtype)
         if teacher is not None:
@@ -52,6 +53,6 @@ def load(name: str, device: torch.device | str, dtype: torch.dtype) -> Teacher:
 
 def frozen(folder: Path, model: Any, device: torch.device | str, dtype: torch.dtype) -> tuple[FrozenModel, int]:
     """Return *model* with the tokenizer in *folder*, ready to compute, and how many tokens both take."""
-    tokenizer = pretrained.tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
     longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", LENGTH))
     return FrozenModel(model, tokenizer, torch.device(device), dtype), longest

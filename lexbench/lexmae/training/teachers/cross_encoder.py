@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from lexbench.checkpoints.classifier import check_logits, is_classifier, load_classifier
-from lexbench.checkpoints.files import read_json
-from lexbench.lexmae.model import pretrained
+from lexbench.checkpoints.files import read_json, transformer_folder
 from lexbench.lexmae.training import teachers
 from lexbench.neural.cross_encoder import PairFormat, PairScorer
 from lexbench.neural.transformer_model import FrozenModel
@@ -26,7 +25,7 @@ class CrossEncoder(teachers.Teacher):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str, dtype: torch.dtype) -> "CrossEncoder | None":
         """Return the classifier in *folder*, None where it has none; CommandError unless it has 1 or 2 logits."""
-        body = pretrained.transformer(folder)
+        body = transformer_folder(folder)
         config = read_json(body / "config.json")
         if not is_classifier(config):
             return None

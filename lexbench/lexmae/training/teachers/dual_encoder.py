@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel
 
-from lexbench.checkpoints.files import read_json
+from lexbench.checkpoints.files import TRANSFORMER, modules, optional_json, prompts, transformer_folder
 from lexbench.checkpoints.pretrained import load_complete_model
 from lexbench.checkpoints.settings import pooling_of
 from lexbench.errors import CommandError
-from lexbench.lexmae.model import pretrained
 from lexbench.lexmae.training import teachers
 from lexbench.neural.transformer_model import FrozenModel, TokenRow
 from lexbench.types import Document
@@ -34,11 +33,11 @@ class DualEncoder(teachers.Teacher):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str, dtype: torch.dtype) -> "DualEncoder | None":
         """Return the encoder in *folder*, None for another model; CommandError where it changes texts first."""
-        modules = pretrained.modules(folder)
-        if [name for name, _ in modules if name != "Normalize"] != ["Transformer", "Pooling"]:
+        listed = modules(folder)
+        if [module.kind for module in listed if module.kind != "Normalize"] != ["Transformer", "Pooling"]:
             return None
-        body = pretrained.transformer(folder)
-        how, length = pooling_of(modules[1][1]), _length(folder, body)
+        body = transformer_folder(folder)
+        how, length = pooling_of(folder / listed[1].subfolder), _length(folder, body)
         frozen, longest = teachers.frozen(body, load_complete_model(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
         return cls(frozen, pooling=how, length=length or longest)
 
@@ -67,9 +66,8 @@ def _length(folder: Path, body: Path) -> int:
 
     CommandError where texts are changed before they are read.
     """
-    files = folder / "config_sentence_transformers.json", body / "sentence_bert_config.json"
-    model, transformer = (read_json(path) if path.is_file() else {} for path in files)
-    if transformer.get("do_lower_case") or any((model.get("prompts") or {}).values()):
+    transformer = optional_json(body / TRANSFORMER)
+    if transformer.get("do_lower_case") or any(prompts(folder).values()):
         raise CommandError(
             f"{folder}: it puts a prompt before texts or lower-cases them; lexbench does not: take another teacher"
         )
