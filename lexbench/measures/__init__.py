@@ -6,8 +6,7 @@ computes. Other packages take what is named here, and no module of this package.
 
 from lexbench.measures._external import External
 from lexbench.measures._external import library as ir_measures_library
-from lexbench.measures._measure import Notation
-from lexbench.measures._notation import AnyMeasure, cutoff, known, parse, parse_native, with_threshold
+from lexbench.measures._notation import AnyMeasure, Notation, cutoff, known, parse, parse_native, with_threshold
 from lexbench.measures._scores import Scores, score, tie_report
 from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, join, ratio

@@ -75,7 +75,7 @@ def takes_rel(measure: External) -> bool:
     return "rel" in library().measures.registry[measure.name].SUPPORTED_PARAMS
 
 
-def external(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
+def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
     """Return the measure of ir-measures called *name*, with *settings* and what stands behind the @ (None: nothing).
 
     *text* is what errors call it. NotationError where ir-measures refuses the settings, CannotStart where no installed package

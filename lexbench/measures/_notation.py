@@ -1,4 +1,4 @@
-"""Reading measures, in ir-measures' notation: `nDCG@10`, `RR(rel=2)@10`, `RBP(p=0.8)@100`.
+"""Writing and reading measures in ir-measures' notation: `nDCG@10`, `RR(rel=2)@10`, `RBP(p=0.8)@100`.
 
 `ir_measures.parse_measure` is not used: it needs parts of Python that 3.14 does not have, and our measures need no ir_measures.
 """
@@ -16,11 +16,31 @@ from lexbench.plugins import Measure
 
 _ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
 
-
 AnyMeasure: TypeAlias = Measure | External
 
 
-class _Parsed(NamedTuple):
+class Notation:
+    """The text of a measure in ir-measures' notation, and the checks of its fields: `cutoff` is behind the @, others in ().
+
+    A field that is None is not written. So `RR@10` leaves the threshold to the dataset's contract, and `RR(rel=1)@10` does not.
+    """
+
+    def __str__(self) -> str:
+        """Write the measure so that it reads back to an equal one."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        cutoff = values.pop("cutoff", None)
+        settings = ",".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
+        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
+
+    def __post_init__(self) -> None:
+        """Refuse a cutoff or a threshold that is not a whole number from 1."""
+        for item in fields(self):  # type: ignore[arg-type]  # a dataclass
+            value = getattr(self, item.name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise NotationError(f"{item.name} of {type(self).__name__} is a whole number from 1, not {value!r}")
+
+
+class _Parts(NamedTuple):
     """The parts of a measure's text."""
 
     name: str
@@ -36,21 +56,21 @@ def parse(text: str) -> AnyMeasure:
     """
     if (measure := parse_native(text)) is not None:
         return measure
-    name, settings, at = _read(text)
+    name, settings, at = _parts(text)
     if name not in _external.names():
         raise UnknownName("measure", name, known(), see="lexbench list measures")
-    return _external.external(text, name, settings, at)
+    return _external.measure_of(text, name, settings, at)
 
 
 def parse_native(text: str) -> Measure | None:
     """Read a measure that lexbench computes; None where it has none of that name and settings. NotationError as `parse`."""
-    read = _read(text)
-    key = read.name.lower()
+    parts = _parts(text)
+    key = parts.name.lower()
     plugins = {name.replace("_", ""): name for name in registry.names("measures")}
     if (key := _ALIASES.get(key, key)) not in plugins:
         return None
     plugin = registry.load("measures", plugins[key])
-    settings = read.settings | ({} if read.at is None else {"cutoff": read.at})
+    settings = parts.settings | ({} if parts.at is None else {"cutoff": parts.at})
     if not settings.keys() <= {item.name for item in fields(plugin)}:
         return None
     try:
@@ -88,7 +108,7 @@ def known() -> list[str]:
     return sorted(ours | _external.names())
 
 
-def _read(text: str) -> _Parsed:
+def _parts(text: str) -> _Parts:
     """Take *text* apart with Python's own parser; nothing is evaluated."""
     wrong = NotationError(f"measure {text!r} does not read; write it like nDCG@10 or RR(rel=2)@10")
     try:
@@ -102,4 +122,4 @@ def _read(text: str) -> _Parsed:
         raise wrong from None
     if call.args or not isinstance(call.func, ast.Name) or "None" in settings or (at is None and "@" in text):
         raise wrong
-    return _Parsed(call.func.id, settings, at)
+    return _Parts(call.func.id, settings, at)

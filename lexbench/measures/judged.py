@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._measure import Notation
+from lexbench.measures._notation import Notation
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 

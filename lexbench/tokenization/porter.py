@@ -38,9 +38,9 @@ def _stem(word: str) -> str:
         word = word[:-1] + "i"
     word = _replace(_replace(word, _STEP_2), _STEP_3)
     suffix = _suffix(word, _STEP_4)
-    kept = word[: len(word) - len(suffix)]
-    if suffix and (suffix != "ion" or kept.endswith(("s", "t"))) and _measure(kept) > 1:
-        word = kept
+    base = word[: len(word) - len(suffix)]
+    if suffix and (suffix != "ion" or base.endswith(("s", "t"))) and _measure(base) > 1:
+        word = base
     return _final_e_and_l(word)
 
 
@@ -53,21 +53,21 @@ def _plural(word: str) -> str:
 def _past_and_gerund(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) else word
-    kept = word[:-2] if word.endswith("ed") else word[:-3] if word.endswith("ing") else ""
-    shape = _shape(kept)
+    base = word[:-2] if word.endswith("ed") else word[:-3] if word.endswith("ing") else ""
+    shape = _shape(base)
     if "v" not in shape:
         return word
-    if kept.endswith(("at", "bl", "iz")):
-        return kept + "e"
-    if _doubled(kept):
-        return kept if kept[-1] in "lsz" else kept[:-1]
-    return kept + "e" if shape.count("vc") == 1 and _short(kept) else kept
+    if base.endswith(("at", "bl", "iz")):
+        return base + "e"
+    if _doubled(base):
+        return base if base[-1] in "lsz" else base[:-1]
+    return base + "e" if shape.count("vc") == 1 and _short(base) else base
 
 
 def _replace(word: str, suffixes: dict[str, str]) -> str:
     suffix = _suffix(word, suffixes)
-    kept = word[: len(word) - len(suffix)]
-    return kept + suffixes[suffix] if suffix and _measure(kept) else word
+    base = word[: len(word) - len(suffix)]
+    return base + suffixes[suffix] if suffix and _measure(base) else word
 
 
 def _final_e_and_l(word: str) -> str:

@@ -63,8 +63,8 @@ class _Classes(dict[int, str]):
 
     def __missing__(self, code_point: int) -> str:
         _, last, letter = self._ranges[bisect_right(self._firsts, code_point) - 1]
-        self[code_point] = found = letter if code_point <= last else "-"
-        return found
+        self[code_point] = class_letter = letter if code_point <= last else "-"
+        return class_letter
 
 
 _classes = cache(_Classes)  # read at the first word, not at import
@@ -82,20 +82,20 @@ def words(text: str) -> list[str]:
 
 def _words(text: str) -> list[str]:
     classes = text.translate(_classes())
-    found = []
+    tokens = []
     position = 0
     while position < len(text):
         limit = _limit(text, position)
         matches = (rule.match(classes, position, limit) for rule in _RULES.get(classes[position], ()))
         end = max((match.end() for match in matches if match), default=position)
         if end > position:
-            found.append(text[position:end])
+            tokens.append(text[position:end])
         position = max(end, position + 1)
-    return found
+    return tokens
 
 
 def _limit(text: str, position: int) -> int:
-    """Return where a word that starts at *position* ends at the latest."""
+    """Return where a word that starts at *position* of *text* ends at the latest."""
     if len(text) - position <= LONGEST // 2:  # even if each character is two units
         return len(text)
     units = text[position : position + LONGEST].encode("utf-16-le")

@@ -19,34 +19,34 @@ class Format(NamedTuple):
     """A format of files; its module is imported when it is used."""
 
     module: str
-    reader: str
-    writer: str
-    whole: bool  # weights must be whole numbers from 1
-    tokens: bool  # the file names its terms by strings; else they are numbers
     holds: str  # what is in such a file, for people
     suffix: str
     queries: str  # the format in which queries go with documents in this one; "" for a format of queries alone
+    whole: bool  # weights must be whole numbers from 1
+    tokens: bool  # the file names its terms by strings; else they are numbers
+    reader: str = "read"
+    writer: str = "write"
 
     def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
         """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. InvalidFile for what does not read."""
-        reader = cast("Read", getattr(import_module(self.module), self.reader))
+        reader = cast("Read", getattr(import_module(f"{__name__}.{self.module}"), self.reader))
         return reader(path, vocabulary)
 
     def write(self, blocks: "Iterable[Block]", path: Path, vocabulary: "Vocabulary") -> None:
         """Write *blocks* to *path*, whole or not at all. CommandError for what the format cannot hold."""
-        writer = cast("Write", getattr(import_module(self.module), self.writer))
+        writer = cast("Write", getattr(import_module(f"{__name__}.{self.module}"), self.writer))
         writer(blocks, path, vocabulary)
 
 
 _TOPICS = "anserini-topics"
 FORMATS: Mapping[str, Format] = {
     "anserini": Format(
-        f"{__name__}.anserini", "read", "write", True, True, "a JsonVectorCollection, its topics as TSV", ".jsonl", _TOPICS
+        "anserini", "a JsonVectorCollection, its topics as TSV", ".jsonl", queries=_TOPICS, whole=True, tokens=True
     ),
-    _TOPICS: Format(f"{__name__}.anserini", "read_topics", "write_topics", True, True, "queries, one TSV file", ".tsv", ""),
-    "bigann": Format(
-        f"{__name__}.bigann", "read", "write", False, False, "CSR matrices, without ids and tokens", ".csr", "bigann"
+    _TOPICS: Format(
+        "anserini", "queries, one TSV file", ".tsv", "", whole=True, tokens=True, reader="read_topics", writer="write_topics"
     ),
-    "ciff": Format(f"{__name__}.ciff", "read", "write", True, True, "an inverted index, its topics as TSV", ".ciff", _TOPICS),
-    "seismic": Format(f"{__name__}.seismic", "read", "write", False, True, "JSON lines", ".jsonl", "seismic"),
+    "bigann": Format("bigann", "CSR matrices, without ids and tokens", ".csr", queries="bigann", whole=False, tokens=False),
+    "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True),
+    "seismic": Format("seismic", "JSON lines", ".jsonl", queries="seismic", whole=False, tokens=True),
 }

@@ -107,12 +107,12 @@ def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def records(content, at, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Read DocRecord messages from *at* on into *found* (documents, 4): docid, where the name starts and stops, length.
+def records(content, at, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read DocRecord messages from *at* on into *rows* (documents, 4): docid, where the name starts and stops, length.
 
     Returns the place after the last message, and the number of messages that read.
     """
-    for i in range(len(found)):
+    for i in range(len(rows)):
         size, place = varint(content, at, len(content))
         if place < 0 or size < 0 or size > len(content) - place:
             return at, i
@@ -122,14 +122,14 @@ def records(content, at, found):  # type: ignore[no-untyped-def]  # noqa: ANN001
             if after < 0:
                 return at, i
             if number == _DOC_DOCID and kind == _NUMBER:
-                found[i, 0] = value
+                rows[i, 0] = value
             elif number == _DOC_NAME and kind == _BYTES:
-                found[i, 1], found[i, 2] = value, after
+                rows[i, 1], rows[i, 2] = value, after
             elif number == _DOC_LENGTH and kind == _NUMBER:
-                found[i, 3] = value
+                rows[i, 3] = value
             place = after
         at = stop
-    return at, len(found)
+    return at, len(rows)
 
 
 @njit(nogil=True, cache=True)

@@ -67,7 +67,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
 ) -> None:
     """Find the best k documents of each query. No sum may reach 2**31."""
     k = best.shape[1]
-    sums, found = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
+    sums, block_sums = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
     keys, spare = np.empty(2 * k + _SPARE, np.uint64), np.empty(2 * k + _SPARE, np.uint64)
     for query in range(len(best)):
         first, last = query_starts[query], query_starts[query + 1]
@@ -78,7 +78,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
             sparse, swept = _point(
                 ids, weights, bitmaps, counts, starts, lists[first:last], factors[first:last], expands, cursors
             )
-            count, floor = _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, sample, keys, spare, k)
+            count, floor = _pass(weights, bitmaps, counts, sums, block_sums, cursors, sparse, swept, sample, keys, spare, k)
             if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
                 break
             sample = 0  # no guessing
@@ -87,7 +87,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
 
 
 @njit(nogil=True, cache=True)
-def _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documents, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _pass(weights, bitmaps, counts, sums, block_sums, cursors, sparse, swept, documents, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none."""
     count, bar, floor = 0, np.int32(0), np.int32(0)
     for number in range(counts.shape[1]):
@@ -98,7 +98,9 @@ def _pass(weights, bitmaps, counts, sums, found, cursors, sparse, swept, documen
             cursors[i, 1] += size
         for i in range(sparse + swept, len(cursors)):
             _add_bits(bitmaps, weights, cursors[i], number, sums)
-        count, bar, floor = _sweep(sums, found, cursors[sparse:], swept, number, documents, keys, spare, count, bar, floor, k)
+        count, bar, floor = _sweep(
+            sums, block_sums, cursors[sparse:], swept, number, documents, keys, spare, count, bar, floor, k
+        )
     select(keys, count, k, spare)
     return count, floor
 
@@ -141,17 +143,17 @@ def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, curso
 
 
 @njit(nogil=True, cache=True)
-def _sweep(sums, found, cursors, dense, number, documents, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _sweep(sums, block_sums, cursors, dense, number, documents, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Collect what is above the bar in window *number*; return the number of keys, the new bar and the new largest guess."""
     blocks = len(sums) // BLOCK
     for block in range(number * blocks, (number + 1) * blocks):
         at = sums.ctypes.data + 4 * BLOCK * (block - number * blocks)
-        above = sweep(at, cursors.ctypes.data, dense, block, bar, found.ctypes.data)
+        above = sweep(at, cursors.ctypes.data, dense, block, bar, block_sums.ctypes.data)
         while above:
             i = trailing_zeros(above)
             above &= above - np.uint64(1)
-            if found[i] > bar:
-                keys[count] = (np.uint64(found[i]) << np.uint64(32)) | np.uint64(~np.uint32(block * BLOCK + i))
+            if block_sums[i] > bar:
+                keys[count] = (np.uint64(block_sums[i]) << np.uint64(32)) | np.uint64(~np.uint32(block * BLOCK + i))
                 count += 1
                 if count == len(keys):
                     select(keys, count, k, spare)

@@ -96,8 +96,8 @@ prefetch: Any = intrinsic(_prefetch)
 def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Add *factor* times the uint8 weight of each of *size* postings to the int32 sum of its uint16 id.
 
-    The last STEP are always worked on, whatever follows them with weight 0: a jump that cannot be foreseen costs more. As many
-    postings again are prefetched, which are the list's next window.
+    Postings are added STEP at a time; the last step is a whole one, in which those beyond *size* count with weight 0, as a jump
+    that cannot be foreseen costs more. As many postings again are prefetched, which are the list's next window.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -123,9 +123,9 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
         write.prefetch(write.address(step_ids, size, 2))
         write.prefetch(write.address(step_weights, size, 1))
         bits = builder.mul(builder.sub(size, whole), ir.Constant(_LONG, 8))
-        left = builder.and_(write.load(step_weights, _LONG), builder.not_(builder.shl(ir.Constant(_LONG, -1), bits)))
+        last_weights = builder.and_(write.load(step_weights, _LONG), builder.not_(builder.shl(ir.Constant(_LONG, -1), bits)))
         for i in range(STEP):
-            byte = builder.and_(builder.lshr(left, ir.Constant(_LONG, 8 * i)), ir.Constant(_LONG, 255))
+            byte = builder.and_(builder.lshr(last_weights, ir.Constant(_LONG, 8 * i)), ir.Constant(_LONG, 255))
             post(write.address(step_ids, i, 2), builder.trunc(byte, _INT))
         return ir.Constant(_INT, 0)
 
@@ -135,17 +135,17 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
 add: Any = intrinsic(_add)
 
 
-def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, found: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Return which of BLOCK sums are above *bar*, one bit each, after adding what dense lists have; clear the sums.
 
     *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
     *block*; the address of the block's weights, which is moved on; their factor; whether this is the last of lists whose
     factors are together at most NARROW, so that what they add to a sum fits in 16 bits. If a sum is above the bar, all go to
-    the BLOCK int32 at *found*. There must be no lists where `machine_expands` is False.
+    the BLOCK int32 at *target*. There must be no lists where `machine_expands` is False.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
-        sums, cursors, lists, block, bar, found = args
+        sums, cursors, lists, block, bar, target = args
         write = _Writer(builder)
         totals = [_cgutils.alloca_once_value(builder, write.load(write.address(sums, i, 64), _INTS, 4)) for i in range(4)]
         for i in range(4):
@@ -158,7 +158,7 @@ def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, fo
             above = builder.or_(above, builder.shl(builder.zext(bits, _LONG), ir.Constant(_LONG, 16 * i)))
         with builder.if_then(builder.icmp_unsigned("!=", above, ir.Constant(_LONG, 0)), likely=False):
             for i, total in enumerate(totals):
-                write.store(builder.load(total), write.address(found, i, 64), 4)
+                write.store(builder.load(total), write.address(target, i, 64), 4)
         return above
 
     return types.uint64(types.int64, types.int64, types.int64, types.int64, types.int32, types.int64), code
