@@ -49,9 +49,7 @@ class Facts:
     deterministic: bool = False  # whether building twice writes the same bytes, or scoring twice gives the same bits
     requires: Sequence[str] = ()  # modules that must be importable, as ("faiss",)
     extra: str = ""  # the extra of lexbench that installs them; "" where it is another package's
-    family: str = (
-        "other"  # what leaderboards call a system that it makes, in the catalogue's words: "sparse", "dense", "hybrid"
-    )
+    family: str = "other"  # of the systems that it makes, in the words of the catalogue, as "sparse"; leaderboards show it
 
     @classmethod
     def of(cls, plugin: Any) -> Self:

@@ -208,6 +208,18 @@ def test_the_same_system_of_two_folders_is_two(store, tmp_path):
     assert compare(["other", old, with_other], store=store).systems == ["other", "bm25"]
 
 
+def test_names_can_be_looked_for_in_a_folder_instead_of_the_store(store, tmp_path, capsys):
+    """With --results systems are named as they were run, and those of the folder are compared; others are not there."""
+    folder = saved(tmp_path / "saved", result("old", BASE), result("new", BASE - 0.1), result("bm25", BASE))
+    document = json.loads(run(capsys, "compare", "old", "new", "--results", folder, "--json")[1])
+
+    assert document["systems"] == ["old", "new"]
+    assert document["worse"] == ["new on pydoc/test"]
+    exit_code, out, err = run(capsys, "compare", "old", "other", "--results", folder)
+    assert (exit_code, out) == (3, "")
+    assert f"no result in {folder} of 'other'" in err
+
+
 def test_a_macro_mean_is_there_where_all_its_members_are(store, tmp_path):
     """Of the twelve sets of beir-12@1 eleven give no mean; twelve do, with the mean of the twelve differences."""
     members = next(one for one in suites.suite("beir").aggregates if one.id == "beir-12@1").members

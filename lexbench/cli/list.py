@@ -61,9 +61,9 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         from lexbench.storage import store
 
         return ("system", "dataset", "measure", "mean"), [
-            (kept.result.system, kept.result.dataset, measure, f"{mean:.4f}")
-            for kept in stored_results(store.Store())
-            for measure, mean in kept.result.means.items()
+            (entry.result.system, entry.result.dataset, measure, f"{mean:.4f}")
+            for entry in stored_results(store.Store())
+            for measure, mean in entry.result.means.items()
         ]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}
     return ("name", "from", "what"), [

@@ -45,7 +45,7 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
-    stored = (kept.result for kept in stored_results(store.Store()))
+    stored = (entry.result for entry in stored_results(store.Store()))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")

@@ -32,16 +32,16 @@ def export(
     """
     form = exports()[format_name]
     selected = [
-        kept
-        for kept in (_of_folder(results) if results else stored_results(store))
-        if (not systems or kept.result.system in systems) and (not datasets or kept.result.dataset in datasets)
+        entry
+        for entry in (_of_folder(results) if results else stored_results(store))
+        if (not systems or entry.result.system in systems) and (not datasets or entry.result.dataset in datasets)
     ]
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
     groups: dict[str, list[StoredResult]] = {}
-    for kept in _held(form, selected, tell):
-        groups.setdefault(_name(form, kept.result), []).append(kept)
+    for entry in _held(form, selected, tell):
+        groups.setdefault(_name(form, entry.result), []).append(entry)
     for name, group in groups.items():
         yield from form.write(group, Target(folder / name, store, tell))
 
@@ -58,7 +58,7 @@ def _held(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], 
     """Return the results that the format has a place for; CannotStart where there is none."""
     if form.holds is None:
         return selected
-    held = [kept for kept in selected if form.holds(kept.result)]
+    held = [entry for entry in selected if form.holds(entry.result)]
     if not held:
         raise CannotStart(f"no result {form.needs}")
     if len(held) < len(selected):

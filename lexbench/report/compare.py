@@ -144,13 +144,13 @@ def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
         return
     for at, system in enumerate(comparison.systems[1:]):
         differences = [on.differences[at] for on in comparison.datasets]
-        significant = [one for one in differences if one.corrected < LEVEL]
-        better = sum(one.difference > 0 for one in significant)
+        significant = [difference for difference in differences if difference.corrected < LEVEL]
+        better = sum(difference.difference > 0 for difference in significant)
         undecided = len(differences) - len(significant)
         counts = f"better than A on {better}, worse on {len(significant) - better}, undecided on {undecided}"
         line = f"{names[system]}: {counts} of {len(differences)} datasets"
         if comparison.margin is not None:
-            holds = [one.no_worse is not None and one.no_worse.holds for one in differences]
+            holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
             line += f"; {no_worse(comparison.margin, holds)}"
         yield line
 

@@ -182,25 +182,25 @@ def timing_tables(results: Sequence[Result]) -> list[Table]:
 def _groups(timings: Iterable[_Timed]) -> list[list[_Timed]]:
     """Return the timings by their conditions and machine."""
     groups: dict[tuple[str, str], list[_Timed]] = {}
-    for one in timings:
-        groups.setdefault((conditions(one.timing), one.timing.fingerprint), []).append(one)
+    for row in timings:
+        groups.setdefault((conditions(row.timing), row.timing.fingerprint), []).append(row)
     return list(groups.values())
 
 
 def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
     """Return milliseconds by stage and percentile, and the rate."""
-    percentiles = [name for name in _PERCENTILES if any(getattr(one.timing.stages["e2e"], name) for one in timed)]
+    percentiles = [name for name in _PERCENTILES if any(getattr(row.timing.stages["e2e"], name) for row in timed)]
     header = [f"{short}\n{name}" for short in _STAGES.values() for name in percentiles]
     rows = [
         (
-            one.result.system,
-            *(_ms(one.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
-            number(one.timing.qps["e2e"], ",.0f" if one.timing.qps["e2e"] > 100 else ".1f"),  # noqa: PLR2004 - digits
-            f"{one.timing.cpu_per_wall:.2f}",
-            number(one.timing.overhead, ".2%"),
-            ", ".join(one.timing.flags),
+            row.result.system,
+            *(_ms(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
+            number(row.timing.qps["e2e"], ",.0f" if row.timing.qps["e2e"] > 100 else ".1f"),  # noqa: PLR2004 - digits
+            f"{row.timing.cpu_per_wall:.2f}",
+            number(row.timing.overhead, ".2%"),
+            ", ".join(row.timing.flags),
         )
-        for one in timed
+        for row in timed
     ]
     few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
     title = f"{dataset}: latency in ms; {qps_name(timed[0].timing)}"
@@ -221,12 +221,12 @@ def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
     """Return the rates of all queries at once."""
     rows = [
         (
-            one.result.system,
-            *(number(one.timing.qps[stage], ",.0f") for stage in _STAGES),
-            f"{one.timing.cpu_per_wall:.2f}",
-            ", ".join(one.timing.flags),
+            row.result.system,
+            *(number(row.timing.qps[stage], ",.0f") for stage in _STAGES),
+            f"{row.timing.cpu_per_wall:.2f}",
+            ", ".join(row.timing.flags),
         )
-        for one in timed
+        for row in timed
     ]
     header = ("system", *(f"{short}\nQPS" for short in _STAGES.values()), "CPU/\nwall", "flags")
     return Table(f"{dataset}: QPS, {conditions(timed[0].timing)}", header, tuple(rows), tuple(_timing_notes(timed)))
@@ -253,14 +253,14 @@ def _timing_notes(timed: Sequence[_Timed]) -> Iterator[str]:
     """Yield the machine, then why each flag is there."""
     first = timed[0].timing
     yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {_passes(timed)} timed passes"
-    for one in timed:
-        yield from (f"{one.result.system}: {note}" for note in one.timing.notes)
-    if any("noisy" in one.timing.flags for one in timed):
+    for row in timed:
+        yield from (f"{row.result.system}: {note}" for note in row.timing.notes)
+    if any("noisy" in row.timing.flags for row in timed):
         yield _NOISY
 
 
 def _passes(timed: Sequence[_Timed]) -> str:
-    counts = sorted({one.timing.passes for one in timed})
+    counts = sorted({row.timing.passes for row in timed})
     return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 

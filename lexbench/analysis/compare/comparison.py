@@ -61,7 +61,7 @@ def compare(
     chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
     for name, group in chosen.items():
         check_comparable(name, labels, group)
-    by_label = {name: dict(zip(labels, (kept.result for kept in group), strict=True)) for name, group in chosen.items()}
+    by_label = {name: dict(zip(labels, (entry.result for entry in group), strict=True)) for name, group in chosen.items()}
     resamples = randomisation.resamples_for((len(systems) - 1) * len(chosen), LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
     tested = [_on_dataset(by_label[name], values[name], measures[name], margin, resamples) for name in chosen]
@@ -164,7 +164,7 @@ def _is_worse(difference: Difference) -> bool:
 
 def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterator[MeanComparison]:
     """Yield every named mean of which all members were compared, by the measure that it is of; both are given by dataset."""
-    aggregates = {one.id: one for name in suites.suite_names() for one in suites.suite(name).aggregates}
+    aggregates = {mean.id: mean for name in suites.suite_names() for mean in suites.suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
             continue
@@ -178,7 +178,7 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
             differences=[
                 MeanDifference(
                     system=name,
-                    difference=float(np.mean([one.mean() for one in differences])),
+                    difference=float(np.mean([values_of.mean() for values_of in differences])),
                     interval=bootstrap.macro_interval(differences),
                 )
                 for name, differences in paired.items()
@@ -200,9 +200,9 @@ def _left_out(systems: Sequence[SelectedSystem], chosen: Iterable[str]) -> list[
 def _bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:
     """Return a line for each result that is an upper bound and no result."""
     return [
-        f"{label} on {kept.result.dataset}: {note}"
+        f"{label} on {entry.result.dataset}: {note}"
         for group in chosen
-        for label, kept in zip(labels, group, strict=True)
-        for note in kept.result.notes
+        for label, entry in zip(labels, group, strict=True)
+        for note in entry.result.notes
         if note.startswith(BOUND)
     ]

@@ -48,7 +48,7 @@ def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[Q
     """
     candidates = []
     for number, pair in enumerate(pairs):
-        before, after = (np.array(kept.result.per_query[pair.measure]) for kept in (pair.baseline, pair.other))
+        before, after = (np.array(entry.result.per_query[pair.measure]) for entry in (pair.baseline, pair.other))
         differences = np.abs(after - before)
         largest = np.argsort(-differences, kind="stable")[:count]
         candidates += [(-float(differences[at]), number, int(at)) for at in largest if differences[at] > 0]
@@ -110,7 +110,7 @@ def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> Mov
     if pair.baseline.run is None or pair.other.run is None:
         return None
     query_id = pair.baseline.result.query_ids[query]
-    old_ranks, new_ranks = (_ranks(reader.run(kept), query_id) for kept in (pair.baseline, pair.other))
+    old_ranks, new_ranks = (_ranks(reader.run(entry), query_id) for entry in (pair.baseline, pair.other))
     cutoff = measures.cutoff(pair.measure)
     before, after = pair.values(query)
     sign = 1 if after > before else -1
@@ -137,7 +137,7 @@ def _ranks(run: Run, query: str) -> Mapping[str, int]:
     """Return the rank of every document that *run* has for *query*."""
     at = run.query_ids.index(query) if query in run.query_ids else -1
     codes = run.docs[run.offsets[at] : run.offsets[at + 1]] if at >= 0 else run.docs[:0]
-    return {one.decode(): rank for rank, one in enumerate(run.table[codes].tolist(), start=1)}
+    return {doc_id.decode(): rank for rank, doc_id in enumerate(run.table[codes].tolist(), start=1)}
 
 
 def _discount(rank: int | None, cutoff: int | None) -> float:
@@ -157,19 +157,19 @@ class StoreReader:
     runs: dict[Path, Run] = field(default_factory=dict)
     systems: dict[tuple[str, str], "SparseSystem | Unavailable"] = field(default_factory=dict)
 
-    def run(self, kept: StoredResult) -> Run:
+    def run(self, entry: StoredResult) -> Run:
         """Return the run of a result that has one."""
-        assert kept.run is not None
-        if kept.run not in self.runs:
-            self.runs[kept.run] = read_run(kept.run).run
-        return self.runs[kept.run]
+        assert entry.run is not None
+        if entry.run not in self.runs:
+            self.runs[entry.run] = read_run(entry.run).run
+        return self.runs[entry.run]
 
-    def sparse_system(self, kept: StoredResult) -> "SparseSystem":
+    def sparse_system(self, entry: StoredResult) -> "SparseSystem":
         """Return a result's system with its stored vectors; Unavailable where there are none or its terms have no names."""
-        key = (kept.result.system, kept.result.dataset)
+        key = (entry.result.system, entry.result.dataset)
         if key not in self.systems:
             try:
-                self.systems[key] = _sparse_system(kept, self)
+                self.systems[key] = _sparse_system(entry, self)
             except Unavailable as reason:
                 self.systems[key] = reason
             except LexbenchError as error:  # the model is not here, or its extra
@@ -202,18 +202,18 @@ class SparseSystem:
         }
 
 
-def _sparse_system(kept: StoredResult, reader: StoreReader) -> SparseSystem:
-    retriever = system(kept.result.system).retriever
+def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem:
+    retriever = system(entry.result.system).retriever
     if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
         raise Unavailable("has no sparse vectors")
     if not isinstance(retriever.encoder, NamesTerms):
         raise Unavailable("does not say what its terms are")
-    if describe(retriever) != kept.result.recipe:
+    if describe(retriever) != entry.result.recipe:
         raise Unavailable("is another one today than when it was run")
-    wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": kept.result.digests.get("corpus")}
+    wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
         if wanted.items() <= recipe_of(manifest.parent).items():
-            return SparseSystem(retriever, manifest.parent, reader.run(kept))
+            return SparseSystem(retriever, manifest.parent, reader.run(entry))
     raise Unavailable("has no vectors in the store any more")
 
 
@@ -223,12 +223,12 @@ def _term_changes(
     """Return the terms that changed most between the two systems' scores of *document*; then why those of one are not known."""
     contributions: list[dict[str, float] | None] = []
     unavailable = []
-    for kept in pair:
+    for entry in pair:
         try:
-            contributions.append(reader.sparse_system(kept).contributions(query, document))
+            contributions.append(reader.sparse_system(entry).contributions(query, document))
         except Unavailable as reason:
             contributions.append(None)
-            unavailable.append(f"{kept.result.system}: {reason}")
+            unavailable.append(f"{entry.result.system}: {reason}")
     before, after = contributions
     tokens = dict.fromkeys([*(before or ()), *(after or ())])
     changes = [

@@ -62,7 +62,7 @@ def _of_paths(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[Select
             copies.setdefault(system.system, []).append(system)
     merged = {name: _merged(group) for name, group in copies.items()}
     return {
-        path: [merged[one.system] or SelectedSystem(f"{path}: {one.system}", one.system, one.results) for one in group]
+        path: [merged[copy.system] or SelectedSystem(f"{path}: {copy.system}", copy.system, copy.results) for copy in group]
         for path, group in by_path.items()
     }
 
@@ -89,15 +89,15 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
     return SelectedSystem(copies[0].label, copies[0].system, merged)
 
 
-def _scored(kept: StoredResult) -> tuple[Any, ...]:
+def _scored(entry: StoredResult) -> tuple[Any, ...]:
     """Return what makes two results the same, whenever and wherever they were measured."""
-    return kept.result.contract, kept.result.digests, kept.result.recipe, kept.result.per_query
+    return entry.result.contract, entry.result.digests, entry.result.recipe, entry.result.per_query
 
 
 def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
     by_system: dict[str, dict[str, list[StoredResult]]] = {}
-    for one in sorted(loaded, key=lambda kept: kept.result.measured.started, reverse=True):
-        by_system.setdefault(one.result.system, {}).setdefault(one.result.dataset, []).append(one)
+    for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
+        by_system.setdefault(entry.result.system, {}).setdefault(entry.result.dataset, []).append(entry)
     return [SelectedSystem(system, system, by_system[system]) for system in sorted(by_system, key=_natural)]
 
 
@@ -115,9 +115,9 @@ def _labels(text: str) -> list[str]:
 
 
 def _of_store(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
-    matching = _grouped(one for one in stored if one.result.system == label)
+    matching = _grouped(entry for entry in stored if entry.result.system == label)
     if not matching:
-        known = {one.result.system for one in stored}
+        known = {entry.result.system for entry in stored}
         where = str(folder) if folder else "the store"
         raise UnknownName(f"file, and no result in {where} of", label, known, see="lexbench list results, or lexbench run")
     return matching[0]
@@ -142,7 +142,7 @@ def common_datasets(systems: Sequence[SelectedSystem], named: Sequence[str]) -> 
 def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[StoredResult]) -> None:
     """Raise CannotStart where results on *dataset* are not of the same queries, judgements, corpus and rules."""
     first = chosen[0].result
-    for label, other in zip(labels[1:], (kept.result for kept in chosen[1:]), strict=True):
+    for label, other in zip(labels[1:], (entry.result for entry in chosen[1:]), strict=True):
         pairs = {"contract": (first.contract, other.contract)} | {
             name: (first.digests[name], value) for name, value in other.digests.items() if name in first.digests
         }

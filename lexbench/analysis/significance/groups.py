@@ -39,8 +39,8 @@ def tie_groups(
     values = np.array([scores[name] for name in systems], dtype=np.float64)
     pairs = list(combinations(range(len(systems)), 2))
     ps = pairwise(values, resamples=resamples or resamples_for(len(pairs), level), seed=seed)
-    for (one, other), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
-        ps[one, other] = ps[other, one] = p
+    for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
+        ps[first, second] = ps[second, first] = p
     apart = [pair for pair in pairs if ps[pair] < level]
     columns = compact_letters(len(systems), apart)
     names = [letter(number) for number in range(len(columns))]
@@ -52,7 +52,7 @@ def tie_groups(
             name: "".join(of for of, column in zip(names, columns, strict=True) if at in column)
             for at, name in enumerate(systems)
         },
-        {name: tuple(systems[other] for one, other in apart if one == at) for at, name in enumerate(systems)},
+        {name: tuple(systems[second] for first, second in apart if first == at) for at, name in enumerate(systems)},
     )
 
 
@@ -63,11 +63,11 @@ def compact_letters(systems: int, apart: Sequence[tuple[int, int]]) -> list[tupl
     goes.
     """
     columns = [frozenset(range(systems))]
-    for one, other in apart:
-        kept = [column for column in columns if not {one, other} <= column]
-        split = [column - {number} for column in columns if {one, other} <= column for number in (other, one)]
-        fresh = [column for column in dict.fromkeys(split) if not any(column <= whole for whole in kept)]
-        columns = kept + [column for column in fresh if not any(column < wider for wider in fresh)]
+    for first, second in apart:
+        whole = [column for column in columns if not {first, second} <= column]
+        split = [column - {number} for column in columns if {first, second} <= column for number in (second, first)]
+        fresh = [column for column in dict.fromkeys(split) if not any(column <= wider for wider in whole)]
+        columns = whole + [column for column in fresh if not any(column < wider for wider in fresh)]
     return sorted(tuple(sorted(column)) for column in columns)
 
 

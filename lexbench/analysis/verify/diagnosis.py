@@ -60,10 +60,10 @@ def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
 
 def _run(result: Result, store: Store) -> Run | None:
     """Return the run that *result* was scored from: its system's and dataset's in the store, with the very same means."""
-    for kept in stored_results(store):
-        same = (kept.result.system, kept.result.dataset, kept.result.means) == (result.system, result.dataset, result.means)
-        if same and kept.run:
-            return read_run(kept.run).run
+    for entry in stored_results(store):
+        same = (entry.result.system, entry.result.dataset, entry.result.means) == (result.system, result.dataset, result.means)
+        if same and entry.run:
+            return read_run(entry.run).run
         if same and result.recipe.get("plugin", "") == "retrievers/run_file":
             with suppress(LexbenchError):  # the label may be no notation, and the file may be gone
                 return cast(RunFile, system(result.system).retriever).read(result.dataset)

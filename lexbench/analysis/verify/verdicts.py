@@ -178,7 +178,7 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
 
 def _results(store: Store, folder: Path | None) -> Iterator[Result]:
     if folder is None:
-        yield from (kept.result for kept in stored_results(store))
+        yield from (entry.result for entry in stored_results(store))
     else:
         yield from (result for path in files_of(folder) for result in load_system(path).results)
 

@@ -100,28 +100,26 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
     """Return a writer of formats with one file a run."""
-    return one_file(suffix, lambda kept, path: write(run_of(kept), path))
+    return one_file(suffix, lambda entry, path: write(run_of(entry), path))
 
 
 def of_means(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Writer:
     """Return a writer of formats that hold means, for which no store is needed."""
 
     def write_means(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        yield from write([kept.result for kept in results], target.path)
+        yield from write([entry.result for entry in results], target.path)
 
     return write_means
 
 
-def run_of(kept: "StoredResult") -> "Run":
+def run_of(entry: "StoredResult") -> "Run":
     """Return the run of a result; LexbenchError where it is not in the store."""
     from lexbench.runner.stored_run import read_run
 
-    if kept.run is None:
-        raise LexbenchError(
-            f"{kept.result.system} on {kept.result.dataset} has no run here: it was a run file already, or was saved without; "
-            f"runs are in the store: lexbench list results"
-        )
-    return read_run(kept.run).run
+    if entry.run is None:
+        why = "it was a run file already, or was saved without; runs are in the store: lexbench list results"
+        raise LexbenchError(f"{entry.result.system} on {entry.result.dataset} has no run here: {why}")
+    return read_run(entry.run).run
 
 
 def later(module: str, function: str) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def _write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
     from lexbench.report import figures
 
-    drawn = [kept.result for kept in results]
+    drawn = [entry.result for entry in results]
     yield from figures.write(drawn, target.path)
     for line in figures.missing(drawn):
         target.tell(line)

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
 
 
-def _write_csv(kept: "StoredResult", path: Path) -> None:
+def _write_csv(entry: "StoredResult", path: Path) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["query", *kept.result.per_query])
-    table.writerows(zip(kept.result.query_ids, *kept.result.per_query.values(), strict=True))
+    table.writerow(["query", *entry.result.per_query])
+    table.writerows(zip(entry.result.query_ids, *entry.result.per_query.values(), strict=True))
     atomic.write_text(path, text.getvalue())
 
 
-def _write_json(kept: "StoredResult", path: Path) -> None:
-    results.save(kept.result, path)
+def _write_json(entry: "StoredResult", path: Path) -> None:
+    results.save(entry.result, path)
 
 
-def _write_parquet(kept: "StoredResult", path: Path) -> None:
+def _write_parquet(entry: "StoredResult", path: Path) -> None:
     """Write one row a query and measure; columns system, dataset, contract, measure, query and value."""
     require("export parquet", ["pyarrow"], "parquet")
     import pyarrow as pa
     from pyarrow.parquet import write_table
 
-    result = kept.result
+    result = entry.result
     queries, measures = result.query_ids, list(result.per_query)
     rows = len(queries) * len(measures)
     table = pa.table(

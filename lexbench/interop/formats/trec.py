@@ -15,12 +15,12 @@ _RANKS = "nothing; the score of a document is its rank with a minus"
 _RULES = "the contract's rules: thresholds and self-matches"
 
 
-def _write_qrels(kept: "StoredResult", path: Path) -> None:
+def _write_qrels(entry: "StoredResult", path: Path) -> None:
     from lexbench.datasets.contracts import contract_of
     from lexbench.datasets.dataset import open_dataset
     from lexbench.trec.qrels import write_qrels
 
-    write_qrels(open_dataset(contract_of(kept.result.dataset)).qrels, path)
+    write_qrels(open_dataset(contract_of(entry.result.dataset)).qrels, path)
 
 
 EXPORTS = (
