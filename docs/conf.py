@@ -1,5 +1,7 @@
 """How `make docs` builds the site: Sphinx, the theme furo, Markdown by MyST, notebooks executed while building."""
 
+import logging
+import os
 import shutil
 import sys
 from importlib.metadata import version as version_of
@@ -8,7 +10,15 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
+BUILD = HERE.parent / "build"
 sys.path.insert(0, str(HERE))  # for _parts
+
+# Notebooks are run by a kernel whose settings and store are of this build; it warns of unencrypted ports on this machine.
+os.environ |= {"IPYTHONDIR": str(BUILD / "ipython"), "LEXBENCH_STORE": str(BUILD / "store")}
+settings = BUILD / "ipython" / "profile_default" / "ipython_kernel_config.py"
+settings.parent.mkdir(parents=True, exist_ok=True)
+settings.write_text('get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+logging.getLogger("traitlets").setLevel(logging.ERROR)
 
 project = "lexbench"
 author = "The lexbench authors"
@@ -31,7 +41,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
-nb_execution_cache_path = str(HERE.parent / "build" / "notebooks")
+nb_execution_cache_path = str(BUILD / "notebooks")
 copybutton_exclude = ".linenos, .gp, .go"
 suppress_warnings = ["config.cache"]  # the wish to pickle the configuration, which changes nothing on a page
 
