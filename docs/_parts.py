@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from textwrap import dedent
 from types import ModuleType
@@ -80,7 +80,7 @@ def _part(name: str, module: ModuleType) -> Iterator[str]:
         yield from (*_with_listings(inspect.cleandoc(text or "").splitlines()), "")
     if extra := getattr(part, "extra", ""):
         yield from (f"Needs `pip install 'lexbench[{extra}]'`.", "")
-    yield from (*_fields(part), "")
+    yield from (*_fields(part, part.__mro__), "")
 
 
 def _with_listings(lines: list[str]) -> list[str]:
@@ -97,10 +97,10 @@ def _ends_in_listing(lines: list[str]) -> bool:
     return next((line for line in reversed(lines) if line.strip()), "").startswith("    ")
 
 
-def _fields(owner: type) -> Iterator[str]:
-    """Yield an item of a list for each field of a class: settings of a dataclass, members of a struct or a named tuple."""
+def _fields(owner: type, bases: Sequence[type]) -> Iterator[str]:
+    """Yield an item of a list for each field that a class has from *bases*: settings of a dataclass, members of a struct."""
     settings = {item.name: item for item in dataclasses.fields(owner) if item.init} if dataclasses.is_dataclass(owner) else {}
-    written = {name: node for base in reversed(owner.__mro__) for name, node in _annotated(base)}
+    written = {name: node for base in reversed(bases) for name, node in _annotated(base)}
     for name, (node, comment) in written.items():
         setting = settings.get(name)
         if setting is None and dataclasses.is_dataclass(owner):
@@ -136,7 +136,7 @@ def _comment(lines: list[str], node: ast.AnnAssign) -> str:
 
 def _rewrite(_app: Sphinx, what: str, _name: str, item: Any, _options: Any, lines: list[str]) -> None:
     lines[:] = _with_listings(lines)
-    if what == "class" and (listed := list(_fields(item))):
+    if what == "class" and (listed := list(_fields(item, [item]))):
         lines += ["", *listed, ""]
 
 

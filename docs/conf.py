@@ -27,6 +27,7 @@ version = release = version_of("lexbench")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "_parts"]
 exclude_patterns = ["README.md"]
+smartquotes = False  # a system in a table can be copied and typed
 default_role = "code"  # `name` in a docstring is code, as in Markdown
 
 # Docstrings are one paragraph each, typed by the signature.
@@ -38,6 +39,8 @@ add_module_names = False
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
+autodoc_default_options = {"show-inheritance": True}
+nb_render_markdown_format = "myst"
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
