@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
+from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, ordered, same_width
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
@@ -26,6 +26,7 @@ _VECTORS = 16_384  # that are added at a time
 _TRIAL_WIDTH = 768  # of the index that shows whether Faiss reads a factory's text
 _EXAMPLES = "'Flat', 'HNSW32', 'IVF1024,Flat', 'PQ48', 'OPQ48_384,PQ48', 'IVF1024,PQ48', 'SQ8'"
 _INDEX = "index.faiss"
+_NOTHING = np.float32(-np.inf)  # the score of position -1
 
 
 @dataclass(frozen=True)
@@ -117,15 +118,8 @@ class FaissIndex:
             for start in range(0, len(queries), _QUERIES):
                 batch = slice(start, start + _QUERIES)
                 scores, docs = self._index.search(np.ascontiguousarray(queries[batch], np.float32), hits.docs.shape[1])
-                hits.docs[batch], hits.scores[batch] = _ordered(docs, scores)
+                hits.docs[batch], hits.scores[batch] = ordered(docs.astype(np.int32), np.where(docs < 0, _NOTHING, scores))
         return hits
-
-
-def _ordered(docs: NDArray[np.int64], scores: NDArray[np.float32]) -> Hits:
-    """Return what Faiss found (queries, k) in our order: equal scores by position, and last what is -1."""
-    scores = np.where(docs < 0, np.float32(-np.inf), scores)
-    order = np.lexsort((docs, -scores), axis=1)
-    return Hits(np.take_along_axis(docs, order, axis=1).astype(np.int32), np.take_along_axis(scores, order, axis=1))
 
 
 class _Builder:

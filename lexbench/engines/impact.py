@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.encodings.statistics import query_work
-from lexbench.engines.kernels.checks import impacts, same_width
+from lexbench.engines.kernels.checks import impacts, ordered, same_width
 from lexbench.errors import LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
@@ -104,11 +104,8 @@ class ImpactIndex:
         """Return the sorted keys *best* (queries, k) as positions and scores."""
         docs = (best & _LOW).astype(np.int32)  # no document is -1
         scores = (~best >> np.uint64(32)).astype(np.float32)
-        if best.size and scores.max() >= _EXACT:
-            order = np.lexsort((docs, -scores), axis=1)
-            docs, scores = np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1)
         scores[docs < 0] = -np.inf
-        return Hits(docs, scores)
+        return ordered(docs, scores) if best.size and scores.max() >= _EXACT else Hits(docs, scores)
 
     def counters(self, queries: sparse.csr_array) -> dict[str, NDArray[np.int64]]:
         """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.

@@ -2,6 +2,9 @@
 
 `io.anserini.analysis.DefaultEnglishAnalyzer` of Anserini 1.7.1 (Lucene 9.9.1): StandardTokenizer, EnglishPossessiveFilter,
 LowerCaseFilter, StopFilter with Lucene's English stop words, PorterStemFilter. A test compares the two on every code point.
+
+`analyze` is the whole chain. Other packages also take its steps, so as to analyse each word once: `chunks`, `word_break.words`
+and `term_of`.
 """
 
 from functools import lru_cache

@@ -61,3 +61,9 @@ def fill(hits: Hits, row: int | np.integer[Any], docs: NDArray[np.integer[Any]],
     """Write *docs* (n,) and their *scores* into a row of *hits*: the best first, equal scores by position, as many as fit."""
     order = np.lexsort((docs, -scores))[: hits.docs.shape[1]]
     hits.docs[row, : len(order)], hits.scores[row, : len(order)] = docs[order], scores[order]
+
+
+def ordered(docs: NDArray[np.int32], scores: NDArray[np.float32]) -> Hits:
+    """Return *docs* (queries, k) and their *scores* as hits: the best first, equal scores by position."""
+    order = np.lexsort((docs, -scores), axis=1)
+    return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))
