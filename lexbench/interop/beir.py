@@ -89,12 +89,12 @@ class Search:
         if isinstance(self.system.retriever, Fusion):
             self.system.retriever.check_depth(top_k)
         self.store.prepare()
-        bench = DatasetRunner(dataset, self.store, self.progress)
+        runner = DatasetRunner(dataset, self.store, self.progress)
         try:
-            lists = _lists(read_run(bench.run(self.system, top_k)).run)
+            lists = _lists(read_run(runner.run(self.system, top_k)).run)
         finally:
             if not self.system.reusable:
-                bench.forget()
+                runner.forget()
         return {query_id: lists.get(query_id, {}) for query_id in queries}
 
 

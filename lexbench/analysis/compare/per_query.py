@@ -145,17 +145,13 @@ def _discount(rank: int | None, cutoff: int | None) -> float:
     return 0.0 if rank is None or (cutoff is not None and rank > cutoff) else 1 / log2(rank + 1)
 
 
-class Unavailable(Exception):
-    """Why the terms of a system cannot be told."""
-
-
 @dataclass
 class StoreReader:
     """Reads runs and the vectors of systems from the store, each once."""
 
     store: Store
     runs: dict[Path, Run] = field(default_factory=dict)
-    systems: dict[tuple[str, str], "SparseSystem | Unavailable"] = field(default_factory=dict)
+    systems: dict[tuple[str, str], "SparseSystem | str"] = field(default_factory=dict)
 
     def run(self, entry: StoredResult) -> Run:
         """Return the run of a result that has one."""
@@ -164,20 +160,15 @@ class StoreReader:
             self.runs[entry.run] = read_run(entry.run).run
         return self.runs[entry.run]
 
-    def sparse_system(self, entry: StoredResult) -> "SparseSystem":
-        """Return a result's system with its stored vectors; Unavailable where there are none or its terms have no names."""
+    def sparse_system(self, entry: StoredResult) -> "SparseSystem | str":
+        """Return a result's system with its stored vectors, or why its terms are not known."""
         key = (entry.result.system, entry.result.dataset)
         if key not in self.systems:
             try:
                 self.systems[key] = _sparse_system(entry, self)
-            except Unavailable as reason:
-                self.systems[key] = reason
             except LexbenchError as error:  # the model is not here, or its extra
-                self.systems[key] = Unavailable(str(error))
-        opened = self.systems[key]
-        if isinstance(opened, Unavailable):
-            raise opened
-        return opened
+                self.systems[key] = str(error)
+        return self.systems[key]
 
 
 @dataclass(frozen=True)
@@ -202,19 +193,19 @@ class SparseSystem:
         }
 
 
-def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem:
+def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | str:
     retriever = system(entry.result.system).retriever
     if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
-        raise Unavailable("has no sparse vectors")
+        return "has no sparse vectors"
     if not isinstance(retriever.encoder, NamesTerms):
-        raise Unavailable("does not say what its terms are")
+        return "does not say what its terms are"
     if describe(retriever) != entry.result.recipe:
-        raise Unavailable("is another one today than when it was run")
+        return "is another one today than when it was run"
     wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
         if wanted.items() <= recipe_of(manifest.parent).items():
             return SparseSystem(retriever, manifest.parent, reader.run(entry))
-    raise Unavailable("has no vectors in the store any more")
+    return "has no vectors in the store any more"
 
 
 def _term_changes(
@@ -224,11 +215,10 @@ def _term_changes(
     contributions: list[dict[str, float] | None] = []
     unavailable = []
     for entry in pair:
-        try:
-            contributions.append(reader.sparse_system(entry).contributions(query, document))
-        except Unavailable as reason:
-            contributions.append(None)
-            unavailable.append(f"{entry.result.system}: {reason}")
+        opened = reader.sparse_system(entry)
+        if isinstance(opened, str):
+            unavailable.append(f"{entry.result.system}: {opened}")
+        contributions.append(None if isinstance(opened, str) else opened.contributions(query, document))
     before, after = contributions
     tokens = dict.fromkeys([*(before or ()), *(after or ())])
     changes = [

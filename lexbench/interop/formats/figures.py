@@ -19,12 +19,5 @@ def _write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         target.tell(line)
 
 
-EXPORTS = (
-    Export(
-        name="figures",
-        what="effectiveness against queries a second and index bytes, and datasets with intervals: SVG, PDF, PNG",
-        lost="all but what is drawn",
-        write=_write,
-        per="export",
-    ),
-)
+_WHAT = "effectiveness against queries a second and index bytes, and datasets with intervals: SVG, PDF, PNG"
+EXPORTS = (Export("figures", _WHAT, "all but what is drawn", _write, per="export"),)

@@ -150,35 +150,17 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
+_CARD, _FILES = "a model's card on the hub", ".eval_results of a model's repository on the hub"
+_LOST = f"collections that are not on the Hugging Face hub; {MEANS_LOST}"
+_FOLDERS = f"{_FILES}: a folder a system, a file a collection"
+_NEEDED = is_task, task_needed("eval-results")
 EXPORTS = (
-    Export(
-        "model-index",
-        "front matter for a model's card on the hub, in a folder a system",
-        MEANS_LOST,
-        of_means(write_model_index),
-        per="system",
-    ),
-    Export(
-        name="eval-results",
-        what=".eval_results of a model's repository on the hub: a folder a system, a file a collection",
-        lost=f"collections that are not on the Hugging Face hub; {MEANS_LOST}",
-        write=of_means(write_eval_results),
-        per="system",
-        holds=is_task,
-        needs=task_needed("eval-results"),
-    ),
+    Export("model-index", f"front matter for {_CARD}, in a folder a system", MEANS_LOST, of_means(write_model_index), "system"),
+    Export("eval-results", _FOLDERS, _LOST, of_means(write_eval_results), "system", *_NEEDED),
 )
+_UNNAMED = f"{SCORES_NOT_KEPT}; metrics that lexbench has no name for"
+_OTHERS = f"{SCORES_NOT_KEPT}; entries that do not name a measure of lexbench"
 IMPORTS = (
-    Import(
-        "model-index",
-        "scores: a model's card on the hub",
-        f"{SCORES_NOT_KEPT}; metrics that lexbench has no name for",
-        read_model_index,
-    ),
-    Import(
-        "eval-results",
-        "scores: .eval_results of a model's repository",
-        f"{SCORES_NOT_KEPT}; entries that do not name a measure of lexbench",
-        read_eval_results,
-    ),
+    Import("model-index", f"scores: {_CARD}", _UNNAMED, read_model_index),
+    Import("eval-results", f"scores: {_FILES}", _OTHERS, read_eval_results),
 )

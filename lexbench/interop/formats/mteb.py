@@ -132,22 +132,12 @@ def _model(path: Path) -> str:
     return path.absolute().parent.parent.name.replace("__", "/")
 
 
+_LOST = f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}"
+_NOT_KEPT = f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, as nauc_*"
+_WHAT = "the results JSON of MTEB"
 EXPORTS = (
     Export(
-        name="mteb",
-        what="the results JSON of MTEB: a folder a system, a file a task",
-        lost=f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}",
-        write=of_means(write),
-        per="system",
-        holds=is_task,
-        needs=task_needed("mteb"),
+        "mteb", f"{_WHAT}: a folder a system, a file a task", _LOST, of_means(write), "system", is_task, task_needed("mteb")
     ),
 )
-IMPORTS = (
-    Import(
-        "mteb",
-        "scores: the results JSON of MTEB",
-        f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, as nauc_*",
-        read,
-    ),
-)
+IMPORTS = (Import("mteb", f"scores: {_WHAT}", _NOT_KEPT, read),)

@@ -96,13 +96,9 @@ def _checked(path: Path, make: "Callable[[], Run]") -> "Run":
         raise InvalidFile(f"{path}: {error}") from None
 
 
+_NOT_KEPT = "score digits that float32 cannot hold; equal scores are lowered by the least step"
 EXPORTS = (Export("ranx", "the run, as JSON", f"equal scores, as in trec; {RUN_LOST}", run_file("json", write_run)),)
 IMPORTS = (
-    Import(
-        "ranx",
-        "a run of ranx, JSON or Parquet",
-        "score digits that float32 cannot hold; equal scores are lowered by the least step",
-        read_run,
-    ),
+    Import("ranx", "a run of ranx, JSON or Parquet", _NOT_KEPT, read_run),
     Import("ranx-qrels", "judgements of ranx, JSON", "nothing", read_qrels),
 )

@@ -49,18 +49,11 @@ def _write_parquet(entry: "StoredResult", path: Path) -> None:
         write_table(table, draft)
 
 
+_VALUES = "all but the value of every query and measure"
+_CSV_LOST = f"{_VALUES}; of the system and dataset only their file's name"
+_PARQUET_LOST = f"{_VALUES}, with system, dataset and contract"
 EXPORTS = (
-    Export(
-        name="csv",
-        what="the value of every query, a column a measure",
-        lost="all but the value of every query and measure; of the system and dataset only their file's name",
-        write=one_file("csv", _write_csv),
-    ),
-    Export(
-        name="parquet",
-        what="the value of every query, a row a query and measure",
-        lost="all but the value of every query and measure, with system, dataset and contract",
-        write=one_file("parquet", _write_parquet),
-    ),
-    Export(name="json", what="the whole result", lost="nothing but the run", write=one_file("json", _write_json)),
+    Export("csv", "the value of every query, a column a measure", _CSV_LOST, one_file("csv", _write_csv)),
+    Export("parquet", "the value of every query and measure, a row each", _PARQUET_LOST, one_file("parquet", _write_parquet)),
+    Export("json", "the whole result", "nothing but the run", one_file("json", _write_json)),
 )

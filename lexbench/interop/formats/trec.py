@@ -23,24 +23,16 @@ def _write_qrels(entry: "StoredResult", path: Path) -> None:
     write_qrels(open_dataset(contract_of(entry.result.dataset)).qrels, path)
 
 
+_EXPORT, _RANKED = run_file("trec", _WRITE), run_file("tsv", later("trec.runs", "write_msmarco_run"))
 EXPORTS = (
-    Export("trec", "the run, as trec_eval reads it", f"{_EQUAL}; {RUN_LOST}", run_file("trec", _WRITE)),
-    Export(
-        "msmarco",
-        "the run, as MS MARCO's scripts read it",
-        f"scores, of which only the ranks stay; {RUN_LOST}",
-        run_file("tsv", later("trec.runs", "write_msmarco_run")),
-    ),
+    Export("trec", "the run, as trec_eval reads it", f"{_EQUAL}; {RUN_LOST}", _EXPORT),
+    Export("msmarco", "the run, as MS MARCO's scripts read it", f"scores, of which only the ranks stay; {RUN_LOST}", _RANKED),
     Export("qrels", "the judgements, as trec_eval reads them", _RULES, one_file("qrels", _write_qrels), per="dataset"),
 )
+_JUDGED, _LOST = "judgements of TREC, BEIR or MS MARCO", "the second column, which no tool uses"
 IMPORTS = (
     Import("trec", "a TREC run", RUN_NOT_KEPT, partial(_READ, layout="trec")),
     Import("msmarco", "a run of MS MARCO: query, document, rank", _RANKS, partial(_READ, layout="msmarco")),
     Import("scored", "a run of three columns: query, document, score", RUN_NOT_KEPT, partial(_READ, layout="scored")),
-    Import(
-        "qrels",
-        "judgements of TREC, BEIR or MS MARCO",
-        "the second column, which no tool uses",
-        later("trec.qrels", "read_qrels"),
-    ),
+    Import("qrels", _JUDGED, _LOST, later("trec.qrels", "read_qrels")),
 )

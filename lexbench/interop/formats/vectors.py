@@ -36,12 +36,12 @@ def _writer(layout: str) -> Writer:
         retriever = system(result.system).retriever
         if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
-        bench = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
-        queries = list(bench.dataset.queries)
+        runner = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
+        queries = list(runner.dataset.queries)
         vectors = retriever.encode_queries(queries)
         vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
         files = (
-            ("documents", layout, _documents(retriever, bench)),
+            ("documents", layout, _documents(retriever, runner)),
             ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
         )
         for what, form, blocks in files:
@@ -60,23 +60,19 @@ def _tokens(retriever: "EncodesVectors", width: int) -> list[str]:
     return [retriever.encoder.token(term) for term in range(width)]
 
 
-def _documents(retriever: "EncodesVectors", bench: "DatasetRunner") -> "Iterator[Block]":
+def _documents(retriever: "EncodesVectors", runner: "DatasetRunner") -> "Iterator[Block]":
     from lexbench.vector_formats.blocks import Block
 
     start = 0
-    for shard in retriever.documents(bench.encodings(retriever.encoder), Counter()):
+    for shard in retriever.documents(runner.encodings(retriever.encoder), Counter()):
         stop = start + shard.shape[0]
-        yield Block([doc_id.decode() for doc_id in bench.corpus.doc_ids[start:stop]], shard)
+        yield Block([doc_id.decode() for doc_id in runner.corpus.doc_ids[start:stop]], shard)
         start = stop
 
 
+_LOST = "everything but the vectors"
 EXPORTS = tuple(
-    Export(
-        name,
-        f"vectors of a sparse system: {layout.holds}",
-        "everything but the vectors",
-        _writer(name),
-    )
+    Export(name, f"vectors of a sparse system: {layout.holds}", _LOST, _writer(name))
     for name, layout in FORMATS.items()
     if layout.queries
 )
