@@ -4,9 +4,9 @@ import checkpoints
 import numpy as np
 import pytest
 
+from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.lexmae.data.tokens import tokenised
-from lexbench.lexmae.model import pretrained
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -37,7 +37,7 @@ def tokenizer_of(folder, architecture="bert", vocabulary=None):
     """Write a tokenizer and load it."""
     checkpoints.tiny(folder, architecture)
     checkpoints.write_tokenizer(folder, architecture, vocabulary)
-    return pretrained.tokenizer(folder)
+    return load_tokenizer(folder)
 
 
 class Unreadable(StoredCorpus):

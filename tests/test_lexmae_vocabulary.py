@@ -9,9 +9,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
-from lexbench.lexmae.model import pretrained, vocabulary
+from lexbench.lexmae.model import vocabulary
 from lexbench.progress import Silent
 from lexbench.types import Document
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def tokenizer(folder):
     """Return its tokenizer."""
-    return pretrained.tokenizer(folder)
+    return load_tokenizer(folder)
 
 
 def kept(tokenizer):
@@ -94,7 +95,7 @@ def test_it_is_the_same_after_saving(tmp_path, tokenizer):
     fewer.save_pretrained(tmp_path)
     text = "Sparse retrieval of a [MASK]"
 
-    assert pretrained.tokenizer(tmp_path)(text)["input_ids"] == fewer(text)["input_ids"]
+    assert load_tokenizer(tmp_path)(text)["input_ids"] == fewer(text)["input_ids"]
 
 
 def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, tokenizer):
@@ -116,7 +117,7 @@ def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, toke
 def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
     """A text whose pieces are all kept gets, for these, the logits that it had."""
     place = checkpoints.tiny(tmp_path / "m", architecture, tie_word_embeddings=tied)
-    tokenizer = pretrained.tokenizer(place)
+    tokenizer = load_tokenizer(place)
     model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
     ids = kept(tokenizer)
     fewer, smaller = vocabulary.pruned_tokenizer(tokenizer, ids), vocabulary.pruned_model(model, ids)
@@ -137,7 +138,7 @@ def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
 
 def test_other_tokenizers_are_refused(tmp_path):
     """A byte-level vocabulary cannot be cut down piece by piece."""
-    tokenizer = pretrained.tokenizer(checkpoints.tiny(tmp_path, "roberta"))
+    tokenizer = load_tokenizer(checkpoints.tiny(tmp_path, "roberta"))
 
     with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):
         vocabulary.check(tokenizer)
