@@ -27,7 +27,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 class StageMeasurement(Measurement, frozen=True, kw_only=True):
     """What lies beside a stage's files. Its `seconds` are those of the stage and of all that it was made of, each once."""
 
-    own: dict[str, float] | None = None  # of the stage alone; folders of older versions do not say
+    stage_seconds: dict[str, float] | None = msgspec.field(default=None, name="own")  # of it alone; old folders do not say
     parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
 
 
@@ -49,15 +49,15 @@ class Stopwatch:
         try:
             yield
         finally:
-            end, begun = time.perf_counter(), _running.pop()
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + end - begun
+            end, began = time.perf_counter(), _running.pop()
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + end - began
             if _running:  # the block around this one, which hands it on in its turn
                 _running[-1] += end - start
 
     def add(self, part: Path) -> None:
         """Take over the times of a finished folder that the stage is made of, and of the folders that this was made of."""
         content = msgspec.json.decode((part / store.MEASURED).read_bytes(), type=StageMeasurement)
-        self.parts |= content.parts | {part.name: content.seconds if content.own is None else content.own}
+        self.parts |= content.parts | {part.name: content.seconds if content.stage_seconds is None else content.stage_seconds}
         self.resumed |= content.resumed
 
     def write(self, draft: Path) -> None:
@@ -68,7 +68,7 @@ class Stopwatch:
                 seconds[stage] = seconds.get(stage, 0.0) + spent
         content = StageMeasurement(
             seconds=seconds,
-            own=self.seconds,
+            stage_seconds=self.seconds,
             parts=self.parts,
             resumed=self.resumed,
             machine=environment.facts(),

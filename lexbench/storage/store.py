@@ -212,15 +212,15 @@ def recipe_of(folder: Path) -> dict[str, Any]:
 
 
 def size(folder: Path, part: str = "") -> int:
-    """Return the bytes of the files of a finished folder, its manifest and measurements apart.
+    """Return the bytes of the files of a finished folder, or of those in its folder *part* alone, where it has one.
 
-    Of those in its folder *part* alone, where it has one.
+    The manifest and what was measured do not count.
     """
     return sum(sizes(folder, part).values())
 
 
 def sizes(folder: Path, part: str = "") -> dict[str, int]:
-    """Return the bytes of each of these files, by its name below *folder*."""
+    """Return the bytes of each of the files that `size` counts, by its name below *folder*."""
     files = json.loads((folder / MANIFEST).read_bytes())["files"]
     inside = f"{part}/" if part and (folder / part).is_dir() else ""
     return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}

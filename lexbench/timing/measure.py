@@ -25,7 +25,7 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.index_files import ENGINE_DIR
-from lexbench.storage.store import Recipe, sizes
+from lexbench.storage.store import Recipe, key_of, sizes
 from lexbench.timing import calibration
 from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
@@ -82,7 +82,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
     k = settings.k or timed.depth + drop
     recipe: Recipe = {
         "protocol": _PROTOCOL,
-        "run": timed.run.name.rpartition("-")[2],
+        "run": key_of(timed.run),
         "scenario": scenario.name,
         "k": k,
         "queries": len(queries),
