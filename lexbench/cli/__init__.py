@@ -1,7 +1,7 @@
 """The command line. One module a command: parse, call one library function, print. Only here is anything printed.
 
 stdout is the answer, stderr is progress and complaints. Exit codes: 0 all there; 1 it ran and the answer is no; 2 wrong
-command line; 3 could not start; 130 interrupted.
+command line; 3 could not start; 130 interrupted. Others take from here `main`, and `code`, which returns the exit code.
 """
 
 import os
