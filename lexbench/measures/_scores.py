@@ -65,7 +65,7 @@ def _parsed(measures: Iterable[str | AnyMeasure]) -> list[AnyMeasure]:
 
 
 def _depth(measures: Iterable[Measure]) -> int | None:
-    """Return how deep *measures* look into the lists; None is to the end."""
+    """Return the largest cutoff of *measures*; None where one looks at whole lists."""
     cutoffs = [measure.cutoff for measure in measures]
     return None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
 
@@ -112,7 +112,7 @@ def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
 
 
 def _differs(run: Run) -> NDArray[np.bool_]:
-    """Return which entries do not tie with the one before them in their list (entries,)."""
+    """Return which entries (entries,) do not tie with the entry before them in their list."""
     differs = np.ones(len(run), dtype=bool)
     differs[1:] = ~_tie(run.scores[:-1], run.scores[1:])
     differs[run.offsets[:-1][np.diff(run.offsets) > 0]] = True

@@ -1,7 +1,7 @@
 """The inner loops of `ciff`: varints of protobuf, and turning postings by document into postings by term and back.
 
-numba compiles them on first use and keeps the result; they run without the interpreter's lock. The library protobuf makes an
-object of each posting, which is thirty times as slow. A place of -1 says that a message does not read.
+The library protobuf makes an object of each posting, which is thirty times as slow. Places are byte offsets into the file; the
+place -1 says that a message is malformed.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ _NUMBER, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # how a field is written
 
 
 @njit(nogil=True, cache=True, inline="always")
-def varint(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the number that starts at *at* and the place after it, -1 where it does not end before *stop*."""
+def varint(content, at, stop):  # type: ignore[no-untyped-def]
+    """Return the number that starts at the place *at*, and the place after it: -1 where it does not end before *stop*."""
     value = np.uint64(0)
     for i in range(_LONGEST):
         if at + i >= stop:
@@ -30,8 +30,8 @@ def varint(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @njit(nogil=True, cache=True)
-def field(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return a field's number, its kind, its value (a number, or where its bytes start) and the place after it."""
+def field(content, at, stop):  # type: ignore[no-untyped-def]
+    """Return number, kind and value (a number, or where its bytes start) of the field at *at*, and the place after it."""
     tag, at = varint(content, at, stop)
     kind, value, after = tag & 7, np.int64(0), np.int64(-1)
     if at >= 0 and kind == _NUMBER:
@@ -47,11 +47,11 @@ def field(content, at, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @njit(nogil=True, cache=True)
-def scan(content, at, lists):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Read all but the postings of PostingsList messages from *at* on into *lists* (messages, 7) until it is full.
+def scan(content, at, lists):  # type: ignore[no-untyped-def]
+    """Fill *lists* (messages, 7) from the PostingsList messages from *at* on: all of them but the postings.
 
     A row is where the message starts and stops, where its term starts and stops, its df and cf, and its number of postings.
-    Returns the place after the last message, and the number of messages that read.
+    Return the place after the last message, and the number of messages that are well-formed.
     """
     for i in range(len(lists)):
         size, start = varint(content, at, len(content))
@@ -78,8 +78,8 @@ def scan(content, at, lists):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @njit(nogil=True, cache=True)
-def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Read the postings of one PostingsList into *docs* and *weights*; return the place of one that does not read, or -1.
+def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
+    """Read the postings of one PostingsList into *docs* and *weights*; return the place of a malformed one, or -1.
 
     Document numbers are added up from their gaps; they ascend, and weights are from 1.
     """
@@ -107,10 +107,10 @@ def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def records(content, at, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def records(content, at, rows):  # type: ignore[no-untyped-def]
     """Read DocRecord messages from *at* on into *rows* (documents, 4): docid, where the name starts and stops, length.
 
-    Returns the place after the last message, and the number of messages that read.
+    Return the place after the last message, and the number of messages that are well-formed.
     """
     for i in range(len(rows)):
         size, place = varint(content, at, len(content))
@@ -133,7 +133,7 @@ def records(content, at, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @njit(nogil=True, cache=True)
-def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]
     """Append the rows of a block, documents *first* and on, to the postings of their terms, which end at *ends* so far."""
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
@@ -143,14 +143,14 @@ def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignor
 
 
 @njit(nogil=True, cache=True)
-def count(rows, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def count(rows, offsets):  # type: ignore[no-untyped-def]
     """Add one to *offsets*, one place on, for each of *rows*."""
     for row in rows:
         offsets[row + 1] += 1
 
 
 @njit(nogil=True, cache=True)
-def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]
     """Append the postings of *term* to the rows of their documents, which end at *ends* so far."""
     for i in range(len(docs)):
         place = ends[docs[i]]
@@ -159,7 +159,7 @@ def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _put(number, target, at):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put(number, target, at):  # type: ignore[no-untyped-def]
     while number >= 0x80:  # noqa: PLR2004 - the bit that says that more follows
         target[at] = np.uint8(number & 0x7F) | np.uint8(0x80)
         number >>= 7
@@ -169,7 +169,7 @@ def _put(number, target, at):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @njit(nogil=True, cache=True)
-def encode(docs, impacts, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def encode(docs, impacts, target):  # type: ignore[no-untyped-def]
     """Write the postings of one term as fields of a PostingsList into *target*; return the number of bytes, at most 14 each.
 
     A gap of 0, which only the first posting can have, is left out, as protobuf does with what has its default value.

@@ -59,6 +59,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
 
 
 def _mapped(path: Path) -> _Arrays:
+    """Return the arrays of a file; InvalidFile where its header and its size, or its offsets, do not fit."""
     if path.suffix == ".gz":
         raise InvalidFile(f"{path}: such a file is mapped into memory, so it cannot stay compressed; type: gunzip -k {path}")
     try:
@@ -89,13 +90,14 @@ def _place(arrays: _Arrays, array: int, entry: int) -> int:
 
 
 def _refuse(path: Path, wrong: NDArray[np.bool_], start: int, message: str, values: NDArray[np.generic]) -> None:
+    """Raise InvalidFile with *message* for the first of *values*, which start at byte *start*, that is *wrong*."""
     if wrong.any():
         first = int(np.argmax(wrong))
         raise InvalidFile(f"{path}: at byte {start + 4 * first}: {message.format(values[first])}")
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
-    """Write the vectors of *blocks*; their ids are not kept. While it works it needs twice the file's size on the disk."""
+    """Write the vectors of *blocks*, without their ids. That takes twice the file's size on the disk meanwhile."""
     counts, width = [np.zeros(1, np.int64)], 0
     with TemporaryFile(dir=path.parent) as terms, TemporaryFile(dir=path.parent) as weights:
         for block in checked(blocks, None if vocabulary.grows else vocabulary):

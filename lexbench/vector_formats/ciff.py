@@ -47,8 +47,8 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     offsets, terms, weights = _by_document(_Lists(file, lists, records[:, 0]), numbers)
     for first in range(0, len(ids), ROWS):
         rows = offsets[first : first + ROWS + 1]
-        inside = slice(int(rows[0]), int(rows[-1]))
-        yield block_of(ids[first : first + ROWS], weights[inside], terms[inside], rows - rows[0], len(known))
+        entries = slice(int(rows[0]), int(rows[-1]))
+        yield block_of(ids[first : first + ROWS], weights[entries], terms[entries], rows - rows[0], len(known))
 
 
 def _content(path: Path) -> NDArray[np.uint8]:
@@ -70,18 +70,18 @@ class _File:
     content: NDArray[np.uint8]
 
     def wrong(self, place: int, what: str) -> InvalidFile:
-        """Return the error that something at a byte does not read."""
+        """Return the error that *what* is wrong at byte *place*."""
         return InvalidFile(f"{self.path}: at byte {place}: {what}")
 
     def text(self, start: int, stop: int) -> str:
-        """Return the string of some bytes."""
+        """Return the string in the bytes *start* to *stop*."""
         try:
             return self.content[start:stop].tobytes().decode()
         except UnicodeDecodeError as error:
             raise self.wrong(start, str(error)) from None
 
     def messages(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where every PostingsList and every DocRecord is, as the kernel describes them."""
+        """Return the rows of `kernel.scan` for all PostingsLists, and those of `kernel.records` for all DocRecords."""
         counts, place = self._header()
         lists, records = np.zeros((counts[0], 7), np.int64), np.zeros((counts[1], 4), np.int64)
         for what, rows, scan in (("PostingsList", lists, kernel.scan), ("DocRecord", records, kernel.records)):

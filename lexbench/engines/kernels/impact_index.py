@@ -1,8 +1,8 @@
 """The index of `impact`: what its files are, and how documents are made into them.
 
-A *list* is the postings of one term whose weights have a nonzero low byte, or of those with a nonzero high byte: a weight is a
-posting of a byte, and one above 255 is two, which add up to it. Positions are cut into windows, and a posting has its place in
-its window. Lists of at least one document in DENSE have their places as bitmaps, one bit a document; the others as ids.
+The postings of a term are two *lists*: one of the low bytes of its weights, and one of the high bytes, which weights above 255
+have. Bytes that are 0 are left out. Documents are cut into windows, and a posting has its *place*, the position of the document
+within its window. Lists of at least one document in DENSE have bitmaps, one bit a place; the others have places as ids.
 
     facts.json              documents, vocabulary, window
     document_frequency.npy  int32 (vocabulary,)

@@ -5,8 +5,8 @@ windows whose sums stay in the first-level cache. While a list's postings of one
 prefetched, which saves a third of their time where the index is larger than the caches. Dense lists are added when the
 window is swept for its best documents: their sums then never leave the registers.
 
-Sums above a bar become keys (see best_k). The bar is the k-th best score when there were last enough keys to tell, or a guess
-from the documents so far. Where fewer than k turn out to be above a bar that was a guess, the query is searched again without
+Sums above a bar become keys (see best_k). The bar is the k-th best score when the room for keys was last full, or a guess from
+the documents so far. If fewer than k sums turn out to be above a bar that was a guess, the query is searched again without
 guessing, so hits are always exact.
 """
 
@@ -24,10 +24,10 @@ _DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
 
 @njit(nogil=True, cache=True)
 def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped-def]
-    """Return queries, a CSR matrix, as lists, whether all weights are valid, and the most that a score of one can be.
+    """Return the lists that queries need, as three arrays, whether all weights are valid, and the largest possible score.
 
-    *lists* (2, vocabulary) and *largest* (vocabulary,) as in impact_index. Three arrays: where the lists of each query start,
-    the lists, their factors.
+    Queries are a CSR matrix of *starts*, *terms* and *weights*; *lists* (2, vocabulary) and *largest* (vocabulary,) are as in
+    impact_index. The arrays: where the lists of each query start (queries + 1,), the lists, and their factors.
     """
     list_starts = np.zeros(len(starts), np.int64)
     query_lists, factors = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
@@ -107,10 +107,10 @@ def _pass(weights, bitmaps, counts, sums, block_sums, cursors, sparse, swept, do
 
 @njit(nogil=True, cache=True)
 def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Fill *cursors*, and return how many lists are sparse and how many are for `sweep`.
+    """Fill *cursors* with a row a list, and return how many lists are sparse and how many are for `sweep`.
 
-    First the sparse lists: addresses of ids and weights, factor, list; then those for `sweep`, as it has it; then other
-    dense ones.
+    The rows of sparse lists come first: addresses of ids and weights, factor, list. Then come those for `sweep`, as it takes
+    them, and then those of other dense lists.
     """
     sparse = swept = 0
     for i in range(len(lists)):
@@ -167,9 +167,9 @@ def _sweep(sums, block_sums, cursors, dense, number, documents, keys, spare, cou
 def _guess(seen, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]
     """Raise the bar to just below what the k-th document will probably score, after the share *seen* of all documents.
 
-    Return the number of keys, the bar, and the largest bar that was a guess: as they were, where it is too early for one.
-    If they are a fair sample, a document of rank k is of rank k * seen among them, give or take the root of that: the score is
-    taken from a few deviations further down. Equals of that score are kept, as the k-th is often one of many.
+    Return the number of keys, the bar, and the largest bar that was a guess; all unchanged where it is too early for a guess.
+    If the documents so far are a fair sample, the k-th of all has the rank k * seen among them, give or take the root of that:
+    the guess is the score a few deviations further down. Equals of that score are kept, as the k-th is often one of many.
     """
     expected = k * seen
     rank = np.int64(expected + _DEVIATIONS * np.sqrt(expected) + _AT_LEAST)
