@@ -1,8 +1,10 @@
 """A third-party package that adds one of everything, plugin_environment for real."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,4 +77,42 @@ def test_a_plugin_that_does_not_load_is_named(plugin_environment, tmp_path):
     code, _, err = lexbench(environment, "run", "suite", "pydoc", "-r", "broken")
     assert code == 3
     assert "plug-in 'broken' (broken_module:Broken of broken) does not load: ZeroDivisionError" in err
+    assert err.count("\n") == 1
+
+
+def test_a_package_tests_its_plugins_with_lexbench_testing(plugin_environment):
+    """The contract tests of lexbench run in another package's tests, and its plug-ins pass them all."""
+    tests = Path(__file__).parent / "plugin" / "test_contracts.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tests)]
+    done = subprocess.run(command, env=plugin_environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+
+
+CLASSES = {
+    "no class": ("Thing = 3", "no class; it needs one that is called Odd"),
+    "no dataclass": ("class Odd:\n    pass", "it is no dataclass; write @dataclass(frozen=True) before it"),
+    "nothing": ("@dataclass(frozen=True)\nclass Odd:\n    pass", "it has no kind; lexbench.plugins says what that is"),
+    "not exact": (
+        "@dataclass(frozen=True)\nclass Odd:\n    kind = 'dense'\n    def build(self): ...\n    def open(self): ...",
+        "it has no exact; lexbench.plugins says what that is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_a_class_that_is_no_engine_is_refused(plugin_environment, tmp_path, case):
+    """What a plug-in lacks is said in one line: an engine that forgot `exact` would be published as exact."""
+    code, reason = CLASSES[case]
+    info = tmp_path / "odd-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[lexbench.engines]\nodd = odd_engine\n")
+    (tmp_path / "odd_engine.py").write_text(f"from dataclasses import dataclass\n{code}\n")
+    environment = {**plugin_environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{plugin_environment.get('PYTHONPATH', '')}"}
+    exit_code, _, err = lexbench(environment, "run", "suite", "pydoc", "-r", "lexmae_nano@odd")
+
+    assert exit_code == 3
+    assert f"plug-in 'odd' (odd_engine of odd) is {reason}" in err or f"is not one of engines: {reason}" in err
     assert err.count("\n") == 1

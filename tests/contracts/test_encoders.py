@@ -1,4 +1,4 @@
-"""What every encoder must do, checked on each by name, those of the example package among them; see `encoder_checks`.
+"""What every encoder must do, checked on each by name, those of the example package too: `lexbench.testing.encoders`.
 
 Models are tiny and have random weights. What is skipped says why: a rule that does not apply to an encoder, or an encoder that
 has settings without a default and no files here.
@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from encoder_checks import CHECKS, DOCUMENTS, QUERIES, EncoderCase
 
 from lexbench import registry
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
 from lexbench.registry import at_search, runtime
+from lexbench.testing.encoders import CHECKS, DOCUMENTS, QUERIES, EncoderCase, EncoderContract
 from lexbench.types import Kind
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
@@ -108,7 +108,7 @@ def default(name):
 
 
 @pytest.fixture(scope="module", params=sorted({*registry.names("encoders"), *EXAMPLES}))
-def case(request, tmp_path_factory):
+def encoder_case(request, tmp_path_factory):
     """Write what one encoder needs, and return how to make it."""
     name = request.param
     if name in EXAMPLES:
@@ -120,11 +120,13 @@ def case(request, tmp_path_factory):
     return WRITERS[name](tmp_path_factory.mktemp(name)) if name in WRITERS else default(name)
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_encoder(case, check):
-    """Each encoder keeps each rule, which is the docstring of the check."""
-    if reason := CHECKS[check](case):
-        pytest.skip(reason)
+class TestEncoders(EncoderContract):
+    """Each encoder, by name."""
+
+    @pytest.fixture
+    def case(self, encoder_case):
+        """Return one of them."""
+        return encoder_case
 
 
 @pytest.mark.parametrize("name", registry.names("encoders"))

@@ -1,59 +1,17 @@
 """What every retriever must do, checked on each by name; those that are made of others are made of two that differ."""
 
-import hashlib
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
 
 from lexbench import registry
-from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import MissingExtra
 from lexbench.notation import parse
-from lexbench.plugins import BuildsFromParts
 from lexbench.runner import systems
-from lexbench.storage.store import digest
-from lexbench.types import Document
+from lexbench.testing import RetrieverContract
 
 NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  # that one builds nothing
-
-TEXTS = {
-    "d1": "The quick brown fox jumps over the lazy dog.",
-    "d2": "A fox, a fox! My kingdom for a fox.",
-    "d3": "Dogs and cats do not mix.",
-    "d4": "",
-    "d5": "Nothing to see here.",
-    "d6": "Quick foxes jump.",
-    "d7": "Quick foxes jump.",
-}
-
-
-class Shop(NamedTuple):
-    """The folder of a store, in which indexes are made for retrievers that are made of parts."""
-
-    corpus: StoredCorpus
-    root: Path
-
-    def index(self, retriever):
-        """Make an index, or find it; the folder's name ends in its key, as in a store."""
-        path = self.root / "indexes" / f"index-{digest(systems.describe(retriever, index=True))}"
-        if not path.exists():
-            path.mkdir(parents=True)
-            if isinstance(retriever, BuildsFromParts):
-                retriever.assemble(self.corpus, path, self)
-            else:
-                retriever.build(self.corpus, path)
-        return path
-
-    def corpus_dir(self):
-        """Copy the corpus to where a store has it."""
-        path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
-        if not path.exists():
-            shutil.copytree(self.corpus.path, path)
-        return path
 
 
 @dataclass(frozen=True)
@@ -66,105 +24,17 @@ class Occurrences:
         return np.array([sum(text.count(word) for word in words) for words, text in pairs], np.float32)
 
 
-@pytest.fixture(params=NAMES)
-def retriever(request):
-    """Make one retriever with its default settings."""
-    typed = next(typed for typed, name in systems.retrievers().items() if name == request.param)
-    try:
-        plugin = registry.load("retrievers", request.param)
-        if "reranker" in plugin.__dataclass_fields__:
-            return plugin((systems.resolve(parse("bm25")),), Occurrences())
-        made_of = hasattr(plugin, "parts")
-        return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if made_of else typed))
-    except MissingExtra as missing:
-        pytest.skip(str(missing))
+class TestRetrievers(RetrieverContract):
+    """Each retriever with its default settings."""
 
-
-@pytest.fixture
-def corpus(tmp_path):
-    """Write a corpus of seven documents; position 0 is d7, the largest id."""
-    (tmp_path / "corpus").mkdir()
-    return write_corpus((Document(doc_id, text) for doc_id, text in TEXTS.items()), tmp_path / "corpus")
-
-
-def built(retriever, corpus, path):
-    """Build an index in the store *path* and open it."""
-    return retriever.open(Shop(corpus, path).index(retriever))
-
-
-def found(searcher, corpus, query, k=10):
-    """Return the ids that a query finds, best first, having checked the form of the hits."""
-    hits = searcher.search(searcher.encode([query]), k)
-    there = hits.docs[0] >= 0
-
-    assert hits.docs.dtype == np.int32
-    assert hits.scores.dtype == np.float32
-    assert np.all(np.diff(hits.scores[0][there]) <= 0)
-    assert not np.any(there[1:] & ~there[:-1])  # what is not there comes last
-    return [corpus.doc_ids[doc].decode() for doc in hits.docs[0][there]]
-
-
-def test_the_matching_documents_come_back(retriever, corpus, tmp_path):
-    """Documents that share a word with the query are found and no others, the one with most of it first."""
-    searcher = built(retriever, corpus, tmp_path / "index")
-
-    assert found(searcher, corpus, "fox")[0] == "d2"
-    assert set(found(searcher, corpus, "fox")) == {"d1", "d2", "d6", "d7"}
-    assert found(searcher, corpus, "cats") == ["d3"]
-
-
-@pytest.mark.parametrize("query", ["", "   ", "?!", "xylophone", "the"])
-def test_what_matches_nothing_finds_nothing(retriever, corpus, tmp_path, query):
-    """A query without words, with unknown words or with stop words alone is no error and finds nothing."""
-    assert found(built(retriever, corpus, tmp_path / "index"), corpus, query) == []
-
-
-def test_k_bounds_the_list(retriever, corpus, tmp_path):
-    """At most k documents come back, the same as the first k of more."""
-    searcher = built(retriever, corpus, tmp_path / "index")
-
-    assert found(searcher, corpus, "quick fox", 2) == found(searcher, corpus, "quick fox", 100)[:2]
-
-
-def test_equals_always_come_in_the_same_order(retriever, corpus, tmp_path):
-    """Two documents of one text come in one order whatever k is, and a cut between them keeps the first."""
-    searcher = built(retriever, corpus, tmp_path / "index")
-    twins = [doc_id for doc_id in found(searcher, corpus, "quick foxes") if doc_id in ("d6", "d7")]
-
-    assert len(twins) == 2
-    assert found(searcher, corpus, "quick foxes jump", 1) == twins[:1]
-
-
-def test_many_queries_are_the_same_as_one_at_a_time(retriever, corpus, tmp_path):
-    """A batch answers each query as it would alone, in order."""
-    searcher = built(retriever, corpus, tmp_path / "index")
-    queries = ["fox", "", "dogs", "quick jump", "cats mix"] * 30
-    batch = searcher.search(searcher.encode(queries), 5)
-    for row, query in enumerate(queries[:5]):
-        alone = searcher.search(searcher.encode([query]), 5)
-        width = alone.docs.shape[1]
-        assert np.array_equal(batch.docs[row][:width], alone.docs[0])
-        assert np.array_equal(batch.docs[row], batch.docs[row + 145])
-
-
-def test_the_folder_is_all_there_is(retriever, corpus, tmp_path):
-    """An index that was moved, with the store that it is in, and whose corpus is gone, answers the same."""
-    before = found(built(retriever, corpus, tmp_path / "index"), corpus, "quick fox")
-    (tmp_path / "index").rename(tmp_path / "elsewhere")
-    moved = Shop(corpus, tmp_path / "elsewhere").index(retriever)
-    (tmp_path / "corpus").rename(tmp_path / "gone")
-
-    assert found(retriever.open(moved), corpus, "quick fox") == before
-
-
-def test_two_builds_are_the_same_bytes(retriever, corpus, tmp_path):
-    """A retriever that calls itself deterministic writes the same files twice."""
-    if not getattr(retriever, "deterministic", False):
-        pytest.skip("it does not call itself deterministic")
-    trees = []
-    for name in "ab":
-        built(retriever, corpus, tmp_path / name)
-        files = sorted((tmp_path / name).rglob("*"))
-        trees.append([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files if path.is_file()])
-
-    assert trees[0] == trees[1]
+    @pytest.fixture(params=NAMES)
+    def retriever(self, request):
+        """Make one retriever."""
+        typed = next(typed for typed, name in systems.retrievers().items() if name == request.param)
+        try:
+            settings = {item.name for item in fields(registry.load("retrievers", request.param))}
+        except MissingExtra as missing:
+            pytest.skip(str(missing))
+        if "reranker" in settings:
+            return registry.load("retrievers", request.param)((systems.resolve(parse("bm25")),), Occurrences())
+        return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if "parts" in settings else typed))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import Hits, Kind
+from lexbench.errors import LexbenchError
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,9 @@ class Opened:
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the *k* largest dot products; a stable sort leaves ties to the lower position."""
-        scores = np.array([[np.dot(query, vector) for vector in self.vectors] for query in queries], np.float32)
+        if queries.shape[1] != self.vectors.shape[1]:
+            raise LexbenchError(f"the queries have {queries.shape[1]} dimensions and the index has {self.vectors.shape[1]}")
+        scores = np.stack([queries @ vector for vector in self.vectors], axis=1)
         docs = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return Hits(docs.astype(np.int32), np.take_along_axis(scores, docs, axis=1))
 

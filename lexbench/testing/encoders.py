@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -311,3 +312,20 @@ def check_what_it_says(case: EncoderCase) -> str:
 CHECKS: Mapping[str, Callable[[EncoderCase], str]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
 }
+
+
+class EncoderContract:
+    """The tests of an encoder: a subclass sets `plugin` to its class, or overrides the fixture `case`."""
+
+    plugin: Callable[..., Any]
+
+    @pytest.fixture
+    def case(self) -> EncoderCase:
+        """Return what is checked: an encoder with its default settings."""
+        return EncoderCase(self.plugin)
+
+    @pytest.mark.parametrize("check", CHECKS)
+    def test_encoder(self, case: EncoderCase, check: str) -> None:
+        """Each encoder keeps each rule, which is the docstring of the check; what does not apply to it is said."""
+        if reason := CHECKS[check](case):
+            pytest.skip(reason)

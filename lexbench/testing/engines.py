@@ -1,0 +1,285 @@
+"""What every engine must do.
+
+Documents and queries are whole numbers, so that the right scores are known without rounding. An engine whose class has
+`exact = False` may leave documents out; what it returns must be true all the same, and how much it may miss is stated.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lexbench.errors import LexbenchError
+from lexbench.plugins import EngineFacts, Facts
+from lexbench.types import Hits, Kind, MultiVectors
+
+LEARNED = 0.98  # what an approximate engine finds of vectors as it is made for; measured: seismic 1.0 at 10 and at 1000
+GRAPH = 0.85  # and one of dense vectors, made for such of equal length, which these are not; measured: faiss .90 at 1000
+DENSE = 0.1  # and of 300 vectors of 12 terms, which almost all of them have; measured: seismic .3 to .4 at 1, .74 at 10
+
+
+def vectors(engine: Any, rows: Any) -> Any:
+    """Return *rows* of whole numbers as the kind of vectors that the engine takes; sums of products are exact."""
+    matrix = np.array(rows, np.float32)
+    if engine.kind is Kind.SPARSE:
+        return sparse.csr_array(matrix)
+    if engine.kind is Kind.DENSE:
+        return matrix
+    return MultiVectors(matrix, np.arange(len(matrix) + 1))  # each of one token, so that scores are the products again
+
+
+def indexed(engine: Any, path: Path, *shards: Any) -> Any:
+    """Build an index of the shards in the folder and open it."""
+    path.mkdir(exist_ok=True)
+    engine.build(iter([vectors(engine, shard) for shard in shards]), path)
+    return engine.open(path)
+
+
+def check(engine: Any, hits: Hits, queries: Any, documents: Any, k: int, least: float = DENSE) -> None:
+    """Hold hits against the products, which whole numbers make exact.
+
+    Exact: the best k, of equals the lower position first. Approximate: every hit has its true score, hits stand in that same
+    order, none comes twice, and the share *least* of them is as good as the exact k-th.
+    """
+    products = np.asarray(queries).astype(np.int64) @ np.asarray(documents).astype(np.int64).T
+    order = np.lexsort((np.broadcast_to(np.arange(products.shape[1]), products.shape), -products), axis=1)[:, :k]
+    expected = np.take_along_axis(products, order, axis=1)
+    found = expected > 0 if engine.kind is Kind.SPARSE else np.ones_like(expected, bool)  # no common term, no hit
+    width = order.shape[1]
+    assert hits.docs.dtype == np.int32
+    assert hits.scores.dtype == np.float32
+    assert hits.docs.shape == hits.scores.shape == (len(queries), width)
+    if engine.exact:
+        assert np.array_equal(np.where(found, order, -1), hits.docs)
+        assert np.array_equal(expected[found], hits.scores[found])
+        return
+    good = 0
+    for row, (docs, scores) in enumerate(zip(hits.docs, hits.scores, strict=True)):
+        count = int((docs >= 0).sum())
+        assert (docs[count:] == -1).all()
+        assert np.array_equal(products[row, docs[:count]], scores[:count])
+        assert np.array_equal(np.lexsort((docs[:count], -scores[:count])), np.arange(count))
+        assert len(set(docs[:count].tolist())) == count
+        last = int(found[row].sum())
+        good += int((scores[:count] >= expected[row, last - 1]).sum()) if last else 0
+    assert good >= least * found.sum()
+
+
+DOCUMENTS = np.random.default_rng(3).integers(0, 4, (300, 12))
+QUERIES = np.random.default_rng(4).integers(0, 3, (40, 12))
+
+
+def learned(count: int, vocabulary: int = 1500, terms: int = 40) -> NDArray[np.int64]:
+    """Return made-up vectors like those of learned sparse retrieval: frequent and rare terms, weights from 1 to 255."""
+    rng = np.random.default_rng(5)
+    frequency = np.minimum(1.0, terms / np.arange(5, vocabulary + 5) / np.log(vocabulary / 5))
+    weights = np.clip(rng.lognormal(np.log(60), 0.6, (count, vocabulary)), 1, 255).round()
+    drawn: NDArray[np.int64] = (weights * (rng.random((count, vocabulary)) < frequency)).astype(np.int64)
+    return drawn
+
+
+class EngineContract:
+    """The tests of an engine: a subclass sets `plugin` to one, or overrides the fixture `engine`."""
+
+    plugin: Any
+
+    @pytest.fixture
+    def engine(self) -> Any:
+        """Return the engine; one whose scores are those of compressed vectors has no right scores that are known."""
+        if EngineFacts.of(self.plugin).compressed:
+            pytest.skip("scores are those of compressed vectors")
+        return self.plugin
+
+    @pytest.fixture
+    def sparse_engine(self, engine: Any) -> Any:
+        """Only engines of sparse vectors."""
+        if engine.kind is not Kind.SPARSE:
+            pytest.skip("not an engine of sparse vectors")
+        return engine
+
+    @pytest.mark.parametrize("k", [1, 10, 300])
+    def test_the_best_k_come_first_and_ties_go_to_the_lower_position(self, engine: Any, tmp_path: Path, k: int) -> None:
+        """Scores are the dot products, best first; whole numbers tie often, and of equals the lower position comes first."""
+        check(engine, indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), k), QUERIES, DOCUMENTS, k)
+
+    @pytest.mark.parametrize("k", [10, 1000])
+    def test_vectors_like_those_of_learned_retrieval(self, engine: Any, tmp_path: Path, k: int) -> None:
+        """Three thousand documents of about forty terms, weights up to 255: the scores are the products of whole numbers."""
+        documents, queries = learned(3000), learned(3040)[3000:]
+        index = indexed(engine, tmp_path, *np.array_split(documents, 3))
+        hits = index.search(vectors(engine, queries), k)
+
+        check(engine, hits, queries, documents, k, LEARNED if engine.kind is Kind.SPARSE else GRAPH)
+        assert np.array_equal(hits.scores[hits.docs >= 0], hits.scores[hits.docs >= 0].round())
+
+    def test_ties_across_the_cut_keep_the_lowest_positions(self, engine: Any, tmp_path: Path) -> None:
+        """Of 900 documents with one score the first five are the best five, whatever better ones come between and after."""
+        documents = np.full((900, 2), [3, 0])
+        documents[[20, 450, 899]] = [4, 1]
+        hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[1, 0], [2, 1]]), 8)
+
+        if engine.exact:
+            assert hits.docs.tolist() == [[20, 450, 899, 0, 1, 2, 3, 4]] * 2
+        else:
+            check(engine, hits, [[1, 0], [2, 1]], documents, 8)
+
+    def test_shards_make_one_index(self, engine: Any, tmp_path: Path) -> None:
+        """Documents that come in shards, some of them empty, are numbered through."""
+        parts = DOCUMENTS[:7], DOCUMENTS[7:8], DOCUMENTS[8:8], DOCUMENTS[8:250], *DOCUMENTS[250:].reshape(50, 1, 12)
+        hits = indexed(engine, tmp_path, *parts).search(vectors(engine, QUERIES), 20)
+
+        check(engine, hits, QUERIES, DOCUMENTS, 20)
+
+    def test_more_is_asked_for_than_there_is(self, engine: Any, tmp_path: Path) -> None:
+        """With k above the number of documents every one that matches comes once, and the rest is -1 or not there."""
+        index = indexed(engine, tmp_path, [[1, 0], [2, 0], [3, 0]])
+
+        for k in (3, 4, 10, 100_000):
+            assert [doc for doc in index.search(vectors(engine, [[1, 0]]), k).docs[0].tolist() if doc >= 0] == [2, 1, 0]
+
+    def test_one_document(self, engine: Any, tmp_path: Path) -> None:
+        """A collection of one."""
+        hits = indexed(engine, tmp_path, [[0, 7]]).search(vectors(engine, [[1, 3]]), 5)
+
+        assert hits.docs.tolist() == [[0]]
+        assert hits.scores.tolist() == [[21]]
+
+    def test_an_empty_query_finds_nothing_that_matches(self, engine: Any, tmp_path: Path) -> None:
+        """A query without weights scores nothing above 0, and the query after it is answered."""
+        hits = indexed(engine, tmp_path, [[1, 2], [3, 4]]).search(vectors(engine, [[0, 0], [0, 1], [0, 0]]), 2)
+
+        assert not np.any(hits.scores[[0, 2]][hits.docs[[0, 2]] >= 0] > 0)
+        assert hits.docs[1].tolist() == [1, 0]
+
+    @pytest.mark.parametrize("empty", [(0,), (4,), (2,), (0, 1, 3, 4), (0, 1, 2, 3, 4)])
+    def test_empty_documents_keep_their_positions(self, engine: Any, tmp_path: Path, empty: tuple[int, ...]) -> None:
+        """A document without weights, first or last or all of them, is counted, and is never found above one that matches."""
+        documents = np.array([[1, 2], [3, 4], [5, 1], [1, 1], [2, 2]])
+        documents[list(empty)] = 0
+        hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[1, 1]]), 5)
+        best = sorted(np.flatnonzero(documents.sum(axis=1)).tolist(), key=lambda doc: (-documents[doc].sum(), doc))
+
+        assert hits.docs[0].tolist()[: len(best)] == best
+        assert not np.any(hits.scores[0, len(best) :][hits.docs[0, len(best) :] >= 0] > 0)
+
+    def test_duplicates_come_in_order(self, engine: Any, tmp_path: Path) -> None:
+        """Documents that are the same have the same score, and stand in order of position."""
+        hits = indexed(engine, tmp_path, [[1, 5, 0]] * 9).search(vectors(engine, [[2, 1, 1]]), 9)
+
+        assert hits.docs.tolist() == [list(range(9))]
+        assert hits.scores.tolist() == [[7] * 9]
+
+    def test_a_term_that_no_document_has(self, engine: Any, tmp_path: Path) -> None:
+        """It adds nothing, beside other terms and alone, the first and the last of the vocabulary too."""
+        documents = [[0, 1, 0, 2, 0], [0, 2, 0, 1, 0]]
+        hits = indexed(engine, tmp_path, documents).search(
+            vectors(engine, [[9, 1, 9, 0, 9], [9, 0, 0, 0, 0], [0, 0, 0, 0, 9]]), 2
+        )
+
+        assert hits.docs[0].tolist() == [1, 0]
+        assert hits.scores[0].tolist() == [2, 1]
+        assert not np.any(hits.scores[1:][hits.docs[1:] >= 0] > 0)
+
+    @pytest.mark.parametrize("weight", [1, 255, 256, 2048, 65_504, 65_535, 65_536])
+    def test_weights_at_the_limits_are_right_or_refused(self, engine: Any, tmp_path: Path, weight: float) -> None:
+        """A large weight gives the right score, in a query too; or one line says that it is too large."""
+        documents: list[list[Any]] = [[weight, 1], [1, 1], [weight - 1, 0]]
+        try:
+            hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[255, 1]]), 3)
+        except LexbenchError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+        if refusal:
+            assert f"{weight:g}" in refusal.replace(",", "")
+            assert "\n" not in refusal
+            return
+        ranked = sorted(((255 * a + b, -at) for at, (a, b) in enumerate(documents) if a or b), reverse=True)
+        scores, docs = hits.scores[0].tolist(), (-hits.docs[0]).tolist()
+        if engine.exact:
+            assert list(zip(scores, docs, strict=True))[: len(ranked)] == ranked
+        else:  # it may keep weights in half precision, which have 11 bits
+            assert scores[: len(ranked)] == pytest.approx([score for score, _ in ranked], rel=2**-11)
+
+    @pytest.mark.parametrize("weight", [-1, np.nan, np.inf, 0.5])
+    def test_impossible_weights_are_refused(self, sparse_engine: Any, tmp_path: Path, weight: float) -> None:
+        """Engines of quantised weights refuse all but whole ones, in documents and queries; others take more."""
+        if not EngineFacts.of(sparse_engine).impacts:
+            pytest.skip("takes real weights")
+        (tmp_path / "index").mkdir()
+        index = indexed(sparse_engine, tmp_path / "right", [[1, 2], [3, 4]])
+
+        with pytest.raises(LexbenchError, match="whole weights"):
+            sparse_engine.build(iter([vectors(sparse_engine, [[1, weight]])]), tmp_path / "index")
+        with pytest.raises(LexbenchError, match="whole weights"):
+            index.search(vectors(sparse_engine, [[1, weight]]), 1)
+
+    def test_vectors_as_scipy_may_hold_them(self, sparse_engine: Any, tmp_path: Path) -> None:
+        """Stored zeros and columns in any order change nothing, and the caller's vectors stay as they were."""
+        documents = sparse.csr_array(
+            (np.array([2.0, 0, 1, 5], np.float32), np.array([3, 0, 1, 0]), np.array([0, 3, 4])), shape=(2, 4)
+        )
+        query = sparse.csr_array((np.array([1.0, 0, 3], np.float32), np.array([3, 2, 1]), np.array([0, 3])), shape=(1, 4))
+        kept = [array.copy() for matrix in (documents, query) for array in (matrix.data, matrix.indices, matrix.indptr)]
+        sparse_engine.build(iter([documents]), tmp_path)
+        hits = sparse_engine.open(tmp_path).search(query, 2)
+
+        assert hits.docs.tolist() == [[0, -1]]
+        assert hits.scores[0, 0] == 5
+        now = [array for matrix in (documents, query) for array in (matrix.data, matrix.indices, matrix.indptr)]
+        assert all(np.array_equal(before, after) for before, after in zip(kept, now, strict=True))
+
+    def test_no_queries_are_no_hits(self, engine: Any, tmp_path: Path) -> None:
+        """Nothing asked, nothing answered."""
+        hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES[:0]), 5)
+
+        assert hits.docs.shape[0] == hits.scores.shape[0] == 0
+
+    def test_queries_of_another_width_are_answered_or_refused_in_one_line(self, engine: Any, tmp_path: Path) -> None:
+        """Queries of another encoder are an error that says so; engines that know terms by name find what there is."""
+        index = indexed(engine, tmp_path, [[1, 2], [3, 4]])
+        try:
+            hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
+        except LexbenchError as refused:
+            assert re.search("the queries have 3 (terms|dimensions) and the index has 2", str(refused))  # noqa: PT017 - either is right
+        else:
+            assert hits.docs[0].tolist() == [1, 0]
+
+    def test_an_index_opens_again(self, engine: Any, tmp_path: Path) -> None:
+        """The folder is all there is: opened twice, and moved, it answers the same."""
+        first = indexed(engine, tmp_path / "here", DOCUMENTS).search(vectors(engine, QUERIES), 10)
+        moved = (tmp_path / "here").rename(tmp_path / "there")
+        again = engine.open(moved).search(vectors(engine, QUERIES), 10)
+
+        assert np.array_equal(first.docs, again.docs)
+        assert np.array_equal(first.scores, again.scores)
+
+    def test_two_indexes_are_open_at_once(self, engine: Any, tmp_path: Path) -> None:
+        """Each answers from its own documents."""
+        one, other = (indexed(engine, tmp_path / name, rows) for name, rows in (("a", [[1, 0]]), ("b", [[0, 2], [0, 3]])))
+
+        assert [hits.docs.tolist() for hits in (index.search(vectors(engine, [[0, 1]]), 2) for index in (other,))] == [[[1, 0]]]
+        assert not np.any(one.search(vectors(engine, [[0, 1]]), 2).scores > 0)
+
+    def test_nothing_is_printed(self, engine: Any, tmp_path: Path, capfd: Any) -> None:
+        """Only the command line prints."""
+        indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), 10)
+
+        assert capfd.readouterr() == ("", "")
+
+    def test_two_builds_are_the_same_bytes(self, engine: Any, tmp_path: Path) -> None:
+        """An engine that calls itself deterministic writes the same files twice."""
+        if not Facts.of(engine).deterministic:
+            pytest.skip("it does not call itself deterministic")
+        trees = []
+        for name in "ab":
+            indexed(engine, tmp_path / name, DOCUMENTS)
+            files = sorted((tmp_path / name).rglob("*"))
+            trees.append([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files if path.is_file()])
+
+        assert trees[0] == trees[1]

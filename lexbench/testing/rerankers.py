@@ -1,0 +1,60 @@
+"""What every reranker must do, on six pairs of a query and a document, empty and very long ones among them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lexbench.plugins import Facts, Reranker
+from lexbench.runner import systems
+from lexbench.types import Document
+
+QUERIES = ["sparse retrieval", "the query", "w7", "", "sparse retrieval", "dense " * 300]
+DOCUMENTS = [
+    Document("a", "neural search dense term weight model", body_at=14),
+    Document("b", "lexical"),
+    Document("c", "the of and in is sparse dense retrieval " * 100),
+    Document("d", "w8 w9 document"),
+    Document("e", ""),
+    Document("f", "query " * 300, body_at=6),
+]
+
+
+class RerankerContract:
+    """The tests of a reranker: a subclass sets `plugin` to one, or overrides the fixture `reranker`."""
+
+    plugin: Any
+
+    @pytest.fixture
+    def reranker(self) -> Any:
+        """Return the reranker."""
+        return self.plugin
+
+    def test_one_score_a_pair(self, reranker: Any) -> None:
+        """Each pair has one finite float32 score, empty and very long texts too, and no pairs have none."""
+        scores = reranker.score(QUERIES, DOCUMENTS)
+
+        assert isinstance(reranker, Reranker)
+        assert (scores.shape, scores.dtype) == ((6,), np.float32)
+        assert np.isfinite(scores).all()
+        assert np.ptp(scores) > 0, "the pairs can be told apart"
+        assert reranker.score([], []).shape == (0,)
+
+    def test_a_score_depends_on_its_pair_alone(self, reranker: Any) -> None:
+        """Alone, among others and in another order a pair has the same score, but for rounding."""
+        scores = reranker.score(QUERIES, DOCUMENTS)
+        alone = [reranker.score([query], [document])[0] for query, document in zip(QUERIES, DOCUMENTS, strict=True)]
+        backwards = reranker.score(QUERIES[::-1] * 3, DOCUMENTS[::-1] * 3)
+
+        assert scores == pytest.approx(alone, abs=1e-4)
+        assert backwards.reshape(3, 6)[:, ::-1] == pytest.approx(np.tile(scores, (3, 1)), abs=1e-4)
+
+    def test_the_same_pairs_score_the_same(self, reranker: Any) -> None:
+        """A reranker that calls itself deterministic gives the same bits twice."""
+        if not Facts.of(reranker).deterministic:
+            pytest.skip("it does not call itself deterministic")
+        assert np.array_equal(reranker.score(QUERIES, DOCUMENTS), reranker.score(QUERIES, DOCUMENTS))
+
+    def test_another_session_knows_it(self, reranker: Any) -> None:
+        """What decides its scores is told in full, so that runs are found again."""
+        assert systems.reusable(systems.describe(reranker))

@@ -1,0 +1,145 @@
+"""What every source of datasets must do: a function for each rule, which needs a `SourceCase` of small data."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lexbench.datasets.contracts import Contract
+from lexbench.errors import MissingData
+from lexbench.plugins import Source, SourceFinder
+from lexbench.storage.store import digest
+from lexbench.types import Document, Judgement, Query
+
+
+class SourceCase(NamedTuple):
+    """One class of sources and what it is asked for."""
+
+    locator: type[SourceFinder]
+    contract: Contract  # of a dataset that is here
+    folders: Sequence[Path]  # of the user's, in which it may look
+    others: Sequence[Callable[[], Source]] = ()  # sources of other documents than that dataset's
+    absent: Contract | None = None  # of a dataset that is not here; None where everything always is
+    absent_from: Sequence[Path] = ()  # the folders of the user's that do not have it
+
+    def locate(self) -> Source:
+        """Return the source of the dataset that is here."""
+        source = self.locator.locate(self.contract, self.folders)
+        assert source is not None
+        return source
+
+
+def check_read_twice(case: SourceCase) -> None:
+    """Check that documents, queries and judgements can be read again, from the start, and are the same."""
+    source = case.locate()
+    for read in (source.documents, source.queries, source.judgements):
+        first = next(iter(read()))
+        assert list(read()) == list(read())
+        assert next(iter(read())) == first
+    assert list(case.locate().documents()) == list(source.documents())
+
+
+def check_documents(case: SourceCase) -> None:
+    """Check that documents have ids of their own, which a run file can hold, and bodies that begin inside the text."""
+    documents = list(case.locate().documents())
+    assert len({document.doc_id for document in documents}) == len(documents) > 0
+    for document in documents:
+        assert isinstance(document, Document)
+        assert isinstance(document.text, str)
+        assert document.doc_id.split() == [document.doc_id]
+        assert not document.doc_id.startswith("#")
+        assert 0 <= document.body_at <= len(document.text)
+
+
+def check_topics(case: SourceCase) -> None:
+    """Check that queries have ids of their own, that judged ones are among them, once a document, and with whole grades."""
+    source = case.locate()
+    queries, judgements = list(source.queries()), list(source.judgements())
+    assert all(isinstance(query, Query) and isinstance(query.text, str) for query in queries)
+    assert all(query.query_id.split() == [query.query_id] for query in queries)
+    assert len({query.query_id for query in queries}) == len(queries) > 0
+    assert all(isinstance(judgement, Judgement) and type(judgement.grade) is int for judgement in judgements)
+    assert len({(judgement.query_id, judgement.doc_id) for judgement in judgements}) == len(judgements) > 0
+    assert {judgement.query_id for judgement in judgements} <= {query.query_id for query in queries}
+
+
+def check_identity(case: SourceCase) -> None:
+    """Check that the identity is JSON, the same each time, and says nothing of where the data lie."""
+    identity = case.locate().identity()
+    assert json.loads(json.dumps(identity)) == identity
+    assert digest(case.locate().identity()) == digest(identity)
+    assert not [folder for folder in case.folders if str(folder) in json.dumps(identity)]
+
+
+def check_identity_follows_documents(case: SourceCase) -> None:
+    """Check that other documents have another identity."""
+    if not case.others:
+        pytest.skip("there is one copy of it, and it cannot be changed")
+    documents, identity = list(case.locate().documents()), case.locate().identity()
+    for other in case.others:
+        assert list(other().documents()) != documents
+        assert other().identity() != identity
+
+
+def check_remarks(case: SourceCase) -> None:
+    """Check that what a reader of scores must know is a list of lines."""
+    remarks = case.locate().remarks()
+    assert isinstance(remarks, list)
+    assert all(line.strip() and "\n" not in line for line in remarks)
+
+
+def check_status(case: SourceCase) -> None:
+    """Check that it says in one line where the dataset is."""
+    status = case.locator.status(case.contract, case.folders)
+    assert status.strip()
+    assert "\n" not in status
+
+
+def check_ways(case: SourceCase) -> None:
+    """Check that it says in one line how to provide a dataset, unless it is always here."""
+    ways = case.locator.ways(case.absent or case.contract)
+    assert "\n" not in ways
+    assert bool(ways) == (case.absent is not None)
+
+
+def check_absent(case: SourceCase) -> None:
+    """Check that a dataset that is not here has an empty status, and no source or one line that names it."""
+    if case.absent is None:
+        pytest.skip("it is always here")
+    assert case.locator.status(case.absent, case.absent_from) == ""
+    try:
+        source = case.locator.locate(case.absent, case.absent_from)
+    except MissingData as error:
+        source, message = None, str(error)
+        assert case.absent.id in message
+        assert "\n" not in message
+    assert source is None
+
+
+CHECKS = [
+    check_read_twice,
+    check_documents,
+    check_topics,
+    check_identity,
+    check_identity_follows_documents,
+    check_remarks,
+    check_status,
+    check_ways,
+    check_absent,
+]
+
+
+class SourceContract:
+    """The tests of a source: a subclass overrides the fixture `case`."""
+
+    @pytest.fixture
+    def case(self) -> SourceCase:
+        """Return what is checked."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+    def test_source(self, case: SourceCase, check: Callable[[SourceCase], None]) -> None:
+        """Every source keeps what the check says."""
+        check(case)
