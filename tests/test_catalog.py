@@ -38,6 +38,12 @@ document_length = 200
 """
 
 
+@pytest.fixture(autouse=True)
+def unfolded(monkeypatch):
+    """Leave lines as long as they are, whatever started the tests says of the terminal's width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Make a folder of models of the user's, and name it as a user does."""
