@@ -4,6 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 from hypothesis import given
 from hypothesis import strategies as st
 

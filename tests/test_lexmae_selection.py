@@ -3,6 +3,9 @@
 import msgspec
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="models are in the extra neural")
+
 from fruit import ids, write
 
 from lexbench.errors import CannotStart, LexbenchError
