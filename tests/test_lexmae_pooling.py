@@ -7,8 +7,8 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 from torch.nn import functional
 
-from lexbench.lexmae.model import pooling
-from lexbench.lexmae.model.pooling import max_pool
+from lexbench.lexmae.model import encoder
+from lexbench.lexmae.model.encoder import max_pool
 
 TEXTS, LENGTH, WIDTH = 4, 6, 8
 VOCABULARY = 2 * 2048 + 5  # more than two pieces
@@ -63,7 +63,7 @@ def test_it_is_the_naive_maximum(monkeypatch, bias, share):
 
     So they are where only a few words have a gradient, or none has, which is computed in another way.
     """
-    monkeypatch.setattr(pooling, "_ROWS", 100)
+    monkeypatch.setattr(encoder, "_ROWS", 100)
     inputs = example(bias=bias)
     found, of_found = gradients(max_pool, inputs, share)
     wanted, of_wanted = gradients(naive, inputs, share)

@@ -5,5 +5,6 @@
                 encode, in config.json
     provenance  recipe.json, the settings that decided the weights: no other recipe takes the folder for its own
 
-`lexbench.lexmae.training` writes all of it when a model is finished. Other packages take `card.finish` and `card.read`.
+`lexbench.lexmae.training` writes all of it when a model is finished; the initial model is compared by `provenance` too. Other
+packages take `card.finish` and `card.read`.
 """

@@ -47,13 +47,23 @@ def is_recorded(folder: Path) -> bool:
 
 def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
     """Raise CommandError unless *folder* says that *recipe* made it as the model *what*; the first difference is named."""
+    table = read(folder / _RECIPE, "none")
+    compare(folder, _deciding(table, what), _deciding(_table(recipe), what))
+
+
+def read(path: Path, kind: str) -> dict[str, Any]:
+    """Return the settings that a folder records in the file *path*; CommandError where it has none, being *kind*."""
     try:
-        table = json.loads((folder / _RECIPE).read_bytes())
+        settings: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        raise CommandError(f"{folder} is none that lexbench made; {_REMEDY}") from None
-    recorded, expected = _deciding(table, what), _deciding(_table(recipe), what)
-    if recorded != expected:
-        raise CommandError(f"{folder} was made by another recipe ({_difference(recorded, expected)}); {_REMEDY}")
+        raise CommandError(f"{path.parent} is {kind} that lexbench made; {_REMEDY}") from None
+    return settings
+
+
+def compare(folder: Path, recorded: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Raise CommandError where the settings *recorded* in a folder are not those *expected*, naming the first that differs."""
+    if difference := _difference(recorded, expected):
+        raise CommandError(f"{folder} was made by another recipe ({difference}); {_REMEDY}")
 
 
 def write(folder: Path, recipe: Recipe, what: str) -> None:
@@ -76,8 +86,9 @@ def _deciding(table: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def _difference(recorded: Any, expected: Any, name: str = "") -> str:
-    """Return the first setting that differs, with both values."""
+    """Return the first setting that differs, with both values, or ''; a setting that is not there is None."""
     if not (isinstance(recorded, dict) and isinstance(expected, dict)):
-        return f"{name}: there {recorded!r}, asked {expected!r}"
-    key = next(key for key in sorted({*recorded, *expected}) if recorded.get(key) != expected.get(key))
-    return _difference(recorded.get(key), expected.get(key), f"{name}.{key}" if name else key)
+        return "" if recorded == expected else f"{name}: there {recorded!r}, asked {expected!r}"
+    keys = sorted({*recorded, *expected})
+    differences = (_difference(recorded.get(key), expected.get(key), f"{name}.{key}" if name else key) for key in keys)
+    return next(filter(None, differences), "")

@@ -4,8 +4,7 @@
     vocabulary   a smaller vocabulary for it
     shape        the sizes of the initial model, as far as they are known before it is made
     folders      loading and saving models as ordinary folders of transformers
-    encoder      texts into weights of words (paper, Eq. 8)
-    pooling      the largest logit of each word, without keeping the logits of all positions (Eq. 3)
+    encoder      texts into weights of words (paper, Eq. 8), from the largest logit of each word (Eq. 3)
     autoencoder  pretraining's model: encoder, lexicon bottleneck, weakened decoder (Eqs. 2 to 7)
     losses       of pretraining and fine-tuning, one function each
 

@@ -15,8 +15,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHead
 
 from lexbench.checkpoints.masked_lm import body_and_transform
 from lexbench.lexmae.model import losses
-from lexbench.lexmae.model.encoder import LexiconEncoder
-from lexbench.lexmae.model.pooling import max_pool
+from lexbench.lexmae.model.encoder import LexiconEncoder, max_pool
 from lexbench.lexmae.recipe import Pretrain
 
 _NOTHING = 1e-4  # added to the sum that the saturated weights are divided by (released code)

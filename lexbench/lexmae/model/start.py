@@ -19,6 +19,7 @@ from lexbench.checkpoints.files import transformer_folder
 from lexbench.checkpoints.hub import fetch_model
 from lexbench.checkpoints.pretrained import load_config, load_model, load_tokenizer
 from lexbench.errors import CommandError, InvalidFile
+from lexbench.lexmae.cards import provenance
 from lexbench.lexmae.data.training_sets import open_corpus_of
 from lexbench.lexmae.model import folders, vocabulary
 from lexbench.lexmae.recipe import Paths, Recipe
@@ -46,7 +47,7 @@ def make(recipe: Recipe, progress: Progress) -> Path:
     folder = Paths(recipe).start
     settings = _settings(recipe)
     if folder.exists():
-        _refuse_another(folder, settings)
+        provenance.compare(folder, provenance.read(folder / _SETTINGS, "no start"), settings)
         return folder
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(recipe.seed)
@@ -79,19 +80,6 @@ def _corpora(recipe: Recipe) -> Sequence[str]:
             "start.vocabulary needs texts, and the recipe has none; give it [pretrain] corpora or a stage's queries"
         )
     return names
-
-
-def _refuse_another(folder: Path, settings: dict[str, Any]) -> None:
-    """Raise CommandError unless the model in *folder* was made with *settings*."""
-    remedy = "remove it, or give another --output"
-    try:
-        recorded = json.loads((folder / _SETTINGS).read_bytes())
-    except (OSError, ValueError):
-        raise CommandError(f"{folder} is no start that lexbench made; {remedy}") from None
-    if differing := sorted(name for name in {*recorded, *settings} if recorded.get(name) != settings.get(name)):
-        name = differing[0]
-        values = f"{name}: there {recorded.get(name)!r}, asked {settings.get(name)!r}"
-        raise CommandError(f"{folder} was made by another recipe ({values}); {remedy}")
 
 
 def _built(recipe: Recipe, progress: Progress) -> tuple[Any, PreTrainedTokenizerFast]:

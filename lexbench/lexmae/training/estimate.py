@@ -25,9 +25,8 @@ from lexbench.lexmae.data.sizes import Size
 from lexbench.lexmae.model import shape as shapes
 from lexbench.lexmae.model.shape import Shape
 from lexbench.lexmae.recipe import Fitting, Hardware, Pretrain, Recipe, Stage
-from lexbench.lexmae.training import plan
+from lexbench.lexmae.training import plan, processes
 from lexbench.lexmae.training.plan import Task
-from lexbench.lexmae.training.processes import world
 from lexbench.notation import parse
 from lexbench.storage import environment
 
@@ -100,8 +99,8 @@ def costs(
 
 def measured(hardware: Hardware) -> Machine:
     """Return this machine with what a second of multiplying square matrices, in the recipe's precision, shows of its speed."""
-    device = _device(hardware)
-    side = _SIDE[device.type]
+    device = processes.device(hardware)
+    side = _SIDE[device]
     matrix = torch.ones(side, side, dtype=_DTYPES[hardware.precision], device=device)
     threads = torch.get_num_threads()
     try:
@@ -110,25 +109,17 @@ def measured(hardware: Hardware) -> Machine:
         rate = 2 * side**3 / _seconds(matrix)
     finally:
         torch.set_num_threads(threads)
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        return Machine(properties.name, hardware.precision, rate, properties.total_memory, world())
+    if device == "cuda":
+        properties = torch.cuda.get_device_properties(torch.device(device))
+        return Machine(properties.name, hardware.precision, rate, properties.total_memory, processes.world())
     facts = environment.facts()
-    return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, world())
+    return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, processes.world())
 
 
 def total(counts: Iterable[int | None]) -> int | None:
     """Return the sum, None where one of *counts* is unknown."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
-
-
-def _device(hardware: Hardware) -> torch.device:
-    if hardware.device == "cpu":
-        return torch.device("cpu")
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _seconds(matrix: torch.Tensor) -> float:

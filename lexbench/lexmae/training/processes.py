@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Literal
 
 import torch
 from torch import distributed
@@ -24,19 +25,16 @@ def first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def on_gpu(hardware: Hardware) -> bool:
-    """Return whether *hardware* asks for a GPU and there is one."""
-    return hardware.device == "auto" and torch.cuda.is_available()
-
-
-def on_processor(hardware: Hardware) -> bool:
-    """Return whether *hardware* asks for the processor, or there is nothing else."""
-    return hardware.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+def device(hardware: Hardware) -> Literal["cpu", "cuda", "mps"]:
+    """Return the kind of device that training runs on: the processor where *hardware* asks for it, or there is nothing else."""
+    if hardware.device == "auto" and torch.cuda.is_available():
+        return "cuda"
+    return "mps" if hardware.device == "auto" and torch.backends.mps.is_available() else "cpu"
 
 
 def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError for a precision that the device lacks, or a batch size that cannot be shared."""
-    if hardware.precision == "fp16" and on_processor(hardware):
+    if hardware.precision == "fp16" and device(hardware) == "cpu":
         raise CommandError("precision fp16 is for GPUs; on the processor type --precision bf16, or fp32")
     piece(fitting, hardware)
 
@@ -57,10 +55,11 @@ def join(hardware: Hardware) -> None:
     """Connect to the other processes, if there are any and it is not done yet."""
     if world() == 1 or distributed.is_initialized():
         return
-    if on_gpu(hardware):
+    on_gpu = device(hardware) == "cuda"
+    if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # gloo, on the processor, is what waits: NCCL would keep the GPU busy, and gives up sooner
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu(hardware) else "gloo", timeout=_PATIENCE)
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_PATIENCE)
 
 
 def wait() -> None:

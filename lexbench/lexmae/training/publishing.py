@@ -60,7 +60,9 @@ def publish(
 def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidates | None = None) -> Facts:
     """Return the facts of a training. *data* is all that the weights have learned from; *candidates* chose among them."""
     machine = environment.facts()
-    whole = [*data, *(_chosen_by(candidates) if candidates else ())]
+    sets = candidates.sets if candidates else ()
+    chosen_by = [Data(dataset=one.name, use="selection", counts={"queries": len(one.queries)}) for one in sets]
+    whole = [*data, *chosen_by]
     return Facts(
         data=tuple(datum for index, datum in enumerate(whole) if datum not in whole[:index]),  # stages share much of it
         steps=steps,
@@ -69,7 +71,7 @@ def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidat
         versions=environment.versions(),
         resumed=fitted.resumed,
         losses=tuple(_losses(fitted)),
-        selection=tuple(_selected(fitted, candidates)) if candidates else (),
+        selection=tuple(_selected(fitted.best, candidates)) if candidates and fitted.best else (),
     )
 
 
@@ -96,14 +98,7 @@ def _losses(fitted: Fitted) -> Iterator[Loss]:
             yield Loss(name=name, first=lines[0][name], last=lines[-1][name])
 
 
-def _chosen_by(candidates: Candidates) -> Iterator[Data]:
-    for candidate_set in candidates.sets:
-        yield Data(dataset=candidate_set.name, use="selection", counts={"queries": len(candidate_set.queries)})
-
-
-def _selected(fitted: Fitted, candidates: Candidates) -> Iterator[Selected]:
-    best = fitted.best
-    assert best is not None
+def _selected(best: Mapping[str, float], candidates: Candidates) -> Iterator[Selected]:
     for candidate_set in candidates.sets:
         name, measure = candidate_set.name, candidate_set.measure
         yield Selected(dataset=name, measure=measure, value=best[name], step=int(best["step"]))

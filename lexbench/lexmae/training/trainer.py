@@ -49,7 +49,7 @@ class Fit:
     def arguments(self) -> TrainingArguments:
         """Return the settings of the Trainer."""
         fitting, hardware = self.fitting, self.hardware
-        on_cpu = processes.on_processor(hardware)
+        on_cpu = processes.device(hardware) == "cpu"
         arguments = TrainingArguments(
             output_dir=str(self.folder),
             max_steps=self.steps,

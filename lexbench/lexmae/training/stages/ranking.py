@@ -136,4 +136,4 @@ def positions(example: Example) -> list[int]:
 
 def _teacher(name: str, hardware: Hardware) -> teachers.Teacher:
     dtype = torch.float32 if hardware.precision == "fp32" else torch.bfloat16
-    return teachers.load(name, "cuda" if processes.on_gpu(hardware) else "cpu", dtype)
+    return teachers.load(name, "cuda" if processes.device(hardware) == "cuda" else "cpu", dtype)
