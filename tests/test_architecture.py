@@ -71,6 +71,15 @@ def test_imports_point_one_way(path):
         assert there == own or layer(imported) > layer(name_of(path)), f"{name_of(path)} imports {imported}: not below it"
 
 
+def test_no_cycle():
+    """No module imports itself by way of others, not inside a package either, nor for type checkers."""
+    graph = {name_of(path): {name for name in imports(path) if name != "lexbench"} for path in PARTS}
+    while free := {name for name, imported in graph.items() if not imported & graph.keys()}:
+        graph = {name: imported for name, imported in graph.items() if name not in free}
+
+    assert graph == {}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_private_modules_stay_at_home(path):
     """A module whose name begins with an underscore is imported inside its own package only."""
@@ -78,6 +87,12 @@ def test_private_modules_stay_at_home(path):
         package, _, name = imported.rpartition(".")
         if name.startswith("_") and not name.startswith("__"):
             assert name_of(path).startswith(f"{package}.") or name_of(path) == package, f"{name_of(path)} imports {imported}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=name_of)
+def test_packages_say_what_they_are_for(path):
+    """A package's docstring says more than its name."""
+    assert len((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split()) >= 8
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if name_of(path) not in LONG], ids=name_of)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench import plugins
 from lexbench.encodings.vectors import kind_of
 from lexbench.runner import systems
+from lexbench.testing._rows import close, content, rows
 from lexbench.types import Document, Kind, MultiVectors, Query
 
 DOCUMENTS = [
@@ -32,7 +32,6 @@ QUERIES = [
     Query("long", "the query " * 300),
     Query("last", "w2 document"),
 ]
-_ROUNDING = 1e-4  # what other batches may change, relative or absolute
 
 
 class EncoderCase(NamedTuple):
@@ -49,34 +48,6 @@ def document_vectors(encoder: Any, documents: Sequence[Document]) -> Any:
     if isinstance(encoder, plugins.BatchEncoder):
         return encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
     return encoder.encode_document([document.text for document in documents])
-
-
-def rows(vectors: Any) -> list[NDArray[np.float32]]:
-    """Return one array a text: its vector, or the vectors of its tokens."""
-    if isinstance(vectors, MultiVectors):
-        return [vectors.values[start:stop] for start, stop in zip(vectors.offsets[:-1], vectors.offsets[1:], strict=True)]
-    return list(vectors.toarray() if isinstance(vectors, sparse.csr_array) else vectors)
-
-
-def content(vectors: Any) -> list[bytes]:
-    """Return the bytes of vectors."""
-    arrays: list[NDArray[Any]]
-    match vectors:
-        case MultiVectors():
-            arrays = [vectors.values, vectors.offsets]
-        case sparse.csr_array():
-            arrays = [vectors.data, vectors.indices, vectors.indptr]
-        case _:
-            arrays = [vectors]
-    return [array.tobytes() for array in arrays]
-
-
-def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]) -> bool:
-    """Return whether `rows` are equal but for rounding."""
-    return len(vectors) == len(expected) and all(
-        row.shape == other.shape and np.allclose(row, other, rtol=_ROUNDING, atol=_ROUNDING)
-        for row, other in zip(vectors, expected, strict=True)
-    )
 
 
 def both(encoder: Any) -> list[Any]:

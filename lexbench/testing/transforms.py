@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.encodings.vectors import kind_of
 from lexbench.plugins import CountsChanges
+from lexbench.testing._rows import rows
 from lexbench.types import Kind, MultiVectors
 
 WIDTH = 12
@@ -35,13 +35,6 @@ def some(given: Any, start: int, stop: int) -> Any:
         offsets = given.offsets[start : stop + 1]
         return MultiVectors(given.values[offsets[0] : offsets[-1]], offsets - offsets[0])
     return given[start:stop]
-
-
-def rows(given: Any) -> list[NDArray[np.float32]]:
-    """Return one array a text: its vector, or the vectors of its tokens."""
-    if isinstance(given, MultiVectors):
-        return [given.values[start:stop] for start, stop in zip(given.offsets[:-1], given.offsets[1:], strict=True)]
-    return list(given.toarray() if isinstance(given, sparse.csr_array) else given)
 
 
 def same(left: Any, right: Any) -> bool:
