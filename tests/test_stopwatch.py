@@ -1,8 +1,14 @@
 """Times of stages are told apart, and the machine and the software are said beside them."""
 
-import pytest
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import ClassVar
 
-from lexbench.storage import stopwatch
+import pytest
+from yaml import BaseLoader
+
+from lexbench.runner.systems import system
+from lexbench.storage import environment, stopwatch
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 
 
@@ -70,8 +76,33 @@ def test_parts_bring_their_times_along(tmp_path):
 
     assert read_measurement(sparse).seconds == {"encode": 2, "build": 4}
     assert read_measurement(whole).seconds == {"encode": 2 + 16, "build": 4 + 8 + 32 + 64}
-    assert (read_measurement(sparse).resumed, read_measurement(whole).resumed, read_measurement(dense).resumed) == (
-        True,
-        True,
-        False,
-    )
+    assert [read_measurement(folder).resumed for folder in (sparse, whole, dense)] == [True, True, False]
+
+
+def test_versions_are_those_of_what_is_used(tmp_path):
+    """Beside the packages of every result there is what plug-ins need, by distribution, however it is imported."""
+    assert environment.versions()["numpy"] == version("numpy")
+    assert "PyYAML" not in environment.versions()
+    added = environment.versions(("yaml", "pluggy", "no_such_package", "numpy"))
+    assert added == environment.versions() | {"PyYAML": version("pyyaml"), "pluggy": version("pluggy")}
+
+    Stopwatch(packages=["yaml"]).write(tmp_path)
+    assert read_measurement(tmp_path).versions == environment.versions(("yaml",))
+
+
+@dataclass(frozen=True)
+class Needy:
+    """A plug-in of this package, with parts."""
+
+    parts: tuple = ()
+    name: str = "needy"
+    requires: ClassVar[tuple[str, ...]] = ("yaml",)
+
+
+def test_packages_of_a_plugin_are_those_of_its_parts():
+    """What plug-ins require counts, at whatever depth, each once; another package's plug-in needs that package, too."""
+    two = system("ensemble(bm25, bm25(k1=2.0))").retriever
+
+    assert environment.packages_of(two) == ()
+    assert environment.packages_of(Needy((Needy(), BaseLoader("")))) == (__name__, "yaml")
+    assert environment.packages_of((two, Needy())) == (__name__, "yaml")

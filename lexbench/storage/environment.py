@@ -3,9 +3,11 @@
 import os
 import platform
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
+from typing import Any
 
 _ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
 
@@ -42,6 +44,15 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     needed = [item for package in packages for item in _distributions(package)]
     always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
     return {name: item.version for name, item in always} | {item.name: item.version for item in needed}
+
+
+def packages_of(plugin: Any) -> tuple[str, ...]:
+    """Return the modules that a plug-in and its parts need: those they require, and the packages that they are from."""
+    if isinstance(plugin, tuple | list):
+        return tuple(dict.fromkeys(package for item in plugin for package in packages_of(item)))
+    parts = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
+    packages = (type(plugin).__module__.partition(".")[0], *getattr(plugin, "requires", ()), *packages_of(parts))
+    return tuple(dict.fromkeys(package for package in packages if package not in ("builtins", "lexbench")))
 
 
 @cache
