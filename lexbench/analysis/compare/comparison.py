@@ -178,7 +178,7 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
             differences=[
                 MeanDifference(
                     system=name,
-                    difference=float(np.mean([values_of.mean() for values_of in differences])),
+                    difference=float(np.mean([of_dataset.mean() for of_dataset in differences])),
                     interval=bootstrap.macro_interval(differences),
                 )
                 for name, differences in paired.items()
