@@ -89,7 +89,6 @@ class HasFiles(Protocol):
 
     def identity(self) -> Mapping[str, Any]:
         """Return digests of the files, as JSON values: the same wherever they lie. An empty mapping is none."""
-        ...
 
 
 @runtime_checkable
@@ -98,7 +97,6 @@ class HasIndexFiles(Protocol):
 
     def index_identity(self) -> Mapping[str, Any]:
         """Return digests of the files that decide the index."""
-        ...
 
 
 @runtime_checkable
@@ -108,7 +106,6 @@ class HasCheckpointDefaults(Protocol):
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that hold, given the *settings* that were typed; names that are no settings are passed over."""
-        ...
 
 
 @runtime_checkable
@@ -117,7 +114,6 @@ class HasRemarks(Protocol):
 
     def remarks(self) -> Sequence[str]:
         """Return one line for each remark; each stands in the results."""
-        ...
 
 
 @runtime_checkable
@@ -126,7 +122,6 @@ class NeedsQueryIds(Protocol[V_co]):
 
     def encode_queries(self, queries: Sequence[Query]) -> V_co:
         """Return what encoding the texts of *queries* gives."""
-        ...
 
 
 def encode_queries(encoder: Any, queries: Sequence[Query]) -> Any:
@@ -146,11 +141,9 @@ class Encoder(Protocol[V_co]):
 
     def encode_document(self, texts: Sequence[str]) -> V_co:
         """Return one vector a text, in order."""
-        ...
 
     def encode_query(self, texts: Sequence[str]) -> V_co:
         """Return one vector a text, in order."""
-        ...
 
 
 @runtime_checkable
@@ -159,11 +152,9 @@ class BatchEncoder(Protocol[T, V_co]):
 
     def tokenise_documents(self, documents: Sequence[Document]) -> T:
         """Return what `encode_tokens` takes; runs on the CPU, in a thread of its own."""
-        ...
 
     def encode_tokens(self, tokens: T, advance: Callable[[int], None]) -> V_co:
         """Return one vector a document, in order, telling *advance* how many more are done."""
-        ...
 
 
 @runtime_checkable
@@ -173,7 +164,6 @@ class CountsTruncated(Protocol):
     @property
     def truncated(self) -> int:
         """How many documents."""
-        ...
 
 
 @runtime_checkable
@@ -182,7 +172,6 @@ class RunsOnDevices(Protocol):
 
     def workers(self) -> Sequence[Encoder[Any]]:
         """Return an encoder for each device, each with the same bytes for the same text."""
-        ...
 
 
 @runtime_checkable
@@ -191,7 +180,6 @@ class NamesTerms(Protocol):
 
     def token(self, term: int) -> str:
         """Return the text of a term."""
-        ...
 
 
 @runtime_checkable
@@ -201,11 +189,9 @@ class KnowsTrainingData(Protocol):
     @property
     def model(self) -> str:
         """The model's name or folder, for people."""
-        ...
 
     def trained_on(self) -> Sequence[str]:
         """Return the ids of the datasets."""
-        ...
 
 
 # ---- transforms, engines, rerankers ----------------------------------------------------------------------------------------
@@ -219,11 +205,9 @@ class Transform(Protocol):
 
     def document(self, vectors: Any) -> Any:
         """Transform document vectors (n, width), keeping their number and order."""
-        ...
 
     def query(self, vectors: Any) -> Any:
         """Transform query vectors (n, width), keeping their number and order."""
-        ...
 
 
 @runtime_checkable
@@ -232,7 +216,6 @@ class CountsChanges(Protocol):
 
     def counts(self, vectors: Any) -> Mapping[str, int]:
         """Return the counts for document vectors (n, width), as {"dropped": 12}, changing nothing."""
-        ...
 
 
 class Index(Protocol[V_contra]):
@@ -240,7 +223,6 @@ class Index(Protocol[V_contra]):
 
     def search(self, queries: V_contra, k: int) -> Hits:
         """Return the *k* largest dot products of each query vector; of equal ones the lower position."""
-        ...
 
 
 @runtime_checkable
@@ -252,11 +234,9 @@ class Engine(Protocol[V_contra]):
 
     def build(self, shards: Iterable[V_contra], path: Path) -> None:
         """Index the vectors, which come in position order, into the existing, empty folder *path*."""
-        ...
 
     def open(self, path: Path) -> Index[V_contra]:
         """Open what `build` wrote."""
-        ...
 
 
 @runtime_checkable
@@ -265,7 +245,6 @@ class Reranker(Protocol):
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,), finite; the higher the better."""
-        ...
 
 
 # ---- retrievers ------------------------------------------------------------------------------------------------------------
@@ -276,11 +255,9 @@ class Searcher(Protocol[Q]):
 
     def encode(self, queries: Sequence[str]) -> Q:
         """Turn query texts into what `search` takes: BM25 tokenises, a neural model runs."""
-        ...
 
     def search(self, encoded: Q, k: int) -> Hits:
         """Return the best *k* documents of each query; fewer where fewer match (position -1)."""
-        ...
 
 
 @runtime_checkable
@@ -289,7 +266,6 @@ class CountsWork(Protocol):
 
     def work(self, encoded: Any) -> Mapping[str, NDArray[np.int64]]:
         """Return counts by name, each (queries,), as "postings"; an empty mapping where there is nothing to count."""
-        ...
 
 
 @runtime_checkable
@@ -299,7 +275,6 @@ class SearchesInBlocks(Protocol):
     @property
     def queries_at_a_time(self) -> int:
         """The number of queries of a block, at least 1."""
-        ...
 
 
 @runtime_checkable
@@ -311,11 +286,9 @@ class Retriever(Protocol):
 
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write an index of *corpus* into the existing, empty folder *path*."""
-        ...
 
     def open(self, path: Path) -> Searcher[Any]:
         """Open what `build` wrote."""
-        ...
 
 
 @runtime_checkable
@@ -324,11 +297,9 @@ class BuildsFromParts(Protocol):
 
     def assemble(self, corpus: Corpus, path: Path, context: "BuildContext") -> None:
         """Write an index of *corpus* into the existing, empty folder *path*, asking *context* for the parts."""
-        ...
 
     def open(self, path: Path) -> Searcher[Any]:
         """Open what `assemble` wrote."""
-        ...
 
 
 @runtime_checkable
@@ -337,11 +308,9 @@ class ReadsRuns(Protocol):
 
     def file_identity(self, dataset: str) -> str:
         """Return the digest of the file for *dataset*: what decides the answer in place of an index."""
-        ...
 
     def read(self, dataset: str) -> Run:
         """Return the run for the dataset of that id, in canonical order; MissingData where there is none."""
-        ...
 
 
 AnyRetriever: TypeAlias = Retriever | BuildsFromParts | ReadsRuns
@@ -353,15 +322,12 @@ class StoredVectors(Protocol[V_co]):
     @property
     def path(self) -> Path:
         """Their folder, from which `lexbench.encodings.shards` reads them."""
-        ...
 
     def shards(self) -> Iterator[V_co]:
         """Yield them shard by shard, in position order."""
-        ...
 
     def truncated(self) -> int:
         """Return how many texts were cut to the encoder's length."""
-        ...
 
 
 class BuildContext(Protocol):
@@ -369,15 +335,12 @@ class BuildContext(Protocol):
 
     def encodings(self, encoder: Encoder[Any]) -> StoredVectors[Any]:
         """Return the vectors of the corpus."""
-        ...
 
     def index(self, retriever: AnyRetriever) -> Path:
         """Return the folder of an index of the corpus."""
-        ...
 
     def corpus_dir(self) -> Path:
         """Return the folder of the stored corpus, for `lexbench.datasets.corpus.open_corpus`."""
-        ...
 
 
 @runtime_checkable
@@ -387,33 +350,26 @@ class EncodesVectors(BuildsFromParts, Protocol):
     @property
     def encoder(self) -> Any:
         """The Encoder; this and the next two are fields of a dataclass, so that a copy can have others."""
-        ...
 
     @property
     def engine(self) -> Any:
         """The Engine."""
-        ...
 
     @property
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms, in the order in which they are applied."""
-        ...
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Return one vector a query, transformed as the engine takes it."""
-        ...
 
     def as_queries(self, vectors: Any) -> Any:
         """Return what the encoder makes of queries (n, width) as the engine takes them."""
-        ...
 
     def documents(self, stored: StoredVectors[Any], counts: Any) -> Iterator[Any]:
         """Yield the shards of *stored* as the engine takes them, adding what transforms count to the Counter *counts*."""
-        ...
 
     def as_documents(self, vectors: Any) -> Any:
         """Return stored document vectors (n, width) as the engine takes them."""
-        ...
 
 
 @runtime_checkable
@@ -423,15 +379,12 @@ class Fusion(BuildsFromParts, Protocol):
     @property
     def parts(self) -> tuple[Any, ...]:
         """The retrievers; a field of a dataclass, so that a copy can have others."""
-        ...
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folders that searching reads, in order: each made, or found in the store."""
-        ...
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where the settings do not allow runs of *depth* documents a query."""
-        ...
 
 
 @runtime_checkable
@@ -441,7 +394,6 @@ class Weighted(Fusion, Protocol):
     @property
     def weights(self) -> tuple[float, ...] | str:
         """The weights, or "tuned" or "oracle" where the harness chooses them; a field of a dataclass."""
-        ...
 
 
 @runtime_checkable
@@ -451,7 +403,6 @@ class RanksCandidates(Protocol):
     @property
     def candidates(self) -> int:
         """How many documents of the first part are ranked."""
-        ...
 
 
 @runtime_checkable
@@ -460,7 +411,6 @@ class HasScoreMatrix(Protocol):
 
     def score_matrix(self, encoded: Any, k: int) -> ScoreMatrix:
         """Return the normalised scores, by each part, of the documents that searching for *k* looks at."""
-        ...
 
 
 class Rescorer(Protocol[Q]):
@@ -468,14 +418,12 @@ class Rescorer(Protocol[Q]):
 
     def encode(self, queries: Sequence[str]) -> Q:
         """Turn query texts into what `score` takes, as a searcher of the same retriever does for its `search`."""
-        ...
 
     def score(self, encoded: Q, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return scores (queries, n) of the positions *docs* (queries, n), each row ascending, then -1 where there are no more.
 
         A document that does not match has the score 0 of an empty sum; what stands at a -1 means nothing.
         """
-        ...
 
 
 @runtime_checkable
@@ -484,11 +432,9 @@ class Rescores(Protocol):
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folders that scoring reads, in order: each made, or found in the store."""
-        ...
 
     def rescorer(self, folders: Iterator[Path]) -> Rescorer[Any]:
         """Open the rescorer from the folders returned by `rescoring_inputs`, taking as many as these are."""
-        ...
 
 
 @runtime_checkable
@@ -497,7 +443,6 @@ class ScoresByTerm(Protocol):
 
     def single_terms(self, searcher: Any, query: str) -> tuple[Mapping[str, tuple[Any, float]], Sequence[str]]:
         """Return each term of *query* as an encoded query of it alone, with its weight; and the terms found in no document."""
-        ...
 
 
 # ---- measures, sources, executors ------------------------------------------------------------------------------------------
@@ -510,11 +455,9 @@ class Measure(Protocol):
     @property
     def cutoff(self) -> int | None:
         """How many documents of each list it looks at; None is all."""
-        ...
 
     def per_query(self, judged: JudgedRun) -> NDArray[np.float64]:
         """Return the value for every query of the qrels (queries,)."""
-        ...
 
 
 class Source(Protocol):
@@ -522,23 +465,18 @@ class Source(Protocol):
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents, the contract's text policy applied, in the order of the source."""
-        ...
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries, those without judgements too."""
-        ...
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Return what determines the documents, for a content key: digests of files, not where they are."""
-        ...
 
     def remarks(self) -> list[str]:
         """Return what a reader of scores must know of this copy of the documents; every result says it."""
-        ...
 
 
 class SourceFinder(Protocol):
@@ -550,17 +488,14 @@ class SourceFinder(Protocol):
 
         Nothing is read but what is needed to know. MissingData says why a dataset that should be here is not.
         """
-        ...
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
         """Return in a few words whether and where the dataset is, '' for not here; touches no network, takes no time."""
-        ...
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
         """Return how the user can provide the dataset, as 'put X into Y'; '' for no way."""
-        ...
 
 
 class Executor(Protocol):
@@ -571,7 +506,6 @@ class Executor(Protocol):
 
         LexbenchError, with the line of the first that failed, after the others were stopped.
         """
-        ...
 
 
 # ---- what the registry checks when it loads a plug-in ----------------------------------------------------------------------

@@ -21,7 +21,7 @@ _IDS = 1 << 16
 _MOST = (1 << 16) - 1  # of one word in one document; more is a slip, which would fill the memory
 
 
-class Part(NamedTuple):
+class RepeatedText(NamedTuple):
     """Some text of a document, as if it stood there so many times."""
 
     text: str
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 class Contents(Protocol):
     """Where the parts of documents come from."""
 
-    def of(self, documents: list[Document]) -> Iterator[list[Part]]:
+    def of(self, documents: list[Document]) -> Iterator[list[RepeatedText]]:
         """Yield the parts of each document, in order."""
         ...
 
@@ -39,9 +39,9 @@ class Contents(Protocol):
 class Texts:
     """The documents as they are."""
 
-    def of(self, documents: list[Document]) -> Iterator[list[Part]]:
+    def of(self, documents: list[Document]) -> Iterator[list[RepeatedText]]:
         """Yield the text of each."""
-        return ([Part(document.text)] for document in documents)
+        return ([RepeatedText(document.text)] for document in documents)
 
 
 class Expanded:
@@ -51,14 +51,14 @@ class Expanded:
         self._expansions = Expansions(path)
         self.ids = self._expansions.ids
 
-    def of(self, documents: list[Document]) -> Iterator[list[Part]]:
+    def of(self, documents: list[Document]) -> Iterator[list[RepeatedText]]:
         """Yield text and expansion of each; one without an expansion is its text."""
         found = self._expansions.find([document.doc_id for document in documents])
         for document, expansion in zip(documents, found, strict=True):
-            yield [Part(document.text)] + ([Part(expansion)] if expansion else [])
+            yield [RepeatedText(document.text)] + ([RepeatedText(expansion)] if expansion else [])
 
 
-class Weighted:
+class TermWeights:
     """Words and how often they count, from a file of JSON lines {"id": …, "vector": {"word": whole number}}.
 
     DeepCT (Dai & Callan, 2019) has learned term frequencies, round(100 y), in place of a document's own. While this lives the
@@ -75,13 +75,13 @@ class Weighted:
         if not len(self.ids):
             raise InvalidFile(f"{path}: there are no term weights in it")
 
-    def of(self, documents: list[Document]) -> Iterator[list[Part]]:
+    def of(self, documents: list[Document]) -> Iterator[list[RepeatedText]]:
         """Yield the words of each; LexbenchError where the file does not have all documents."""
         wanted = [document.doc_id for document in documents]
         found = self._weights.find(wanted, f"{self._path} has no term weights of document")
         for start, stop in zip(found.indptr[:-1].tolist(), found.indptr[1:].tolist(), strict=True):
             terms, times = found.indices[start:stop].tolist(), found.data[start:stop].astype(int).tolist()
-            yield [Part(self._weights.tokens[term], count) for term, count in zip(terms, times, strict=True)]
+            yield [RepeatedText(self._weights.tokens[term], count) for term, count in zip(terms, times, strict=True)]
 
 
 def _checked(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
@@ -95,7 +95,7 @@ def _checked(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
         yield row
 
 
-def parts(contents: Contents, documents: Iterator[Document]) -> Iterator[list[Part]]:
+def parts(contents: Contents, documents: Iterator[Document]) -> Iterator[list[RepeatedText]]:
     """Yield the parts of *documents*, some of which are in memory at a time."""
     while block := list(islice(documents, _BLOCK)):
         yield from contents.of(block)
@@ -107,22 +107,22 @@ def contents(corpus: Corpus, expansions: str | None, term_weights: str | None, i
     LexbenchError where the file is about none of them.
     """
     path = Path(expansions or term_weights or "")
-    found = Expanded(path) if expansions else Weighted(path) if term_weights else None
-    if found is None:
+    if not (expansions or term_weights):
         return Texts()
-    matched = _matched(corpus.doc_ids, found.ids)
+    source = Expanded(path) if expansions else TermWeights(path)
+    matched = _matched(corpus.doc_ids, source.ids)
     if not matched:
-        theirs, ours = found.ids[0].decode(), corpus.doc_ids[0].decode()
+        theirs, ours = source.ids[0].decode(), corpus.doc_ids[0].decode()
         raise LexbenchError(
             f"{path} is of another corpus: it has ids like {theirs!r}, and the documents have ids like {ours!r}"
         )
     remarks = []
     if expansions and matched < len(corpus):
         remarks.append(f"{path.name} has no expansion of {len(corpus) - matched:,} of the {len(corpus):,} documents")
-    if matched < len(found.ids):
-        remarks.append(f"{path.name} has {len(found.ids) - matched:,} ids that no document has")
+    if matched < len(source.ids):
+        remarks.append(f"{path.name} has {len(source.ids) - matched:,} ids that no document has")
     write_remarks(index, remarks)
-    return found
+    return source
 
 
 def _matched(ours: NDArray[np.bytes_], theirs: NDArray[np.bytes_]) -> int:

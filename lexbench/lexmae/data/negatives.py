@@ -20,8 +20,8 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.notation import Call, Part, parse
+from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress
-from lexbench.retrievers.run_file import RunFile
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic, legacy
@@ -70,7 +70,7 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, sto
         "queries": training_set.dataset.queries_sha256,
         "qrels": training_set.dataset.qrels_sha256,
     }
-    if isinstance(system.retriever, RunFile):
+    if isinstance(system.retriever, ReadsRuns):
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and facts_path.is_file():
         facts = json.loads(facts_path.read_bytes())
@@ -101,7 +101,7 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, sto
 
 def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
     """Yield runs of some of the queries at a time, so deep that *depth* documents are left without the relevant ones."""
-    if isinstance(system.retriever, RunFile):
+    if isinstance(system.retriever, ReadsRuns):
         yield system.retriever.read(training_set.contract.id)
         return
     deeper = depth + int(training_set.positives.lengths.max())
