@@ -19,6 +19,15 @@ from lexbench.datasets import contracts  # noqa: E402 - threads first
 _LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared")  # real collections
+REAL = SHARED / "data" / "ir_datasets_home"  # SciFact and NFCorpus, as ir_datasets keeps them
+
+
+def writable_copy(folder, place) -> Path:
+    """Copy a folder, which may be for reading only, to *place*; return that."""
+    shutil.copytree(folder, place)
+    for path in (place, *(path for path in place.rglob("*") if path.is_dir())):
+        path.chmod(0o755)
+    return place
 
 
 def pytest_collection_modifyitems(items) -> None:
@@ -70,8 +79,8 @@ def ir_datasets_home(tmp_path_factory) -> Path:
     The library builds its stores in it, and takes one folder a process.
     """
     home = tmp_path_factory.mktemp("ir") / "datasets"
-    if (real := SHARED / "data" / "ir_datasets_home").is_dir():
-        shutil.copytree(real, home)
+    if REAL.is_dir():
+        writable_copy(REAL, home)
     archive = home / "beir" / "fever" / "source.zip"
     archive.parent.mkdir(parents=True)
     with zipfile.ZipFile(archive, "w") as file:

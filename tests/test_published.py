@@ -2,11 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
+from conftest import REAL, writable_copy
 
 MEASURES = ("nDCG@10", "R@100", "R@1000")
 ANSERINI = {  # BM25 "flat", Anserini's regressions and Pyserini's 2CR
@@ -16,15 +16,14 @@ ANSERINI = {  # BM25 "flat", Anserini's regressions and Pyserini's 2CR
 
 
 @pytest.fixture(scope="module")
-def finished(real_home, tmp_path_factory):
+def finished(shared, tmp_path_factory):
     """Run BM25, and BM25 on Lucene where that is installed, on the whole of BEIR, of which two sets are here."""
-    store = tmp_path_factory.mktemp("store")
-    home = store.parent / f"{store.name}-home"
-    shutil.copytree(real_home, home, ignore=shutil.ignore_patterns("fever"))  # in its place is a collection of ours
+    place = tmp_path_factory.mktemp("published")
+    home = writable_copy(REAL, place / "home")
     environment = {
         **os.environ,
         "IR_DATASETS_HOME": str(home),
-        "LEXBENCH_STORE": str(store),
+        "LEXBENCH_STORE": str(place / "store"),
         "LEXBENCH_OFFLINE": "1",
     }
     systems = ["-r", "bm25"]
