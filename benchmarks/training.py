@@ -4,7 +4,7 @@
     python benchmarks/training.py --shape bert --precision bf16
     python benchmarks/training.py --device cuda --shape bert --batch 256 --precision bf16
 
-Contenders, each in a process of its own, on the same texts, optimiser (AdamW) and precision, without dropout:
+Candidates, each in a process of its own, on the same texts, optimiser (AdamW) and precision, without dropout:
 
     plain        BertForMaskedLM(input_ids, labels).loss, 30 % masked: what transformers does, all logits made
     lexmae       the masked autoencoder: bottleneck, decoder of two layers, both losses
@@ -33,12 +33,12 @@ SHAPES = {  # layers, width, heads, inner width, words
     "minilm": (6, 384, 12, 1536, 30_522),
     "bert": (12, 768, 12, 3072, 30_522),
 }
-CONTENDERS = ("plain", "lexmae", "none", "stage")
+CANDIDATES = ("plain", "lexmae", "none", "stage")
 MASKED, MASKED_BY_DECODER, DECODER_LAYERS, DOCUMENTS = 0.3, 0.5, 2, 4
 
 
 def must(name: str, shape: str) -> float:
-    """Return the products of a contender over those of `plain`."""
+    """Return the products of a candidate over those of `plain`."""
     layers, width, _, inner, words = SHAPES[shape]
     layer, head = 4 * width**2 + 2 * width * inner, width * words
     needs = {
@@ -62,9 +62,9 @@ def model(shape: str) -> Any:
     return transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=words, **sizes, **dropout)).train()
 
 
-def plain(given: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
+def plain(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return transformers' own step."""
-    built = model(given.shape)
+    built = model(options.shape)
 
     def loss(batch: dict[str, Any]) -> Any:
         taken = {"input_ids": batch["encoder_ids"], "labels": batch["encoder_labels"], "attention_mask": batch["real"].long()}
@@ -73,74 +73,74 @@ def plain(given: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     return built, loss
 
 
-def autoencoder(given: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
+def autoencoder(options: argparse.Namespace, bottleneck: str) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of pretraining."""
     from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
     from lexbench.lexmae.recipe import Pretrain
 
-    asked = {"corpora": ("none",), "batch_size": given.batch, "learning_rate": 1e-4, "steps": 1}
-    built = MaskedAutoencoder(model(given.shape), Pretrain(**asked, bottleneck=bottleneck)).train()
+    settings = {"corpora": ("none",), "batch_size": options.batch, "learning_rate": 1e-4, "steps": 1}
+    built = MaskedAutoencoder(model(options.shape), Pretrain(**settings, bottleneck=bottleneck)).train()
     return built, lambda batch: built(**batch)["loss"]
 
 
-def stage(given: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
+def stage(options: argparse.Namespace) -> tuple[Any, Callable[[Any], Any]]:
     """Return the step of a stage of fine-tuning."""
     from lexbench.lexmae.recipe import Stage
     from lexbench.lexmae.training.stages.ranking import FineTuner
 
-    asked = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}
-    built = FineTuner(model(given.shape), Stage(**asked, lambda_d=0.002, lambda_q=0.0015), 1).train()
+    settings = {"queries": ("none",), "negatives": "bm25", "depth": 1, "batch_size": 1, "learning_rate": 1e-4, "steps": 1}
+    built = FineTuner(model(options.shape), Stage(**settings, lambda_d=0.002, lambda_q=0.0015), 1).train()
 
     def loss(batch: dict[str, Any]) -> Any:
         texts = {"ids": batch["encoder_ids"], "real": batch["real"], "pools": batch["pools"]}
-        queries = {name: tensor[:: DOCUMENTS + 1][: given.batch // (DOCUMENTS + 1)] for name, tensor in texts.items()}
+        queries = {name: tensor[:: DOCUMENTS + 1][: options.batch // (DOCUMENTS + 1)] for name, tensor in texts.items()}
         documents = {name: tensor[: len(queries["ids"]) * DOCUMENTS] for name, tensor in texts.items()}
         return built(queries, documents, 0)["loss"]
 
     return built, loss
 
 
-def batches(given: argparse.Namespace) -> list[dict[str, Any]]:
+def batches(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return batches of texts of one length, masked."""
     import numpy as np
 
     from lexbench.lexmae.data.masking import Masking, collate
 
-    words, rng = SHAPES[given.shape][-1], np.random.default_rng(2026)
+    words, rng = SHAPES[options.shape][-1], np.random.default_rng(2026)
     masking = Masking(mask_id=4, vocabulary=words, encoder_share=MASKED, decoder_share=MASKED_BY_DECODER)
-    made = []
-    for _ in range(given.steps + 1):
-        texts = rng.integers(5, words, (given.batch, given.length))
-        inner = np.ones(given.length, bool)
+    masked = []
+    for _ in range(options.steps + 1):
+        texts = rng.integers(5, words, (options.batch, options.length))
+        inner = np.ones(options.length, bool)
         inner[[0, -1]] = False
-        made.append(collate(0)([(masking(text, inner, rng), inner) for text in texts]))
-    return made
+        masked.append(collate(0)([(masking(text, inner, rng), inner) for text in texts]))
+    return masked
 
 
-def measure(name: str, given: argparse.Namespace) -> dict[str, float]:
+def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
     """Return the seconds of a step, the median of several after one that warms up, and the peak memory."""
     import torch
 
-    torch.set_num_threads(given.threads)
-    makers = {"plain": plain, "stage": stage, "lexmae": lambda one: autoencoder(one, "softmax")}
-    built, loss = makers.get(name, lambda one: autoencoder(one, "none"))(given)
-    built.to(given.device)
+    torch.set_num_threads(options.threads)
+    makers = {"plain": plain, "stage": stage, "lexmae": lambda options: autoencoder(options, "softmax")}
+    built, loss = makers.get(name, lambda options: autoencoder(options, "none"))(options)
+    built.to(options.device)
     optimiser = torch.optim.AdamW(built.parameters(), lr=1e-4, fused=True)
     taken = []
-    for batch in batches(given):
-        placed = {key: tensor.to(given.device) for key, tensor in batch.items()}
-        start = _now(given.device)
-        with torch.autocast(given.device, torch.bfloat16, enabled=given.precision == "bf16"):
+    for batch in batches(options):
+        placed = {key: tensor.to(options.device) for key, tensor in batch.items()}
+        start = _now(options.device)
+        with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
             value = loss(placed)
         value.backward()
         optimiser.step()
         optimiser.zero_grad()
-        taken.append(_now(given.device) - start)
-    found = {"seconds": sorted(taken[1:])[len(taken[1:]) // 2]}
-    found["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if given.device == "cuda":
-        found["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
-    return found
+        taken.append(_now(options.device) - start)
+    costs = {"seconds": sorted(taken[1:])[len(taken[1:]) // 2]}
+    costs["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if options.device == "cuda":
+        costs["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    return costs
 
 
 def _now(device: str) -> float:
@@ -153,18 +153,18 @@ def _now(device: str) -> float:
     return time.perf_counter()
 
 
-def in_own_process(name: str, given: argparse.Namespace) -> dict[str, float]:
-    """Measure a contender in a new process."""
+def in_own_process(name: str, options: argparse.Namespace) -> dict[str, float]:
+    """Measure a candidate in a new process."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
-        command = [sys.executable, __file__, *sys.argv[1:], "--contender", name, "--answer", str(answer)]
-        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": str(given.threads)})
-        found: dict[str, float] = json.loads(answer.read_text())
-    return found
+        command = [sys.executable, __file__, *sys.argv[1:], "--candidate", name, "--answer", str(answer)]
+        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": str(options.threads)})
+        costs: dict[str, float] = json.loads(answer.read_text())
+    return costs
 
 
 def main() -> None:
-    """Measure all contenders and print a table."""
+    """Measure all candidates and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="minilm")
     parser.add_argument("--batch", type=int, default=20, help="texts of a step")
@@ -173,24 +173,24 @@ def main() -> None:
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=1, help="rounds over all contenders; the best of each is kept")
+    parser.add_argument("--repeats", type=int, default=1, help="rounds over all candidates; the best of each is kept")
     parser.add_argument("--json", type=Path, help="also write the figures there")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--candidate", choices=CANDIDATES, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.contender:
-        given.answer.write_text(json.dumps(measure(given.contender, given)))
+    options = parser.parse_args()
+    if options.candidate:
+        options.answer.write_text(json.dumps(measure(options.candidate, options)))
         return
-    rounds = [{name: in_own_process(name, given) for name in CONTENDERS} for _ in range(given.repeats)]
-    figures = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in CONTENDERS}
+    rounds = [{name: in_own_process(name, options) for name in CANDIDATES} for _ in range(options.repeats)]
+    figures = {name: min((costs[name] for costs in rounds), key=lambda costs: costs["seconds"]) for name in CANDIDATES}
     print(f"{'':8} {'seq/s':>8} {'cost':>6} {'must':>6} {'cost/must':>9} {'peak MiB':>9}")
-    for name, found in figures.items():
-        found["cost"], found["must"] = found["seconds"] / figures["plain"]["seconds"], must(name, given.shape)
-        found["per_second"] = given.batch / found["seconds"]
-        cells = (f"{found['per_second']:8.2f}", f"{found['cost']:6.2f}", f"{found['must']:6.2f}")
-        print(f"{name:8}", *cells, f"{found['cost'] / found['must']:9.2f} {found['mib']:9,.0f}")
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=1) + "\n")
+    for name, costs in figures.items():
+        costs["cost"], costs["must"] = costs["seconds"] / figures["plain"]["seconds"], must(name, options.shape)
+        costs["per_second"] = options.batch / costs["seconds"]
+        cells = (f"{costs['per_second']:8.2f}", f"{costs['cost']:6.2f}", f"{costs['must']:6.2f}")
+        print(f"{name:8}", *cells, f"{costs['cost'] / costs['must']:9.2f} {costs['mib']:9,.0f}")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

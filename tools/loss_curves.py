@@ -43,12 +43,12 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("models", nargs="+", metavar="LABEL=FOLDER")
     parser.add_argument("--window", type=int, default=5)
-    given = parser.parse_args()
-    mpl.use("svg" if given.picture.suffix == ".svg" else "agg")
+    options = parser.parse_args()
+    mpl.use("svg" if options.picture.suffix == ".svg" else "agg")
     mpl.rcParams["svg.hashsalt"] = "lexbench"
-    models = {label: Path(folder) for label, _, folder in (one.partition("=") for one in given.models)}
-    metadata = {"Date": None} if given.picture.suffix == ".svg" else None
-    drawn(models, given.window).savefig(given.picture, metadata=metadata)
+    models = {label: Path(folder) for label, _, folder in (pair.partition("=") for pair in options.models)}
+    metadata = {"Date": None} if options.picture.suffix == ".svg" else None
+    drawn(models, options.window).savefig(options.picture, metadata=metadata)
 
 
 if __name__ == "__main__":

@@ -34,38 +34,38 @@ LIMITS = (
 
 def scores(folder: Path, name: str) -> Iterator[Score]:
     """Yield the scores of all systems in *folder* that the model *name* is a part of."""
-    found = (one for path in sorted(folder.glob("results/*/*.json")) for one in load_system(path).results)
-    for one in found:
-        if name in one.system:
-            command = f"lexbench run suite {one.dataset.partition('/')[0]} -r '{one.system}'"
-            span = interval(np.array(one.per_query[MEASURE]))
-            measure = f"{MEASURE} of {one.system}"
-            yield Score(dataset=one.dataset, measure=measure, value=one.means[MEASURE], command=command, interval=span)
+    results = (result for path in sorted(folder.glob("results/*/*.json")) for result in load_system(path).results)
+    for result in results:
+        if name in result.system:
+            command = f"lexbench run suite {result.dataset.partition('/')[0]} -r '{result.system}'"
+            span = interval(np.array(result.per_query[MEASURE]))
+            measure, value = f"{MEASURE} of {result.system}", result.means[MEASURE]
+            yield Score(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
 
 
 def main() -> None:
-    """Write the folder."""
+    """Write the folder of the package."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trained", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--scores", type=Path, help="a folder of results")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    tensors = safetensors.torch.load((given.trained / "model.safetensors").read_bytes())
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())
     half = {name: tensor.to(torch.float16) for name, tensor in tensors.items()}
-    atomic.write_bytes(given.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
+    atomic.write_bytes(options.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
     for name in COPIED:
-        shutil.copyfile(given.trained / name, given.folder / name)
-    trained = card.read(given.trained)
+        shutil.copyfile(options.trained / name, options.folder / name)
+    trained = card.read(options.trained)
     facts = msgspec.structs.replace(
         trained.facts,
         language="en",
         base_model="sentence-transformers/all-MiniLM-L6-v2",
         limits=LIMITS,
-        scores=tuple(scores(given.scores, trained.recipe.name)) if given.scores else (),
+        scores=tuple(scores(options.scores, trained.recipe.name)) if options.scores else (),
     )
-    card.finish(given.folder, trained.recipe, trained.what, facts)
-    print(f"{given.folder}: {(given.folder / 'model.safetensors').stat().st_size / 1e6:.1f} MB of weights")
+    card.finish(options.folder, trained.recipe, trained.what, facts)
+    print(f"{options.folder}: {(options.folder / 'model.safetensors').stat().st_size / 1e6:.1f} MB of weights")
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ def _training(recipe: Recipe, facts: Facts) -> str:
         parts.append(_table(("loss", "first", "last"), losses))
     if not facts.selection:
         return "\n\n".join([*parts, "Nothing was selected: these are the weights of the last step."])
-    rows_of_choice = ((_shown(one.dataset), _shown(one.measure), number(one.value), f"{one.step:,}") for one in facts.selection)
+    rows_of_choice = ((_shown(row.dataset), _shown(row.measure), number(row.value), f"{row.step:,}") for row in facts.selection)
     choice = _table(("selected on", "measure", "value", "step"), rows_of_choice)
     return "\n\n".join([*parts, "Of the models compared in training, the best was kept:", choice])
 

@@ -85,16 +85,16 @@ def costs(
     recipe: Recipe, tasks: Sequence[Task], shape: Shape, sizes: Mapping[Task, Mapping[str, Size]], machine: Machine
 ) -> list[Cost]:
     """Return the cost of each of *tasks* but the start; *sizes* are those of what each of them reads, by name."""
-    found = []
+    estimated = []
     for task in tasks:
         stage = recipe.stage(task.stage) if task.stage else None
         if task.kind == "pretrain" and recipe.pretrain:
-            found.append(_pretrain(recipe, recipe.pretrain, shape, sizes[task], machine))
+            estimated.append(_pretrain(recipe, recipe.pretrain, shape, sizes[task], machine))
         elif stage:
             cost = _mine if task.kind == "mine" else _finetune
             queried = {name: sizes[task][name] for name in stage.queries}
-            found.append(cost(recipe, stage, shape, queried, machine)._replace(part=str(task)))
-    return found
+            estimated.append(cost(recipe, stage, shape, queried, machine)._replace(part=str(task)))
+    return estimated
 
 
 def measured(hardware: Hardware) -> Machine:

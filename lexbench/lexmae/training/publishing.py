@@ -61,7 +61,7 @@ def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidat
     """Return the facts of a training. *data* is all that the weights have learned from; *candidates* chose among them."""
     machine = environment.facts()
     sets = candidates.sets if candidates else ()
-    chosen_by = [Data(dataset=one.name, use="selection", counts={"queries": len(one.queries)}) for one in sets]
+    chosen_by = [Data(dataset=group.name, use="selection", counts={"queries": len(group.queries)}) for group in sets]
     whole = [*data, *chosen_by]
     return Facts(
         data=tuple(datum for index, datum in enumerate(whole) if datum not in whole[:index]),  # stages share much of it
