@@ -141,11 +141,11 @@ RECORDED = {"a": tool.Row(1, "x"), "b": tool.Row(1, "y"), "gone": tool.Row(3, "z
 
 
 def test_the_complaint_says_what_to_type():
-    """One line for what changed and both ways on; what is new or has a new version is only to be recorded."""
+    """One line for what changed and both ways on; what has a new version is to be recorded, what is new can be."""
     rows = {"a": tool.Row(1, "changed"), "b": tool.Row(2, "changed"), "new": tool.Row(1, "n")}
     record, decide = tool.complaints(RECORDED, rows)
 
-    assert record == "not recorded as they are now: b gone new; type: python tools/kernel_versions.py --write"
+    assert record == "not recorded with the version that they have now: b; type: python tools/kernel_versions.py --write"
     assert "recorded: a. " in decide
     assert decide.endswith("Where none can, type: python tools/kernel_versions.py --same a")
 

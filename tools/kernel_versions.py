@@ -335,13 +335,13 @@ def table(rows: Rows) -> str:
 
 
 def complaints(recorded: Rows, rows: Rows) -> Iterator[str]:
-    """Yield a line for each kind of difference: what it is, and what to type."""
+    """Yield a line for each kind of difference: what it is, and what to type. What is new or gone is none."""
     tool = f"python tools/{Path(__file__).name}"
     both = {name: (recorded[name].version, rows[name].version) for name in sorted(recorded.keys() & rows.keys())}
     if lower := [name for name, (old, new) in both.items() if new < old]:
         yield f"a version only goes up, and is lower than the one recorded of {' '.join(lower)}"
-    if new := [name for name, (old, new) in both.items() if new > old] + sorted(recorded.keys() ^ rows.keys()):
-        yield f"not recorded as they are now: {' '.join(new)}; type: {tool} --write"
+    if higher := [name for name, (old, new) in both.items() if new > old]:
+        yield f"not recorded with the version that they have now: {' '.join(higher)}; type: {tool} --write"
     if changed := [name for name, (old, new) in both.items() if old == new and recorded[name] != rows[name]]:
         names = " ".join(changed)
         yield (
@@ -379,7 +379,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         TABLE.write_text(table(new), encoding="utf-8")
         return 0
     lines = list(complaints(recorded, rows))
-    print(*lines, sep="\n", end="\n" if lines else "")
+    notes = [f"new or gone, which --write records: {name}" for name in sorted(recorded.keys() ^ rows.keys())]
+    for line in (*lines, *notes):
+        print(line)
     return 1 if lines else 0
 
 
