@@ -40,26 +40,26 @@ def at_search(default: Any) -> Any:
 
 
 @cache
-def _found(group: str) -> Mapping[str, EntryPoint]:
+def _entries(group: str) -> Mapping[str, EntryPoint]:
     """Return what there is in *group*, by name; our own files take part as entry points that are not yet loaded."""
     package = PACKAGES[group]
-    own = (item.name.removesuffix(".py") for item in files(package).iterdir() if item.name.endswith(".py"))
-    found = {name: EntryPoint(name, f"{package}.{name}", f"lexbench.{group}") for name in own if not name.startswith("_")}
+    names = (item.name.removesuffix(".py") for item in files(package).iterdir() if item.name.endswith(".py"))
+    entries = {name: EntryPoint(name, f"{package}.{name}", f"lexbench.{group}") for name in names if not name.startswith("_")}
     for entry in entry_points(group=f"lexbench.{group}"):
-        if entry.name in found:
+        if entry.name in entries:
             raise CommandError(f"two plug-ins call themselves {entry.name!r} in lexbench.{group}; uninstall one: {entry.value}")
-        found[entry.name] = entry
-    return found
+        entries[entry.name] = entry
+    return entries
 
 
 def names(group: str) -> list[str]:
     """Return the names of all plug-ins of *group*, sorted, importing none."""
-    return sorted(_found(group))
+    return sorted(_entries(group))
 
 
 def origin(group: str, name: str) -> str:
     """Return the package that a plug-in comes from, with its version."""
-    entry = _found(group)[name]
+    entry = _entries(group)[name]
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "lexbench"
 
 
@@ -70,7 +70,7 @@ def identity(plugin: type[Any]) -> str:
     """
     places = {plugin.__module__, f"{plugin.__module__}:{plugin.__qualname__}"}
     for group in PACKAGES:
-        for name, entry in _found(group).items():
+        for name, entry in _entries(group).items():
             if entry.value in places and (":" in entry.value or _names(plugin.__name__, name)):
                 return f"{entry.dist.name}:{group}/{name}" if entry.dist else f"{group}/{name}"
     return f"{plugin.__module__}:{plugin.__qualname__}"
@@ -86,7 +86,7 @@ def load(group: str, name: str, typed: str = "") -> type[Any]:
 
     *typed* is what errors call it, if that is not its name.
     """
-    if name not in _found(group):
+    if name not in _entries(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
     from lexbench.plugins import Facts  # with NumPy: names alone are listed without
 
@@ -100,7 +100,7 @@ def find(identity: str) -> type[Any] | None:
     """Return the class of a plug-in by its identity, whether its extra is installed or not; None where there is none here."""
     package, _, path = identity.rpartition(":")
     group, _, name = path.partition("/")
-    entry = _found(group).get(name) if group in PACKAGES else None
+    entry = _entries(group).get(name) if group in PACKAGES else None
     if entry is None or package != (entry.dist.name if entry.dist else ""):
         return None
     with suppress(CannotStart):
@@ -112,19 +112,19 @@ def _loaded(group: str, name: str) -> type[Any]:
     """Return the class of a plug-in; CannotStart, in one line, where it does not load or is none of this group."""
     from lexbench.plugins import lacks
 
-    entry = _found(group)[name]
-    place = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
+    entry = _entries(group)[name]
+    origin = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
     try:
         loaded = entry.load() if ":" in entry.value else import_module(entry.value)
     except Exception as error:  # another package's mistake is no reason for a traceback of ours
-        raise CannotStart(f"plug-in {name!r} ({place}) does not load: {type(error).__name__}: {error}") from error
+        raise CannotStart(f"plug-in {name!r} ({origin}) does not load: {type(error).__name__}: {error}") from error
     if isinstance(loaded, ModuleType):
         loaded = next((item for key, item in vars(loaded).items() if _names(key, name) and isinstance(item, type)), None)
     if not isinstance(loaded, type):
-        wanted = name.replace("_", " ").title().replace(" ", "")
-        raise CannotStart(f"plug-in {name!r} ({place}) is no class; it needs one that is called {wanted}")
+        class_name = name.replace("_", " ").title().replace(" ", "")
+        raise CannotStart(f"plug-in {name!r} ({origin}) is no class; it needs one that is called {class_name}")
     if reason := lacks(group, loaded):
-        raise CannotStart(f"plug-in {name!r} ({place}) is not one of {group}: {reason}")
+        raise CannotStart(f"plug-in {name!r} ({origin}) is not one of {group}: {reason}")
     return loaded
 
 
@@ -139,31 +139,32 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
         raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")
-    given = dict(zip((item.name for item in settings), call.args, strict=False))
-    if twice := given.keys() & dict(call.kwargs).keys():
+    values = dict(zip((item.name for item in settings), call.args, strict=False))
+    if twice := values.keys() & dict(call.kwargs).keys():
         raise CommandError(f"{call}: {min(twice)} is given twice, by its place and by its name")
-    given |= dict(call.kwargs)
+    values |= dict(call.kwargs)
     known = {item.name: item for item in settings}
-    if unknown := [name for name in given if name not in known]:
+    if unknown := [name for name in values if name not in known]:
         raise UnknownName(f"setting of {call.name}:", unknown[0], known)
     for name, item in known.items():
-        if name not in given and item.default is MISSING and item.default_factory is MISSING:
+        if name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
     if isinstance(plugin, HasCheckpointDefaults):
-        given = {name: value for name, value in plugin.checkpoint_defaults(given).items() if name in known} | given
+        defaults = plugin.checkpoint_defaults(values)
+        values = {name: value for name, value in defaults.items() if name in known} | values
     types = get_type_hints(plugin)
-    return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in given.items()})
+    return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in values.items()})
 
 
-def _fitted(value: Value, wanted: Any, place: str) -> Any:
+def _fitted(value: Value, annotation: Any, setting: str) -> Any:
     """Return *value* as the type of its field; whole numbers serve as floats, and nothing else is bent."""
-    types = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
-    if not all(isinstance(each, type) for each in types) or type(value) in types:
+    types = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if not all(isinstance(kind, type) for kind in types) or type(value) in types:
         return value
     if type(value) is int and float in types:
         return float(value)
     if type(value) is bool or not isinstance(value, types):
-        raise CommandError(f"{place} takes {' or '.join(each.__name__ for each in types)}, not {value!r}")
+        raise CommandError(f"{setting} takes {' or '.join(kind.__name__ for kind in types)}, not {value!r}")
     return value
 
 
@@ -175,7 +176,7 @@ def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
 
 def summary(group: str, name: str) -> str:
     """Return the first line of a plug-in's module, read and not imported; for other packages, where it is."""
-    entry = _found(group)[name]
+    entry = _entries(group)[name]
     if entry.dist:
         return entry.value
     source = files(PACKAGES[group]).joinpath(f"{name}.py").read_text(encoding="utf-8")

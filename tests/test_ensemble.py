@@ -21,7 +21,7 @@ from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
-from lexbench.runner.systems import describe, each_of, system
+from lexbench.runner.systems import describe, system, variants
 from lexbench.storage.index_files import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
@@ -383,8 +383,8 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
     """top_k([64, 32]) in a part makes two ensembles, whatever the depth of nesting; weights=[...] is a setting."""
     nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
 
-    assert each_of(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
-    assert each_of("x|top_k([2, 1])@csr") == ["x|top_k(2)@csr", "x|top_k(1)@csr"]
+    assert variants(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
+    assert variants("x|top_k([2, 1])@csr") == ["x|top_k(2)@csr", "x|top_k(1)@csr"]
     assert [one.label for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
         "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
     ]

@@ -22,7 +22,7 @@ from lexbench.cli import code  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.runner import jobs, plan  # noqa: E402
 from lexbench.runner.stored_run import read_run  # noqa: E402
-from lexbench.runner.systems import describe, each_of, system  # noqa: E402
+from lexbench.runner.systems import describe, system, variants  # noqa: E402
 from lexbench.storage import store  # noqa: E402
 
 DOCUMENTS, QUERIES = 500, 20
@@ -271,11 +271,11 @@ def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
 
 def test_a_list_is_one_system_for_each_value():
     """The paper's table is one command: K = 256 ... 1 written as a list; two lists are all their combinations."""
-    assert each_of("lexmae|top_k([2, 1])@impact") == ["lexmae|top_k(2)@impact", "lexmae|top_k(1)@impact"]
-    assert each_of("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
+    assert variants("lexmae|top_k([2, 1])@impact") == ["lexmae|top_k(2)@impact", "lexmae|top_k(1)@impact"]
+    assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
         f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
     ]
-    assert each_of("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
+    assert variants("bm25(k1=1.2)") == ["bm25(k1=1.2)"]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ class BeirEncoder:
         return stacked(blocks)
 
     def _encoded(self, documents: Sequence[Document]) -> Any:
-        given = [{"title": document.title, "text": document.body} for document in documents]
-        return self._scaled(self._model.encode_corpus(given, **_OPTIONS))
+        texts = [{"title": document.title, "text": document.body} for document in documents]
+        return self._scaled(self._model.encode_corpus(texts, **_OPTIONS))
 
-    def _scaled(self, found: Any) -> Any:
-        if sparse.issparse(found):
-            matrix: Any = found
+    def _scaled(self, vectors: Any) -> Any:
+        if sparse.issparse(vectors):
+            matrix: Any = vectors
             return sparse.csr_array(matrix, dtype=np.float32)
-        vectors = np.stack([_array(one) for one in found])  # a list of vectors, or a matrix
+        vectors = np.stack([_array(vector) for vector in vectors])  # a list of vectors, or a matrix
         if self._similarity == "dot":
             return vectors
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -73,6 +73,6 @@ def _array(vector: Any) -> NDArray[np.float32]:
     return np.asarray(vector.detach().float().cpu() if hasattr(vector, "detach") else vector, dtype=np.float32)
 
 
-def is_beir_model(given: Any) -> bool:
+def is_beir_model(model: Any) -> bool:
     """Whether *given* is what beir takes for a retrieval model."""
-    return hasattr(given, "encode_queries") and hasattr(given, "encode_corpus")
+    return hasattr(model, "encode_queries") and hasattr(model, "encode_corpus")

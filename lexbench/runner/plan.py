@@ -11,8 +11,9 @@ from lexbench.datasets.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, Source
-from lexbench.runner import systems, tuning
-from lexbench.runner.systems import System, describe, leaves
+from lexbench.runner import tuning
+from lexbench.runner.systems import System, describe, leaves, variants
+from lexbench.runner.systems import system as system_of
 from lexbench.suites import Suite
 from lexbench.types import Kind
 
@@ -66,68 +67,70 @@ class Plan:
 
 def plan_suite(
     suite: Suite,
-    given: Sequence[Any] | Mapping[str, Any] = (),
+    systems: Sequence[Any] | Mapping[str, Any] = (),
     datasets: Sequence[str] = (),
-    wanted: Sequence[str] = (),
+    measure_names: Sequence[str] = (),
     depth: int | None = None,
     name: str = "",
 ) -> Plan:
-    """Plan *suite* for the systems that are *given* (default: the suite's own), on all its datasets or those named.
+    """Plan *suite* for *systems* (default: the suite's own), on all its datasets or those named.
 
-    The measures *wanted* and the *depth* are the suite's where they are not given. *name* is what was typed for the suite.
+    *measure_names* and *depth* are the suite's where they are not given. *name* is what was typed for the suite.
     """
     for dataset in datasets:
         if dataset not in suite.datasets:
             raise UnknownName(f"dataset of suite {suite.id}:", dataset, suite.datasets)
-    found = systems_of(given or suite.retrievers)
+    chosen = systems_of(systems or suite.retrievers)
     contracts = [contract_of(dataset) for dataset in suite.datasets if not datasets or dataset in datasets]
-    command = f"lexbench run suite {quote(name or suite.id)}{_options(wanted, depth)} -d"
-    wanted, depth = wanted or suite.measures, depth or suite.depth
-    jobs = [_job(each, system, wanted, depth, f"{command} {each.id}") for each in contracts for system in found]
+    command = f"lexbench run suite {quote(name or suite.id)}{_options(measure_names, depth)} -d"
+    measure_names, depth = measure_names or suite.measures, depth or suite.depth
+    jobs = [
+        _job(contract, system, measure_names, depth, f"{command} {contract.id}") for contract in contracts for system in chosen
+    ]
     return Plan(tuple(replace(job, headline=suite.headline) for job in jobs), suite)
 
 
-def _options(wanted: Sequence[str], depth: int | None) -> str:
+def _options(measure_names: Sequence[str], depth: int | None) -> str:
     """Return the options of a command line that ask for these measures and this depth."""
-    return "".join(f" -m {quote(measure)}" for measure in wanted) + (f" --depth {depth}" if depth else "")
+    return "".join(f" -m {quote(measure)}" for measure in measure_names) + (f" --depth {depth}" if depth else "")
 
 
-def plan_dataset(name: str, given: Sequence[Any] | Mapping[str, Any], wanted: Sequence[str], depth: int) -> Plan:
-    """Plan the *given* systems on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
-    place = Path(name)
-    if not place.exists() and name not in all_contracts():
+def plan_dataset(name: str, systems: Sequence[Any] | Mapping[str, Any], measure_names: Sequence[str], depth: int) -> Plan:
+    """Plan *systems* on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
+    path = Path(name)
+    if not path.exists() and name not in all_contracts():
         raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
-    contract, source = find_folder(place) if place.exists() else (contract_of(name), None)
-    command = f"lexbench run dataset {quote(name)}{_options(wanted, depth)}"
-    return Plan(tuple(_job(contract, system, wanted, depth, command, source) for system in systems_of(given)))
+    contract, source = find_folder(path) if path.exists() else (contract_of(name), None)
+    command = f"lexbench run dataset {quote(name)}{_options(measure_names, depth)}"
+    return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 
-def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
-    """Return the systems that are *given*: names, objects, or a mapping of labels to them; no label twice."""
-    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
-        raise CommandError(f"give a list of retrievers, as ['bm25'], not {given!r}")
-    pairs = given.items() if isinstance(given, Mapping) else ((None, one) for item in given for one in _each_of(item))
-    found = [systems.system(item, label) for label, item in pairs]
-    labels = [system.label for system in found]
+def systems_of(named: Sequence[Any] | Mapping[str, Any]) -> list[System]:
+    """Return the systems that are *named*: names, objects, or a mapping of labels to them; no label twice."""
+    if isinstance(named, str) or not isinstance(named, Sequence | Mapping):
+        raise CommandError(f"give a list of retrievers, as ['bm25'], not {named!r}")
+    pairs = named.items() if isinstance(named, Mapping) else ((None, variant) for item in named for variant in _variants(item))
+    listed = [system_of(item, label) for label, item in pairs]
+    labels = [system.label for system in listed]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise CommandError(f"two systems are called {twice[0]!r}; name them, as {{'first': ..., 'second': ...}}")
-    return found
+    return listed
 
 
-def _each_of(given: Any) -> list[Any]:
-    return systems.each_of(given) if isinstance(given, str) else [given]
+def _variants(item: Any) -> list[Any]:
+    return variants(item) if isinstance(item, str) else [item]
 
 
 def _job(
-    contract: Contract, system: System, wanted: Sequence[str], depth: int, command: str, source: Source | None = None
+    contract: Contract, system: System, measure_names: Sequence[str], depth: int, command: str, source: Source | None = None
 ) -> Job:
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
     if isinstance(system.retriever, Fusion):
         system.retriever.check_depth(depth)
     tuning.check(system.retriever, contract)
-    named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in wanted))
+    named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in measure_names))
     for measure in named:
         cutoff = measures.cutoff(measure)
         if cutoff is not None and cutoff > depth:

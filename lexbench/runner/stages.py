@@ -39,6 +39,7 @@ from lexbench.progress import Progress
 from lexbench.runner.stored_run import read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, describe, reusable
 from lexbench.storage import atomic
+from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Recipe, Store, key_of
 from lexbench.trec.runs import Filtered, Run, without_self_matches
@@ -174,7 +175,7 @@ class DatasetRunner:
 
     def _build(self, retriever: AnyRetriever, path: Path, what: str) -> None:
         """Write an index into *path*, with the times of it and of its parts."""
-        watch = Stopwatch()
+        watch = Stopwatch(packages=packages_of(retriever))
         with self._parts_apart() as parts:
             with watch.time("build"):
                 if isinstance(retriever, BuildsFromParts):
@@ -217,7 +218,7 @@ class DatasetRunner:
         """Write a run into *path*: block by block, then all of it in one file."""
         if isinstance(system.retriever, ReadsRuns):
             raise LexbenchError(f"{system.label} is a finished run, so there is nothing to search")
-        watch = Stopwatch()
+        watch = Stopwatch(packages=packages_of(system.retriever))
         with watch.time("open"):
             searcher = system.retriever.open(index)
         size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"

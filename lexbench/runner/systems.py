@@ -54,36 +54,39 @@ class System:
         return reusable(self.recipe)
 
 
-def system(given: Any, label: str | None = None) -> System:
-    """Return the system that *given* is: a text in the notation of parts, a retriever, or an encoder object.
+def system(named: Any, label: str | None = None) -> System:
+    """Return the system that is *named*: a text in the notation of parts, a retriever, or an encoder object.
 
     Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
     """
-    if not isinstance(given, str):
-        retriever = _of_object(given)
-        return System(label or _name(given), retriever, describe(retriever))
-    part = parse(given)
+    if not isinstance(named, str):
+        retriever = _of_object(named)
+        return System(label or _name(named), retriever, describe(retriever))
+    part = parse(named)
     retriever = resolve(part)
     return System(label or str(part), retriever, describe(retriever), str(part))
 
 
-def each_of(text: str) -> list[str]:
+def variants(text: str) -> list[str]:
     """Return the systems that *text* names: one for each value where a transform is given a list, as top_k([64, 32])."""
-    return [str(part) for part in _each(parse(text))]
+    return [str(part) for part in _variants(parse(text))]
 
 
-def _each(part: Part) -> list[Part]:
-    heads = _choices(part.head, lambda value: _each(value) if isinstance(value, Part) else [value])  # its own lists are lists
+def _variants(part: Part) -> list[Part]:
+    heads = _choices(
+        part.head, lambda value: _variants(value) if isinstance(value, Part) else [value]
+    )  # its own lists are lists
     choices = [_choices(call, lambda value: value if isinstance(value, tuple) else [value]) for call in part.transforms]
     return [replace(part, head=head, transforms=tuple(transforms)) for head, *transforms in product(heads, *choices)]
 
 
-def _choices(call: Call, each: Callable[[Value], Sequence[Value]]) -> list[Call]:
-    """Return *call* once for each combination of what *each* gives for its values."""
+def _choices(call: Call, values_of: Callable[[Value], Sequence[Value]]) -> list[Call]:
+    """Return *call* once for each combination of what *values_of* gives for its values."""
     names = [name for name, _ in call.kwargs]
-    values = [each(value) for value in (*call.args, *(value for _, value in call.kwargs))]
-    places = len(call.args)
-    return [Call(call.name, one[:places], tuple(zip(names, one[places:], strict=True))) for one in product(*values)]
+    values = [values_of(value) for value in (*call.args, *(value for _, value in call.kwargs))]
+    by_place = len(call.args)
+    rows = product(*values)
+    return [Call(call.name, row[:by_place], tuple(zip(names, row[by_place:], strict=True))) for row in rows]
 
 
 def resolve(part: Part) -> AnyRetriever:
@@ -110,12 +113,12 @@ def resolve(part: Part) -> AnyRetriever:
 
 def _of_retrievers(call: Call) -> Call:
     """Return the call of a retriever that is made of retrievers, these resolved."""
-    given = [value for value in call.args if isinstance(value, Part)]
-    if len(given) < len(call.args) or "parts" in dict(call.kwargs):
+    listed = [value for value in call.args if isinstance(value, Part)]
+    if len(listed) < len(call.args) or "parts" in dict(call.kwargs):
         raise CommandError(
             f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
         )
-    parts: Any = tuple(map(resolve, given))
+    parts: Any = tuple(map(resolve, listed))
     return replace(call, args=(parts,))
 
 
@@ -132,8 +135,8 @@ def _of_reranking(call: Call) -> Call:
             catalog.expand(reranker.head)  # says why it cannot be run, or what to type for it
         known = registry.names("rerankers")
         if reranker.head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
-            there = [*known, *catalog.names()]
-            raise UnknownName("reranker or model", reranker.head.name, there, see="lexbench list rerankers, or models")
+            named = [*known, *catalog.names()]
+            raise UnknownName("reranker or model", reranker.head.name, named, see="lexbench list rerankers, or models")
         raise CommandError(
             f"{call}: {reranker.head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
             f"found, write pipeline({retriever}, {reranker}, weights=[0, 1])"
@@ -175,8 +178,8 @@ def _on_engine(head: Call, engine: Call) -> Call:
     """Return the call of the retriever *head* as it is written for *engine*: `bm25@lucene` is the plug-in `bm25_lucene`."""
     name = f"{head.name}_{engine.name}"
     if name not in registry.names("retrievers"):
-        own = [other.removeprefix(f"{head.name}_") for other in _retrievers() if other.startswith(f"{head.name}_")]
-        raise UnknownName(f"{head.name} on engine", engine.name, own)
+        engines = [other.removeprefix(f"{head.name}_") for other in _retrievers() if other.startswith(f"{head.name}_")]
+        raise UnknownName(f"{head.name} on engine", engine.name, engines)
     return Call(name, head.args, tuple(sorted({**dict(head.kwargs), **dict(engine.kwargs)}.items())))
 
 
@@ -208,23 +211,23 @@ def _takes(engine: str, kind: Kind) -> bool:
         return False
 
 
-def _of_object(given: Any) -> AnyRetriever:
+def _of_object(item: Any) -> AnyRetriever:
     """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
-    if isinstance(given, Retriever | BuildsFromParts | ReadsRuns):
-        return given
-    if is_beir_model(given) and not isinstance(given, Encoder):
-        given = BeirEncoder(given)
-    if isinstance(given, Encoder):
-        kind = EncoderFacts.of(given).kind or kind_of(given.encode_query(["what kind of vectors are these?"]))
-        return Encoded(given, registry.create("engines", Call(_EXACT[Kind(kind)])))
+    if isinstance(item, Retriever | BuildsFromParts | ReadsRuns):
+        return item
+    if is_beir_model(item) and not isinstance(item, Encoder):
+        item = BeirEncoder(item)
+    if isinstance(item, Encoder):
+        kind = EncoderFacts.of(item).kind or kind_of(item.encode_query(["what kind of vectors are these?"]))
+        return Encoded(item, registry.create("engines", Call(_EXACT[Kind(kind)])))
     raise CommandError(
-        f"{type(given).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
+        f"{type(item).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
         "encode_query, one with build(corpus, path) and open(path), or a retrieval model of beir"
     )
 
 
-def _name(given: Any) -> str:
-    return str(getattr(given, "name", type(given).__name__))
+def _name(item: Any) -> str:
+    return str(getattr(item, "name", type(item).__name__))
 
 
 def describe(plugin: Any, *, index: bool = False) -> Any:

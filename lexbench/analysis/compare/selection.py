@@ -109,7 +109,7 @@ def _natural(label: str) -> list[tuple[int, str]]:
 def _labels(text: str) -> list[str]:
     """Return the labels that *text* may mean: each system that it names in the notation of parts, or itself."""
     try:
-        return systems.each_of(text)
+        return systems.variants(text)
     except NotationError:  # the label of an object of the user's
         return [text]
 
