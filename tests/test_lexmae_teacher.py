@@ -8,8 +8,9 @@ import torch
 import transformers
 from torch.nn import functional
 
-from lexbench.errors import CommandError, InvalidFile, MissingData
-from lexbench.lexmae.training import teachers
+from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData
+from lexbench.lexmae.training import stages, teachers
+from lexbench.lexmae.training.kinds import kinds
 from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
@@ -182,3 +183,16 @@ def test_what_is_no_teacher_is_refused(tmp_path):
         with pytest.raises(kind, match=said) as error:
             load(place)
         assert "\n" not in str(error.value)
+
+
+def test_a_file_is_a_kind(tmp_path, monkeypatch):
+    """Teachers and stages are the classes of the files in their folders; one without such a class is named in one line."""
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "__init__.py").write_text("")
+    (tmp_path / "odd" / "nothing.py").write_text("class Something: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert [kind.__name__ for kind in kinds(teachers.__name__)] == ["CrossEncoder", "DualEncoder"]
+    assert [kind.__name__ for kind in kinds(stages.__name__)] == ["Ranking"]
+    with pytest.raises(CannotStart, match=r"^odd\.nothing has no class that is named as the file; name one Nothing$"):
+        kinds("odd")
