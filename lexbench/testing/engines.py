@@ -87,6 +87,7 @@ class EngineContract:
     """The tests of an engine: a subclass sets `plugin` to one, or overrides the fixture `engine`."""
 
     plugin: Any
+    widths_refused = r"(?s)(\b3\b.*\b2\b|\b2\b.*\b3\b)"  # what an error says of queries of width 3 and an index of width 2
 
     @pytest.fixture
     def engine(self) -> Any:
@@ -246,7 +247,8 @@ class EngineContract:
         try:
             hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
         except LexbenchError as refused:
-            assert re.search("the queries have 3 (terms|dimensions) and the index has 2", str(refused))  # noqa: PT017 - either is right
+            assert re.search(self.widths_refused, str(refused))  # noqa: PT017 - either is right
+            assert "\n" not in str(refused)
         else:
             assert hits.docs[0].tolist() == [1, 0]
 

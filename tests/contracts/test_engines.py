@@ -12,6 +12,8 @@ from lexbench.testing import EngineContract
 class TestEngines(EngineContract):
     """Each engine with its default settings."""
 
+    widths_refused = "the queries have 3 (terms|dimensions) and the index has 2"
+
     @pytest.fixture(params=registry.names("engines"))
     def engine(self, request):
         """Make one engine."""
