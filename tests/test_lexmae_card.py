@@ -165,7 +165,7 @@ DATA = """\
 
 Documents were read as the pair of its title ("-" for none) and its body. Pretraining saw the texts of its collections, \
 without queries and judgements: no score on them is one on unseen texts. Training saw queries and judgements of its \
-collections: no score on them is zero-shot."""
+collections: no score on them is zero-shot. It inherits what owner/base had been trained on."""
 
 SCORES = """\
 | dataset | measure | value | 95 % interval | command |

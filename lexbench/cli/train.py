@@ -71,6 +71,14 @@ def pretrain(**options: Any) -> None:
 
 @command.command()
 @_common
+@_of_training
+def vectors(**options: Any) -> None:
+    """Learn the vectors of a teacher, term by term."""
+    _carry_out("vectors", **options)
+
+
+@command.command()
+@_common
 @_stage
 def mine(**options: Any) -> None:
     """Find the negatives of a stage."""
@@ -89,7 +97,7 @@ def finetune(**options: Any) -> None:
 @command.command("all")
 @_common
 def everything(**options: Any) -> None:
-    """Pretrain, then mine and fine-tune each stage of the recipe."""
+    """Pretrain, learn the vectors of a teacher, then mine and fine-tune each stage: what of it the recipe has."""
     _carry_out("", **options)
 
 

@@ -21,6 +21,7 @@ from lexbench.storage import atomic
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",
+    "vectors": "after learning the vectors of a teacher, term by term",
     "stage1": "after the first stage of fine-tuning",
     "stage2": "after the second stage of fine-tuning",
     "stage3": "after the third stage of fine-tuning",
@@ -70,6 +71,8 @@ scores = queries @ documents.T
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
+    "vectors": "The teacher's vectors were learned of the texts of its collections, and of queries where they are counted, "
+    "without judgements: no score on them is one on unseen texts.",
     "training": "Training saw queries and judgements of its collections: no score on them is zero-shot.",
     "selection": "Selection chose among models by its queries: a score on them is too good.",
 }
@@ -108,7 +111,7 @@ def _json(value: Any) -> str:
 
 def text(recipe: Recipe, what: What, facts: Facts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
-    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe.encoding), _data(recipe.encoding, facts))
+    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe.encoding), _data(recipe, facts))
     return "\n\n".join([*about, _recipe(recipe), _training(recipe, facts), *_scores(facts), _limits(recipe, facts)]) + "\n"
 
 
@@ -182,13 +185,18 @@ def _use(encoding: Encoding) -> str:
     )
 
 
-def _data(encoding: Encoding, facts: Facts) -> str:
+def _data(recipe: Recipe, facts: Facts) -> str:
     rows = (
         (_shown(data.dataset), data.use, ", ".join(f"{n:,} {_shown(of)}" for of, n in data.counts.items()), _shown(data.note))
         for data in facts.data
     )
     uses = {data.use for data in facts.data}
-    remarks = [f"Documents were read {_DOCUMENT[encoding.titles][0]}.", *(line for use, line in _SEEN.items() if use in uses)]
+    remarks = [f"Documents were read {_DOCUMENT[recipe.encoding.titles][0]}."]
+    remarks += [line for use, line in _SEEN.items() if use in uses]
+    inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
+    inherited += [section.teacher for section in (recipe.vectors, recipe.stage3) if section and section.teacher]
+    if inherited:
+        remarks.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(remarks)}"
 
 

@@ -5,14 +5,14 @@ from typing import Literal
 from lexbench.lexmae.recipe import Recipe
 from lexbench.storage.reading import Strict
 
-What = Literal["pretrained", "stage1", "stage2", "stage3"]
+What = Literal["pretrained", "vectors", "stage1", "stage2", "stage3"]
 
 
 class Data(Strict, frozen=True):
     """A collection that the weights have learned from, or were chosen by."""
 
     dataset: str
-    use: Literal["pretraining", "training", "selection"]
+    use: Literal["pretraining", "vectors", "training", "selection"]
     counts: dict[str, int]  # of what was used, as {documents = 5048}, {queries = 80, pairs = 310}
     note: str = ""  # its licence, or what is special about it
 

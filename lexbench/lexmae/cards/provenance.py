@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import CommandError
-from lexbench.lexmae.recipe import Paths, Recipe
+from lexbench.lexmae.recipe import Fitting, Paths, Recipe
 from lexbench.storage import atomic
 
 _RECIPE = "recipe.json"
@@ -15,7 +15,8 @@ _REMEDY = "remove it, or give another --output"
 _DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # of a recipe
 _DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
 _AFTER = {  # sections that are about what comes after a model
-    "pretrained": {"stage1", "stage2", "stage3", "selection"},
+    "pretrained": {"vectors", "stage1", "stage2", "stage3", "selection"},
+    "vectors": {"stage1", "stage2", "stage3", "selection"},
     "stage1": {"stage2", "stage3"},
     "stage2": {"stage3"},
     "stage3": set[str](),
@@ -33,8 +34,10 @@ def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
 def check(recipe: Recipe, last: str) -> None:
     """Raise CommandError where a model up to *last*, or the state of its training, exists and is of another recipe."""
     paths = Paths(recipe)
-    sections = {"pretrained": recipe.pretrain, "stage1": recipe.stage1, "stage2": recipe.stage2, "stage3": recipe.stage3}
-    for what in [name for name in sections if sections[name] and name <= last]:
+    sections: dict[str, Fitting | None] = {"pretrained": recipe.pretrain, "vectors": recipe.vectors}
+    sections |= {f"stage{number}": recipe.stage(number) for number in (1, 2, 3)}
+    names = list(sections)
+    for what in [name for name in names[: names.index(last) + 1] if sections[name]]:
         for folder in (paths.root / what, paths.training(what)):
             if is_recorded(folder):
                 check_folder(folder, recipe, what)
@@ -78,7 +81,9 @@ def _table(recipe: Recipe) -> dict[str, Any]:
 
 def _deciding(table: dict[str, Any], what: str) -> dict[str, Any]:
     """Return the settings of a recipe that decide the weights of *what*: neither names and paths nor what comes later."""
-    deciding = {name: value for name, value in table.items() if name not in _DECIDES_NOTHING | _AFTER[what]}
+    deciding = {
+        name: value for name, value in table.items() if name not in _DECIDES_NOTHING | _AFTER[what] and value is not None
+    }
     for section, settings in deciding.items():
         if isinstance(settings, dict):
             deciding[section] = {key: value for key, value in settings.items() if key not in _DECIDES_NOTHING_IN_SECTIONS}

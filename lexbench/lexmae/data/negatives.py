@@ -207,7 +207,7 @@ def filled(value: Any, paths: Paths) -> Any:
 
 
 def _with_folders(text: str, paths: Paths) -> str:
-    folders = {"start": paths.start, "pretrained": paths.pretrained, "stage1": paths.stage(1), "stage2": paths.stage(2)}
+    folders = {name: paths.root / name for name in ("start", "pretrained", "vectors", "stage1", "stage2")}
 
     def folder(placeholder: re.Match[str]) -> str:
         path = folders[placeholder[1]]

@@ -17,7 +17,9 @@ def check_selection(recipe: Recipe) -> None:
     Those are the datasets of all suites, datasets that name another one for tuning, those that share their queries with one of
     these, and files `qrels/test.tsv`. Nor may a model be chosen by queries that it is trained on.
     """
-    trained: list[str] = []
+    trained: list[str] = [*recipe.vectors.queries] if recipe.vectors else []
+    for name in trained:
+        _refuse(name, "vectors.queries", _instead(name) or "another dataset, of training queries")
     for number in (1, 2, 3):
         if stage := recipe.stage(number):
             trained += stage.queries

@@ -6,6 +6,7 @@ gradient flow (released code: argmax, then gather). So logits are computed for a
 positions of the maxima are kept, and in the backward pass a word's gradient is one row of the projection.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -67,12 +68,16 @@ class LexiconEncoder(nn.Module):
 
     def forward(self, texts: Texts) -> Tensor:
         """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8."""
+        return torch.log1p(functional.relu(self.largest_logits(texts)))
+
+    def largest_logits(self, texts: Texts) -> Tensor:
+        """Return Max-Pool(S) (n, vocabulary), float32: the largest logit of each word in each text."""
         states = self.transformed(self.hidden(texts.ids, texts.real))
-        return torch.log1p(functional.relu(max_pool(states, *self.projection, texts.pools)))
+        return max_pool(states, *self.projection, texts.pools)
 
 
-def in_groups(encoder: LexiconEncoder, texts: Texts) -> Tensor:
-    """Return the vectors of *texts* (n, vocabulary), in their order, computing texts of like length together."""
+def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:
+    """Return what *encoder* makes of *texts* (n, vocabulary), in their order, computing texts of like length together."""
     lengths = texts.real.sum(1)
     order = torch.argsort(lengths, descending=True, stable=True)
     most = _TOGETHER.get(texts.ids.device.type, _TOGETHER["cuda"])

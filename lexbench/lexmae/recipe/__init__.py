@@ -20,6 +20,7 @@ from lexbench.lexmae.recipe.settings import (
     Selection,
     Stage,
     Start,
+    Vectors,
     placeholders,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "Selection",
     "Stage",
     "Start",
+    "Vectors",
     "find",
     "placeholders",
     "read",

@@ -27,6 +27,11 @@ class Paths:
         """The model after pretraining, with its decoder."""
         return self.root / "pretrained"
 
+    @property
+    def vectors(self) -> Path:
+        """The model after learning the vectors of a teacher."""
+        return self.root / "vectors"
+
     def stage(self, number: int) -> Path:
         """Return the model after a stage of fine-tuning, 1 to 3."""
         return self.root / f"stage{number}"

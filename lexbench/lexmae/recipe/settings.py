@@ -23,7 +23,7 @@ Weight: TypeAlias = Annotated[float, Meta(ge=0)]
 Scale: TypeAlias = Annotated[float, Meta(gt=0)]
 Names: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
 
-_MODELS = ("start", "pretrained", "stage1", "stage2")  # in the order in which they are trained
+_MODELS = ("start", "pretrained", "vectors", "stage1", "stage2")  # in the order in which they are trained
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")  # of a model's folder, in `negatives`
 _OF_RUN_FILE = "dataset"  # the placeholder that run_file(path="...") fills by itself
 _WHOLE = 1.0 + 1e-9  # shares such as 0.3 and 0.7 add up to this, or less
@@ -77,12 +77,31 @@ class Pretrain(Fitting, frozen=True, kw_only=True):
     decoder_layers: Positive = 2
 
 
+class Vectors(Fitting, frozen=True, kw_only=True):
+    """Learning a teacher's sparse vectors term by term: see `lexbench.lexmae.model.vector_learner`. No judgement is used."""
+
+    corpora: Names  # ids of datasets, or BEIR folders
+    queries: tuple[str, ...] = ()  # those of the corpora whose training queries are learned too
+    most: Count = 0  # documents, and queries, of each corpus; 0: all
+    start: Literal["start", "pretrained"] = "start"
+    teacher: str  # a masked-language model that makes sparse vectors: a folder, or a name on the hub
+    teacher_idf: Weight = 0.25  # exponent of the inverse document frequency that the teacher's weights are multiplied with
+    own_weight: Weight = 2.0  # of the text's own word pieces, weighted as in BM25
+    own_idf: Weight = 0.5  # exponent of theirs
+    scale: Scale = 0.35  # of the whole: log(1 + x) does not reach the sum's largest weights
+    largest: Scale = 4.5  # a weight, after scaling
+    document_terms: Count = 0  # that are learned of a document, the largest; 0: all
+    query_terms: Count = 0  # and of a query
+    sparsity: Weight = 0.0  # of the sum of the weights that should be 0
+    bias_rate: Scale = 10.0  # what the learning rate of the projection's bias is multiplied with
+
+
 class Stage(Fitting, frozen=True, kw_only=True):
     """One stage of fine-tuning: paper, appendix A."""
 
     queries: Names  # ids of datasets for training, or BEIR folders
-    start: Literal["start", "pretrained", "stage1", "stage2"] = "pretrained"
-    negatives: str  # the system that finds them; {pretrained}, {stage1}, {stage2} stand for the folders of those models
+    start: Literal["start", "pretrained", "vectors", "stage1", "stage2"] = "pretrained"
+    negatives: str  # the system that finds them; {vectors}, {stage1} and so on stand for the folders of those models
     depth: Positive  # rank down to which a query's documents serve as negatives
     documents: Annotated[int, Meta(ge=2)] = 16  # of one query in a batch: one relevant, the others not
     pairs: Literal["all", "one_per_query"] = "all"  # an example for each relevant document, or for each query, which draws one
@@ -130,6 +149,7 @@ class Recipe(Strict, frozen=True, kw_only=True):
     encoding: Encoding = Encoding()
     start: Start
     pretrain: Pretrain | None = None
+    vectors: Vectors | None = None
     stage1: Stage | None = None
     stage2: Stage | None = None
     stage3: Stage | None = None
@@ -151,6 +171,12 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
     if recipe.pretrain:
         yield from _of_fitting(recipe.pretrain, "pretrain", recipe.hardware.accumulate)
         yield from _of_masking(recipe.pretrain)
+    if recipe.vectors:
+        yield from _of_fitting(recipe.vectors, "vectors", recipe.hardware.accumulate)
+        if not _trains(recipe, recipe.vectors.start):
+            yield "The recipe makes no model 'pretrained': it has no [pretrain]; there is: start - at `$.vectors.start`"
+        if others := [name for name in recipe.vectors.queries if name not in recipe.vectors.corpora]:
+            yield f"Expected queries of the corpora, and {others[0]} is none of them - at `$.vectors.queries`"
     for number in (1, 2, 3):
         if stage := recipe.stage(number):
             yield from _of_fitting(stage, f"stage{number}", recipe.hardware.accumulate)
@@ -180,7 +206,7 @@ def _of_masking(pretrain: Pretrain) -> Iterator[str]:
 
 def _of_stage(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
     section = f"`$.stage{number}"
-    earlier = _MODELS[: number + 1]
+    earlier = _MODELS[: number + 2]
     trained = [name for name in earlier if _trains(recipe, name)]
     needed = [(stage.start, "start"), *((name, "negatives") for name in placeholders(stage.negatives))]
     for name, key in needed:
@@ -197,5 +223,5 @@ def _of_stage(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
 
 
 def _trains(recipe: Recipe, model: str) -> bool:
-    sections = {"start": recipe.start, "pretrained": recipe.pretrain, "stage1": recipe.stage1, "stage2": recipe.stage2}
-    return sections[model] is not None
+    section = "pretrain" if model == "pretrained" else model
+    return getattr(recipe, section) is not None

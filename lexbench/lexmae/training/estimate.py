@@ -8,7 +8,8 @@ Laws for Neural Language Models", section 2.1). With N weights in the body, widt
     masked words                 6 h V each
     the decoder's                6 (N_d + h^2) T + its masked words
     a text that is encoded       2 (N + h^2 + h V) T
-    a text of a teacher          2 N T                               it is taken to be as large as the model
+    a text of a teacher          2 N T                               it is taken to be as large as the model; of one whose
+                                                                      vectors are learned 2 (N + h^2 + h V) T
 
 Every text is taken to be as long as it may be. Attention's products of tokens with tokens are left out: 3 % at 144 tokens.
 """
@@ -24,7 +25,7 @@ from lexbench import registry
 from lexbench.lexmae.data.sizes import Size
 from lexbench.lexmae.model import shape as shapes
 from lexbench.lexmae.model.shape import Shape
-from lexbench.lexmae.recipe import Fitting, Hardware, Pretrain, Recipe, Stage
+from lexbench.lexmae.recipe import Fitting, Hardware, Pretrain, Recipe, Stage, Vectors
 from lexbench.lexmae.training import plan, processes
 from lexbench.lexmae.training.plan import Task
 from lexbench.notation import parse
@@ -90,6 +91,8 @@ def costs(
         stage = recipe.stage(task.stage) if task.stage else None
         if task.kind == "pretrain" and recipe.pretrain:
             estimated.append(_pretrain(recipe, recipe.pretrain, shape, sizes[task], machine))
+        elif task.kind == "vectors" and recipe.vectors:
+            estimated.append(_vectors(recipe, recipe.vectors, shape, sizes[task], machine))
         elif stage:
             cost = _mine if task.kind == "mine" else _finetune
             queried = {name: sizes[task][name] for name in stage.queries}
@@ -149,6 +152,19 @@ def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[s
     disk = None if documents is None else weights * (_SAVED + 2 * _RESUMED) + documents * (_TEXT + length * _TOKEN)
     memory = round(weights * _OPTIMISED + activations)
     return _cost("pretrain", (texts, steps, length), per_example, memory, disk, machine)
+
+
+def _vectors(recipe: Recipe, settings: Vectors, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
+    texts = total((size.documents or 0) + (size.queries or 0) for size in sizes.values())
+    most = settings.most * (len(settings.corpora) + len(settings.queries))
+    steps, drawn = _drawn(settings, min(texts or most, most or texts or 0) or None)
+    length, projected = recipe.encoding.document_length, shape.width * shape.vocabulary
+    per_text = 6 * (shape.body + shape.width**2) * length + projected * (2 * length + 4)
+    per_text += 2 * (shape.body + shape.width**2 + projected) * length  # of the teacher
+    piece = settings.batch_size / machine.devices / recipe.hardware.accumulate
+    activations = piece * (_activations(shape, 0, length, machine) + 2 * shape.vocabulary * _POOLED)
+    memory = round(shape.parameters * (_OPTIMISED + _SAVED) + activations)
+    return _cost("vectors", (drawn, steps, length), per_text, memory, shape.parameters * (_SAVED + 2 * _RESUMED), machine)
 
 
 def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:

@@ -34,7 +34,7 @@ def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
 def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: Progress) -> Path:
     what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
     torch.manual_seed(recipe.seed)
-    initial, *_ = [_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
+    initial, *_ = [initial_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
     model, tokenizer = folders.load(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     kind = stages.kind_of(stage)(recipe, number, reader, store, progress)
@@ -64,7 +64,7 @@ def _score(
     return score
 
 
-def _model(recipe: Recipe, name: str, progress: Progress) -> Path:
+def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
     """Return the folder of a model that a stage begins with, or whose negatives it takes.
 
     CannotStart where it is not trained yet, CommandError where it is of another recipe.
@@ -75,5 +75,5 @@ def _model(recipe: Recipe, name: str, progress: Progress) -> Path:
     folder = Paths(recipe).root / name
     if finished := provenance.finished(folder, recipe, name):
         return finished
-    command = "pretrain RECIPE" if name == "pretrained" else f"finetune RECIPE --stage {name[-1]}"
+    command = {"pretrained": "pretrain RECIPE", "vectors": "vectors RECIPE"}.get(name, f"finetune RECIPE --stage {name[-1]}")
     raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train {command}")

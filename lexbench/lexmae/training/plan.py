@@ -18,7 +18,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 class Task(NamedTuple):
     """The work of one command."""
 
-    kind: Literal["start", "pretrain", "mine", "finetune"]
+    kind: Literal["start", "pretrain", "vectors", "mine", "finetune"]
     stage: int = 0  # of mine and finetune
 
     def __str__(self) -> str:
@@ -28,17 +28,17 @@ class Task(NamedTuple):
     @property
     def trains(self) -> bool:
         """Whether a model is trained, which all processes do together."""
-        return self.kind in ("pretrain", "finetune")
+        return self.kind in ("pretrain", "vectors", "finetune")
 
 
 def tasks(recipe: Recipe) -> list[Task]:
     """Return all tasks of *recipe* in the order in which they are done."""
     stages = [number for number in (1, 2, 3) if recipe.stage(number)]
-    before = [Task("start"), *([Task("pretrain")] if recipe.pretrain else [])]
+    before = [Task("start"), *([Task("pretrain")] if recipe.pretrain else []), *([Task("vectors")] if recipe.vectors else [])]
     return before + [Task(kind, number) for number in stages for kind in ("mine", "finetune")]
 
 
-def tasks_of(recipe: Recipe, kind: Literal["pretrain", "mine", "finetune"], stage: int = 0) -> list[Task]:
+def tasks_of(recipe: Recipe, kind: Literal["pretrain", "vectors", "mine", "finetune"], stage: int = 0) -> list[Task]:
     """Return one task of *recipe*, after that of the initial model if it needs that; CommandError where there is none."""
     asked, known = Task(kind, stage), tasks(recipe)
     if asked not in known:
@@ -66,11 +66,10 @@ def check(recipe: Recipe, planned: Sequence[Task]) -> None:
     from lexbench.lexmae.training import processes
 
     for task in planned:
-        fitting = recipe.stage(task.stage) if task.stage else recipe.pretrain
+        fitting = recipe.stage(task.stage) if task.stage else recipe.vectors if task.kind == "vectors" else recipe.pretrain
         if fitting and task.trains:
             processes.check(fitting, recipe.hardware)
-    last = planned[-1].stage
-    provenance.check(recipe, f"stage{last}" if last else "pretrained")
+    provenance.check(recipe, model_after(recipe, planned[-1]).name)
 
 
 def data(recipe: Recipe, task: Task) -> dict[str, sizes.Size]:
@@ -91,6 +90,10 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
         from lexbench.lexmae.training import pretrain
 
         return [pretrain.pretrain(recipe, progress)]
+    if task.kind == "vectors":
+        from lexbench.lexmae.training import vectors
+
+        return [vectors.learn_vectors(recipe, progress)]
     if task.kind == "finetune":
         from lexbench.lexmae.training import finetune
 
@@ -107,14 +110,20 @@ def carry_out(recipe: Recipe, task: Task, progress: Progress) -> list[Path]:
 
 def model_after(recipe: Recipe, task: Task) -> Path:
     """Return the folder of the model that a task trains, or that its negatives are for."""
+    if task.kind == "vectors":
+        return Paths(recipe).vectors
     return Paths(recipe).stage(task.stage) if task.stage else Paths(recipe).pretrained
 
 
 def _corpora(recipe: Recipe, task: Task) -> tuple[str, ...]:
+    if task.kind == "vectors" and recipe.vectors:
+        return recipe.vectors.corpora
     return recipe.pretrain.corpora if task.kind == "pretrain" and recipe.pretrain else ()
 
 
 def _queries(recipe: Recipe, task: Task) -> tuple[str, ...]:
+    if task.kind == "vectors" and recipe.vectors:
+        return recipe.vectors.queries
     chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
     return (*_stage(recipe, task).queries, *chosen_by) if task.stage else ()
 
@@ -132,6 +141,8 @@ def _models(recipe: Recipe, task: Task) -> list[str]:
             return []
         case "pretrain":
             return ["start"]
+        case "vectors":
+            return [recipe.vectors.start] if recipe.vectors else []
         case "mine":
             return placeholders(_stage(recipe, task).negatives)
         case "finetune":
@@ -144,6 +155,8 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
         _check_model(recipe.start.model, recipe.start.revision)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher):
         _check_model(teacher)
+    if task.kind == "vectors" and recipe.vectors:
+        _check_model(recipe.vectors.teacher)
     for name in _queries(recipe, task):
         sizes.find_dataset(name)
     for name in _corpora(recipe, task):
@@ -161,7 +174,7 @@ def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, str]]:
     paths = Paths(recipe)
     for name in _models(recipe, task):
         number = name.removeprefix("stage")
-        yield paths.root / name, f"finetune --stage {number}" if number.isdigit() else "pretrain"
+        yield paths.root / name, f"finetune --stage {number}" if number.isdigit() else name.removesuffix("ed")
     if task.kind == "finetune":
         for name in _stage(recipe, task).queries:
             yield paths.negatives(task.stage, name), f"mine --stage {task.stage}"
@@ -174,6 +187,8 @@ def _outputs(recipe: Recipe, task: Task) -> list[Path]:
             return [paths.start]
         case "pretrain":
             return [paths.pretrained]
+        case "vectors":
+            return [paths.vectors]
         case "mine":
             return [paths.negatives(task.stage, name) for name in _stage(recipe, task).queries]
         case "finetune":

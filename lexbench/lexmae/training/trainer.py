@@ -134,7 +134,7 @@ def fit(
 
 
 class LexMAETrainer(Trainer):
-    """The Trainer, but for four things: order, parts of the loss, files of a checkpoint, and how models are chosen."""
+    """The Trainer, but for order, learning rates, parts of the loss, files of a checkpoint, and how models are chosen."""
 
     score: Score | None = None
     settings: Fit
@@ -147,6 +147,19 @@ class LexMAETrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         del train_dataset
         return InOrder(self.settings.draws)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Give the parameters that the model names in `rates` a learning rate of their own, and no weight decay."""
+        is_new = self.optimizer is None
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        rates = getattr(self._unwrapped(), "rates", {}) if is_new else {}
+        for name, parameter in self._unwrapped().named_parameters():
+            if name in rates:
+                for group in optimizer.param_groups:
+                    group["params"] = [other for other in group["params"] if other is not parameter]
+                rate = rates[name] * self.args.learning_rate
+                optimizer.add_param_group({"params": [parameter], "lr": rate, "weight_decay": 0.0})
+        return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         """Return the loss of a piece of a batch, and remember its parts for the log."""

@@ -2,7 +2,7 @@
 
     ranking   trains a `Stage`: relevant documents are ranked above negatives, and as a teacher ranks them if there is one
 
-A further kind, as learning the vectors of a teacher, is a further file, and the type of its section in a recipe.
+A further kind is a further file, and the type of its section in a recipe.
 """
 
 from abc import ABC, abstractmethod
