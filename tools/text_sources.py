@@ -242,10 +242,10 @@ def dictionary(root: Path) -> Iterator[Text]:
             word, offset, length = line.split("\t")[:3]
             if not word.startswith("00-database"):
                 entries.setdefault((_number(offset), _number(length)), word)
-        for (offset, length), word in entries.items():
-            entry = _SOURCE_MARKS.sub(" ", content[offset : offset + length].decode(errors="replace"))
+        for (start, size), word in entries.items():
+            entry = _SOURCE_MARKS.sub(" ", content[start : start + size].decode(errors="replace"))
             first, _, rest = entry.partition("\n")
-            yield from sections(f"{index.stem}/{offset}", word, re.split(r"\n\s*\n", rest if rest.strip() else first))
+            yield from sections(f"{index.stem}/{start}", word, re.split(r"\n\s*\n", rest if rest.strip() else first))
 
 
 def _number(text: str) -> int:

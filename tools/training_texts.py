@@ -110,7 +110,8 @@ def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
 
 def pair(kind: str, text: Text) -> Pair | None:
     """Return a query of *text*, drawn by its id from the kinds of query that it allows; None where it allows none."""
-    drawn, order = lot(text.text_id, "kind"), []
+    drawn = lot(text.text_id, "kind")
+    order: list[str] = []
     for name, share in _SHARES:
         if 0 <= drawn < share:
             order.insert(0, name)
