@@ -99,7 +99,7 @@ def docstrings() -> Iterator[Text]:
     for package in docstring_collection.PACKAGES:
         entries += docstring_collection.entries(package)
     for entry in docstring_collection.documents(entries):
-        paragraphs = [docstring_collection.one_line(one) for one in re.split(r"\n\s*\n", entry.doc)]
+        paragraphs = [docstring_collection.one_line(part) for part in re.split(r"\n\s*\n", entry.doc)]
         yield from sections(entry.name, entry.name, paragraphs)
 
 
@@ -118,10 +118,10 @@ class Debian:
 
     def lists(self) -> list[Path]:
         """Return the files with the English descriptions of all packages, fetched once."""
-        if not (found := sorted(self._folder.glob("lists/*_main_i18n_Translation-en*"))):
+        pattern = "lists/*_main_i18n_Translation-en*"
+        if not list(self._folder.glob(pattern)):
             subprocess.run(["apt-get", *self._options, "update"], check=True, capture_output=True)
-            found = sorted(self._folder.glob("lists/*_main_i18n_Translation-en*"))
-        return found
+        return sorted(self._folder.glob(pattern))
 
     def package(self, name: str) -> tuple[Path, Path]:
         """Return a package's file, fetched once and checked by apt, and the folder with what is in it."""
@@ -139,8 +139,8 @@ def descriptions(lists: Iterable[Path]) -> Iterator[Text]:
     stanza = re.compile(r"Package: (\S+)\nDescription-md5: \S+\nDescription-en: (.*)\n((?: .*\n?)*)")
     for path in lists:
         command = ["/usr/lib/apt/apt-helper", "cat-file", str(path)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        for package, synopsis, long in stanza.findall(told):
+        stanzas = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for package, synopsis, long in stanza.findall(stanzas):
             paragraphs = re.sub(r"(?m)^ ", "", long).replace("\n.\n", "\n\n").split("\n\n")
             bare = [re.sub(r"(?m)^\s*[*-] ", "", paragraph) for paragraph in paragraphs]
             yield from sections(package, f"{package}: {synopsis}", bare)
@@ -156,7 +156,7 @@ def man_pages(root: Path) -> Iterator[Text]:
         for number, section in enumerate(re.split(r"(?m)^\.S[HS]\s+", roff)[1:]):
             line, _, body = section.partition("\n")
             heading = plain_roff(line).strip('" ')
-            paragraphs = [plain_roff(one) for one in re.split(r"(?m)^\.(?:PP|P|LP|TP|IP|sp|br)\b.*\n|\n\s*\n", body)]
+            paragraphs = [plain_roff(part) for part in re.split(r"(?m)^\.(?:PP|P|LP|TP|IP|sp|br)\b.*\n|\n\s*\n", body)]
             if heading.upper() == "NAME":
                 about = re.sub(r"^.*? \\?-+ ", "", one_line(" ".join(paragraphs)))
             elif heading.upper() not in _UNTOLD_HEADINGS:
@@ -167,7 +167,7 @@ def man_pages(root: Path) -> Iterator[Text]:
 def plain_roff(text: str) -> str:
     """Return roff without its requests, macros and escapes."""
     text = re.sub(rf'(?m)^[.\'](?:\\"|\s*(?:{"|".join(_REQUESTS.split())})\b).*$', "", text)
-    text = re.sub(r"(?m)^\.(?:[BIR]{1,2}|SM|SB)\s+(.*)$", lambda found: found[1].replace('"', ""), text)
+    text = re.sub(r"(?m)^\.(?:[BIR]{1,2}|SM|SB)\s+(.*)$", lambda macro: macro[1].replace('"', ""), text)
     text = re.sub(r"(?m)^[.'].*$", "", text)
     text = re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^%/,:]|\\s[+-]?\d", "", text)
     text = re.sub(r"\\\((?:bu|em|en)", "-", text)
@@ -219,7 +219,7 @@ class _Page(html.parser.HTMLParser):
 
 def html_manual(root: Path) -> Iterator[Text]:
     """Yield sections of a manual's English pages; the title is the page's first heading and the section's own."""
-    for path in sorted(found for pattern in ("*.html", "*.htm", "*.html.gz") for found in root.rglob(pattern)):
+    for path in sorted(page for pattern in ("*.html", "*.htm", "*.html.gz") for page in root.rglob(pattern)):
         name = str(path.relative_to(root))
         if _NO_PAGE.search(name) or path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
             continue

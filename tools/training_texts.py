@@ -95,17 +95,13 @@ def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
 
 def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
     """Yield texts with enough words that are mostly letters, and each once; *seen* grows."""
-    for one in texts:
-        letters = sum(character.isalpha() or character == " " for character in one.text)
-        key = hashlib.sha256(one.text.lower().encode()).hexdigest()
-        if (
-            len(one.text.split()) >= fewest
-            and letters > _LETTERS * len(one.text)
-            and "\ufffd" not in one.text
-            and key not in seen
-        ):
+    for text in texts:
+        letters = sum(character.isalpha() or character == " " for character in text.text)
+        key = hashlib.sha256(text.text.lower().encode()).hexdigest()
+        is_prose = letters > _LETTERS * len(text.text) and "\ufffd" not in text.text
+        if len(text.text.split()) >= fewest and is_prose and key not in seen:
             seen.add(key)
-            yield one
+            yield text
 
 
 def pair(kind: str, text: Text) -> Pair | None:
@@ -118,9 +114,18 @@ def pair(kind: str, text: Text) -> Pair | None:
         else:
             order.append(name)
         drawn -= share
-    makers = {"title": lambda: _title(kind, text), "sentence": lambda: _sentence(text), "half": lambda: _half(text)}
-    made = ((makers | {"phrase": lambda: _phrase(text)})[name]() for name in order)
-    return next((Pair(one_line(one.query), one_line(one.rest)) for one in made if one and len(one.rest.split()) >= _LEFT), None)
+    makers: dict[str, Callable[[Text], Pair | None]] = {
+        "title": partial(_title, kind),
+        "sentence": _sentence,
+        "half": _half,
+        "phrase": _phrase,
+    }
+    pairs = (makers[name](text) for name in order)
+    return next((Pair(one_line(pair.query), one_line(pair.rest)) for pair in pairs if pair and _is_left(pair.rest)), None)
+
+
+def _is_left(rest: str) -> bool:
+    return len(rest.split()) >= _LEFT
 
 
 def _title(kind: str, text: Text) -> Pair | None:
@@ -143,7 +148,7 @@ def _title(kind: str, text: Text) -> Pair | None:
 
 def _sentence(text: Text) -> Pair | None:
     """Return a sentence, of every second text half of its words; most texts go without it."""
-    sentences = [one for one in _SENTENCE.split(text.text) if 4 <= len(one.split()) <= 40]  # noqa: PLR2004 - words
+    sentences = [part for part in _SENTENCE.split(text.text) if 4 <= len(part.split()) <= 40]  # noqa: PLR2004 - words
     if len(sentences) < 2:  # noqa: PLR2004 - one is left
         return None
     sentence = sentences[int(lot(text.text_id, "which") * len(sentences))]
@@ -185,11 +190,11 @@ def _phrase(text: Text) -> Pair | None:
 
 def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:
     """Write the texts of a kind as a BEIR folder; return how many queries it has, and the digest of its files."""
-    pairs = {text_id: made for text_id, text in texts.items() if (made := pair(kind, text))}
+    pairs = {text_id: drawn for text_id, text in texts.items() if (drawn := pair(kind, text))}
     corpus = [
-        {"_id": text_id, "text": pairs[text_id].rest if text_id in pairs else one.whole} for text_id, one in texts.items()
+        {"_id": text_id, "text": pairs[text_id].rest if text_id in pairs else text.whole} for text_id, text in texts.items()
     ]
-    queries = [{"_id": f"q:{text_id}", "text": made.query} for text_id, made in pairs.items()]
+    queries = [{"_id": f"q:{text_id}", "text": drawn.query} for text_id, drawn in pairs.items()]
     qrels = ["query-id\tcorpus-id\tscore", *(f"q:{text_id}\t{text_id}\t1" for text_id in pairs)]
     files = {
         "corpus.jsonl": "".join(json.dumps(row) + "\n" for row in corpus),
@@ -209,25 +214,25 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"), help="the folder with the collections")
     parser.add_argument("--most", type=int, default=0, help="texts of a kind, drawn by their ids; default: all")
     parser.add_argument("--without-collections", action="store_true", help="leave out the documents of collections")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     kinds: dict[str, dict[str, Text]] = {}
-    told: dict[str, dict[str, object]] = {}
+    facts: dict[str, dict[str, object]] = {}
     seen: set[str] = set()
-    for source in sources(given.folder, None if given.without_collections else given.shared):
+    for source in sources(arguments.folder, None if arguments.without_collections else arguments.shared):
         fewest = FEWEST_IN_DICTIONARIES if source.kind == "dictionaries" else FEWEST
-        own = {f"{source.name}/{one.text_id}": one for one in fit(source.read(), seen, fewest)}
+        named = {f"{source.name}/{text.text_id}": text for text in fit(source.read(), seen, fewest)}
         texts = kinds.setdefault(source.kind, {})
-        texts |= {f"{len(texts) + number}": one._replace(text_id=name) for number, (name, one) in enumerate(own.items())}
+        texts |= {f"{len(texts) + number}": named[name]._replace(text_id=name) for number, name in enumerate(named)}
         read = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in source.files}
-        told[source.name] = {"kind": source.kind, "licence": source.licence, "texts": len(own), "sha256": read}
-        print(f"{source.kind}: {source.name}: {len(own):,} texts", flush=True)
+        facts[source.name] = {"kind": source.kind, "licence": source.licence, "texts": len(named), "sha256": read}
+        print(f"{source.kind}: {source.name}: {len(named):,} texts", flush=True)
     written = {}
     for kind, texts in kinds.items():
-        drawn = sorted(texts, key=lambda number: lot(texts[number].text_id, "drawn"))[: given.most or None]
-        queries, digest = write(given.folder, kind, {number: texts[number] for number in sorted(drawn, key=int)})
+        drawn = sorted(texts, key=lambda number: lot(texts[number].text_id, "drawn"))[: arguments.most or None]
+        queries, digest = write(arguments.folder, kind, {number: texts[number] for number in sorted(drawn, key=int)})
         written[kind] = {"texts": len(drawn), "of": len(texts), "queries": queries, "sha256": digest}
-        print(f"{given.folder / kind}: {len(drawn):,} texts, {queries:,} queries", flush=True)
-    write_text(given.folder / "sources.json", json.dumps({"kinds": written, "sources": told}, indent=1) + "\n")
+        print(f"{arguments.folder / kind}: {len(drawn):,} texts, {queries:,} queries", flush=True)
+    write_text(arguments.folder / "sources.json", json.dumps({"kinds": written, "sources": facts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
