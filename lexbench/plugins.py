@@ -11,6 +11,9 @@ required: Encoder, Engine, Measure, Reranker, Retriever, Source with SourceFinde
 protocol of its own, or a class attribute that stands in `Facts`, `EncoderFacts`, `EngineFacts` or `TransformFacts`. Nobody has
 to inherit from any of these: having the attributes is enough. `lexbench.testing` has the tests that a plug-in must pass.
 
+Two things besides: an object given to `lexbench.run` is called by its `name` (`HasName`), and a setting
+`threads` that is marked `runtime` is set by `--time` to the number of threads of its scenario.
+
 This is version 1 of the interface (`API_VERSION`). Within a version nothing that is required is added, and no name, default or
 meaning changes; what is to go is named in the changelog, and still works, for one minor release of lexbench before it goes.
 """
@@ -106,6 +109,15 @@ class HasCheckpointDefaults(Protocol):
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that hold, given the *settings* that were typed; names that are no settings are passed over."""
+
+
+@runtime_checkable
+class HasName(Protocol):
+    """An object handed to `lexbench.run` that says what tables call it; default: the name of its class."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
 
 
 @runtime_checkable

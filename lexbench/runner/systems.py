@@ -21,6 +21,7 @@ from lexbench.plugins import (
     Fusion,
     HasFiles,
     HasIndexFiles,
+    HasName,
     ReadsRuns,
     Retriever,
     TransformFacts,
@@ -227,7 +228,7 @@ def _of_object(item: Any) -> AnyRetriever:
 
 
 def _name(item: Any) -> str:
-    return str(getattr(item, "name", type(item).__name__))
+    return str(item.name) if isinstance(item, HasName) else type(item).__name__
 
 
 def describe(plugin: Any, *, index: bool = False) -> Any:
