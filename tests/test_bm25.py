@@ -19,7 +19,7 @@ from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
-from lexbench.types import Document
+from lexbench.types import Document, Hits
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
 both = pytest.mark.parametrize("kind", [BM25, pytest.param(BM25Lucene, marks=needs_lucene)])
@@ -327,3 +327,39 @@ def test_published_scores(shared, tmp_path, name):
     assert [round(float(np.mean([values[query][one] for query in qrels])), 4) for one in measures] == PUBLISHED[name]
     assert all(np.array_equal(hits.docs, found[BM25].docs) for hits in found.values())
     assert all(np.array_equal(hits.scores, found[BM25].scores) for hits in found.values())
+
+
+@needs_lucene
+@pytest.mark.parametrize("scale", [10, 40, 150, 400])
+def test_ties_are_those_of_anserinis_run_files(searcher, scale):
+    """Scores of any size come in the order in which the jar adjusts them and trec_eval 9.0.4 reads what it writes."""
+    from lexbench.engines.java.jvm import java_class
+
+    rng = np.random.default_rng(scale)
+    scores = (scale + rng.integers(0, 90, 200) * 2e-5).astype(np.float32)
+    positions = rng.permutation(200).astype(np.int32)
+    by_id = np.lexsort((-positions, -scores))  # as Anserini searches: score, then id ascending
+    scores, positions = scores[by_id], positions[by_id]
+    ids = [f"d{199 - position:03}" for position in positions.tolist()]
+    index = searcher(BM25Lucene, dict.fromkeys(ids, "text")).opened._reader.searcher
+    lucene = "org.apache.lucene.search"
+    found = [java_class(f"{lucene}.ScoreDoc")(number, score) for number, score in enumerate(scores.tolist())]
+    total = java_class(f"{lucene}.TotalHits")(200, java_class(f"{lucene}.TotalHits$Relation").EQUAL_TO)
+    scored = java_class("io.anserini.search.ScoredDocs").fromTopDocs(java_class(f"{lucene}.TopDocs")(total, found), index)
+    adjusted = java_class("io.anserini.rerank.lib.ScoreTiesAdjusterReranker")().rerank(scored, None).scores
+    lines = [(float(np.float32(f"{score:.6f}")), name) for score, name in zip(adjusted, ids, strict=True)]
+    found = BM25().settled(Hits(positions[np.newaxis], scores[np.newaxis]))
+
+    assert [f"d{199 - position:03}" for position in found.docs[0].tolist()] == [name for _, name in sorted(lines)[::-1]]
+    assert np.all(np.diff(found.scores[0]) < 0)
+    assert np.all(found.scores[0] <= scores.max())
+
+
+def test_ties_of_long_queries_go_by_id_descending():
+    """From 32 up a step of 1e-6 vanishes in float32, so of two equal scores the larger id comes first; below, the smaller."""
+    positions = np.array([[1, 0, -1]], np.int32)  # position 0 has the larger id
+    short, long = (Hits(positions, np.array([[score, score, -np.inf]], np.float32)) for score in (25.0, 250.0))
+
+    assert BM25().settled(short).docs.tolist() == [[1, 0, -1]]
+    assert BM25().settled(long).docs.tolist() == [[0, 1, -1]]
+    assert BM25(ties="trec_eval").settled(short) is short

@@ -20,8 +20,9 @@ class Settings:
     """The parameters of BM25, with Anserini's values.
 
     Short documents often have equal scores, so the order of equals decides published figures: in NFCorpus it moves nDCG@10 by
-    0.0012. With *ties* "anserini" the smaller document id comes first, and scores are lowered to the next float32 numbers that
-    are in that order; with "trec_eval" equal scores stay equal, and the harness puts the larger id first.
+    0.0012. With *ties* "anserini" documents come in the order that trec_eval gives Anserini's run files (`_anserini_ties`), and
+    scores are lowered to the next float32 numbers that are in that order; with "trec_eval" equal scores stay equal, and the
+    harness puts the larger id first.
 
     *expansions* is a file of text that is added to documents (docT5query), see `lexbench.datasets.expansion`. *term_weights* is
     one of term frequencies that take the place of theirs (DeepCT), JSON lines {"id": …, "vector": {"word": whole number}}; the
@@ -52,15 +53,22 @@ class Settings:
 
     @property
     def lower_position_first(self) -> bool:
-        """Whether of equal scores the lower position comes first; positions are in descending order of ids."""
+        """Whether of equal scores a search returns the lower position first; positions are in descending order of ids."""
         return self.ties == TREC_EVAL
 
     def settled(self, hits: Hits) -> Hits:
-        """Return *hits* with scores that keep their order whoever sorts them, if that order is not the harness's own."""
+        """Return *hits* in the order of ties, with scores that keep it whoever sorts them if it is not the harness's own.
+
+        *hits* descend by score; of equal ones the higher position comes first, unless `lower_position_first`.
+        """
         if self.lower_position_first:
             return hits
-        there = hits.docs >= 0
+        from lexbench.retrievers import _anserini_ties  # compiled
+
+        columns = np.empty(hits.docs.shape, np.int64)
+        _anserini_ties.order(hits.scores, hits.docs, columns)
+        docs, scores = np.take_along_axis(hits.docs, columns, axis=1), np.take_along_axis(hits.scores, columns, axis=1)
+        there = docs >= 0
         offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        scores = hits.scores.copy()
         scores[there] = strictly_decreasing(offsets, scores[there])
-        return Hits(hits.docs, scores)
+        return Hits(docs, scores)

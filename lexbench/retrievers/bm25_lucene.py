@@ -29,7 +29,7 @@ class BM25Lucene(Settings):
     """Lucene in a Java virtual machine within this process; one thread."""
 
     family: ClassVar[str] = "bm25"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
     deterministic: ClassVar[bool] = False  # Lucene writes a random id and the time into each segment
     requires: ClassVar[tuple[str, ...]] = REQUIRES
     extra: ClassVar[str] = EXTRA
