@@ -114,6 +114,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     per_query: dict[str, list[float]]  # in the order of query_ids
     counts: Counts
     ties: dict[str, Tie] = {}
+    precision: str = ""  # as what scores were compared: "float32", or "double" of run files; "" is float32, of older versions
+    other_precision: dict[str, float] = {}  # means that differ where the scores of a run file are compared as the other
     sizes: dict[str, int] = {}  # bytes: index, corpus
     vectors: Vectors | None = None  # of sparse systems
     work: Work | None = None  # likewise

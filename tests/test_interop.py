@@ -114,7 +114,7 @@ def test_judgements_for_ranx_read_back(tmp_path):
     [
         ("r.json", '{"q": {"d": "high"}}', r"r\.json: Expected `float`, got `str`"),
         ("r.json", '{"q": ', r"r\.json: Input data was truncated"),
-        ("r.json", '{"q": {"d": 1e300}}', r"r\.json: document 'd' of query 'q' has a score that is not a finite"),
+        ("r.json", '{"q": {"d": 1e999}}', r"r\.json: Number out of range"),
         ("r.lz4", "x", r"r\.lz4: only ranx reads its \.lz4; in Python: Run\.from_file"),
         ("r.parquet", "x", r"r\.parquet: "),
         ("none.json", None, r"none\.json: .*No such file"),

@@ -36,9 +36,10 @@ def test_scores_are_rounded_before_they_are_sorted():
     assert listed(run)["q"] == [("b", 16777216.0), ("a", 16777216.0)]
 
 
-def test_minus_zero_ties_with_zero():
+@pytest.mark.parametrize("precision", ["double", "float32"])
+def test_minus_zero_ties_with_zero(precision):
     """-0.0 equals 0.0, so the document id decides, and 0.0 is what is kept."""
-    run = Run.from_entries(["q", "q"], ["a", "b"], [0.0, -0.0])
+    run = Run.from_entries(["q", "q"], ["a", "b"], [0.0, -0.0], precision)
 
     assert [doc for doc, _ in listed(run)["q"]] == ["b", "a"]
     assert not np.signbit(run.scores).any()

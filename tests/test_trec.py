@@ -109,6 +109,35 @@ def test_three_columns_with_scores_are_read_when_asked_for(tmp_path):
     assert entries(run) == [("7", "d9", 0.75), ("7", "d1", 0.5)]
 
 
+def test_a_run_file_is_ordered_by_its_scores_as_double(tmp_path):
+    """Scores that float32 cannot tell apart order a run file, and only where float32 is asked for does the id decide."""
+    path = file(tmp_path, "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 12.34567890 t\n")
+
+    assert entries(read_run(path)) == [("q", "a", 12.34567891), ("q", "c", 12.3456789), ("q", "b", 12.3456789)]
+    assert [entry[1] for entry in entries(read_run(path, precision="float32"))] == ["c", "b", "a"]
+    assert [entry[1] for entry in entries(read_run(path).as_float32())] == ["c", "b", "a"]
+
+
+def test_a_score_beyond_float32_is_a_score_of_a_run_file(tmp_path):
+    """1e39 is refused where float32 is asked for; as double it is scored, and written as the largest float32 number."""
+    path = file(tmp_path, "q Q0 a 1 1e39 t\nq Q0 b 2 2e39 t\nq Q0 c 3 1 t\n", "run")
+    write_run(read_run(path), tmp_path / "written")
+
+    assert [entry[1] for entry in entries(read_run(path))] == ["b", "a", "c"]
+    with pytest.raises(InvalidFile, match="run: document 'a' of query 'q' has a score that is not a finite float32 number: 1e"):
+        read_run(path, precision="float32")
+    assert (tmp_path / "written").read_text() == (
+        "q Q0 b 1 3.40282347e+38 lexbench\nq Q0 a 2 3.40282326e+38 lexbench\nq Q0 c 3 1 lexbench\n"
+    )
+
+
+def test_a_run_file_is_written_in_the_order_of_its_doubles(tmp_path):
+    """Scores that are equal as float32 are lowered, so a tool that keeps them so reads the order that was scored."""
+    write_run(read_run(file(tmp_path, "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\n")), tmp_path / "written")
+
+    assert [entry[1] for entry in entries(read_run(tmp_path / "written", precision="float32"))] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "text", ["q1 0 d1 2\nq1 0 d2 -1\n", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\n", "q1\t0\td2\t-1\nq1\t0\td1\t2\n"]
 )
@@ -150,7 +179,7 @@ def test_a_run_that_is_written_reads_back(tmp_path, name, scored):
     again = read_run(tmp_path / name)
 
     assert [entry[:2] for entry in entries(run)] == [entry[:2] for entry in entries(again)]
-    assert np.array_equal(strictly_decreasing(run), again.scores)
+    assert np.array_equal(strictly_decreasing(run), again.scores.astype(np.float32))
 
 
 def test_written_files_are_repeatable_and_plain(tmp_path):

@@ -1,7 +1,8 @@
 """Scoring: a run, the judgements and measures in, one value a query and measure out; and what ties of score could change.
 
-Two scores tie if they are equal or neighbouring float32 numbers. Neighbours differ by rounding alone, and a retriever that
-breaks its ties by a rule of its own (`bm25` does, as Anserini) can tell us only by lowering equal scores to the next number.
+Two scores tie if they are equal or neighbouring numbers of the precision in which the run keeps them: float32, or double for
+run files. Neighbours differ by rounding alone, and a retriever that breaks its ties by a rule of its own (`bm25` does, as
+Anserini) can tell us only by lowering equal scores to the next number.
 """
 
 from collections.abc import Iterable, Mapping
@@ -129,6 +130,6 @@ def _across(run: Run, qrels: Qrels, cutoff: int | None) -> float:
     return float(np.count_nonzero(_tie(run.scores[after - 1], run.scores[after])) / len(qrels.query_ids))
 
 
-def _tie(scores: NDArray[np.float32], following: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return which of *scores* (n,) are equal to the ones *following* them in their lists, or one float32 number above."""
-    return following >= np.nextafter(scores, np.float32(-np.inf))
+def _tie(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which of *scores* (n,) are equal to the ones *following* them in their lists, or one number above."""
+    return np.asarray(following >= np.nextafter(scores, scores.dtype.type(-np.inf)))

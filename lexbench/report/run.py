@@ -11,6 +11,9 @@ from lexbench.suites import Suite
 
 _WARN = 0.001  # a tie interval wider than this is said
 
+_FLOAT32 = "float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"
+_PRECISIONS = {"double": _FLOAT32, "float32": ("double", "trec_eval since 2023 and v10.0")}  # the other one, and whose it is
+
 _SPARSE_HEADER = ("system", "terms", "bytes", "index", "query terms", "postings", "FLOPS")
 _SPARSE_LEGEND = (
     "a document's terms, its bytes at 3 a term and in the index; a query's terms and postings; products per document"
@@ -93,8 +96,17 @@ def notes(results: Sequence[Result]) -> list[str]:
         ]
         if wide:
             lines.append(f"{name}: tied scores leave open {', '.join(wide)}")
-        lines += [f"{name}: {note}" for note in result.notes]
+        lines += [f"{name}: {note}" for note in (*_of_precision(result), *result.notes)]
     return lines
+
+
+def _of_precision(result: Result) -> list[str]:
+    """Return what the other way of comparing the scores of a run file would give, where that differs."""
+    if not result.other_precision:
+        return []
+    other, tools = _PRECISIONS[result.precision]
+    means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
+    return [f"scores are compared as {result.precision}; as {other}, as {tools} do: {means}"]
 
 
 def _vector_tables(results: Sequence[Result]) -> list[Table]:

@@ -2,20 +2,30 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from lexbench.errors import MissingData
+from lexbench.errors import CommandError, MissingData
 from lexbench.storage.reading import file_digest
-from lexbench.trec.runs import Run, read_run
+from lexbench.trec.runs import PRECISIONS, Precision, Run, read_run
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """Ranks nothing itself, so it needs neither corpus nor index. `{dataset}` in *path* stands for the dataset's id, / as -."""
+    """Ranks nothing itself, so it needs neither corpus nor index. `{dataset}` in *path* stands for the dataset's id, / as -.
+
+    *scores* says as what scores are compared: "double", as trec_eval since 2023, or "float32", as before, and as pytrec_eval,
+    BEIR and MTEB.
+    """
 
     path: str
-    version: ClassVar[int] = 1
+    scores: str = "double"
+    version: ClassVar[int] = 2
     deterministic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for an unknown precision."""
+        if self.scores not in PRECISIONS:
+            raise CommandError(f"run_file(scores={self.scores!r}) is unknown; scores are one of {', '.join(PRECISIONS)}")
 
     def _place(self, dataset: str) -> Path:
         place = Path(self.path.replace("{dataset}", dataset.replace("/", "-"))).expanduser()
@@ -24,9 +34,9 @@ class RunFile:
         return place
 
     def file_identity(self, dataset: str) -> str:
-        """Return the digest of the file for *dataset*: what decides the answer in place of an index."""
-        return file_digest(self._place(dataset))
+        """Return the digest of the file for *dataset* and how it is read: what decides the answer in place of an index."""
+        return f"{file_digest(self._place(dataset))} {self.scores}"
 
     def read(self, dataset: str) -> Run:
-        """Return the run in canonical order."""
-        return read_run(self._place(dataset))
+        """Return the run in canonical order; InvalidFile where a score is not finite in the precision that was asked for."""
+        return read_run(self._place(dataset), precision=cast(Precision, self.scores))

@@ -23,7 +23,7 @@ from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.runner import notes, tuning
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import score_run
+from lexbench.runner.scoring import score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
@@ -31,7 +31,7 @@ from lexbench.storage import atomic
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Recipe, Store, digest, key_of, readable, size
-from lexbench.trec.runs import Filtered, without_self_matches
+from lexbench.trec.runs import Filtered, Run
 
 _SCORER = 1  # goes up when a kernel or the form of a result changes
 
@@ -174,10 +174,7 @@ def _of_run_file(job: Job, retriever: ReadsRuns, runner: DatasetRunner) -> Resul
         if draft.unfinished:
             watch = Stopwatch()
             with watch.time("score"):
-                run = retriever.read(name)
-                drop = job.contract.protocol.self_match == "drop"
-                ranked = without_self_matches(run, job.depth) if drop else Filtered(run.cut(job.depth), 0)
-                result = _scored(job, runner, ranked, None)
+                result = _scored(job, runner, retriever.read(name), None)
             _write(result, draft.unfinished, watch)
     return _read(draft.folder, job)
 
@@ -194,12 +191,20 @@ def _recipe(job: Job, runner: DatasetRunner, inputs: Recipe) -> Recipe:
     }
 
 
-def _scored(job: Job, runner: DatasetRunner, ranked: Filtered, corpus: StoredCorpus | None) -> Result:
-    """Score a run under the job's contract; the result holds everything but what its index and machine add."""
+def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: StoredCorpus | None) -> Result:
+    """Score a run under the job's contract; the result holds everything but what its index and machine add.
+
+    A bare `Run` is that of a file: nothing has been dropped from it or cut.
+    """
     dataset = runner.dataset
     named = {"system": job.system.label, "dataset": job.contract.id, "contract": job.contract.stamp}
-    result = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
-    counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped)
+    if isinstance(ranked, Run):
+        drop = job.contract.protocol.self_match == "drop"
+        result = score_ranked(ranked, dataset.qrels, job.measures, named, drop=drop, depth=job.depth)
+        counts = result.counts
+    else:
+        result = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
+        counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped)
     digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))

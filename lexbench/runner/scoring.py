@@ -1,6 +1,6 @@
 """Scoring a run under a contract: the one way from ranked lists to a result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,10 +9,10 @@ import numpy as np
 from lexbench import measures
 from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import Counts, Result
 from lexbench.trec.qrels import Qrels, read_qrels
-from lexbench.trec.runs import Filtered, Run, read_run, without_self_matches
+from lexbench.trec.runs import Filtered, Precision, Run, read_run, without_self_matches
 
 
 def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, dataset: str, contract: str, depth: int) -> Result:
@@ -28,33 +28,86 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
         per_query={name: values.tolist() for name, values in scores.values.items()},
         counts=Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged),
         ties=measures.tie_report(run, qrels, named),
+        precision=run.precision,
     )
 
 
-def score_file(path: Path, named: Sequence[str], *, dataset: str | None = None, qrels: Path | None = None) -> Result:
+def score_file(
+    path: Path,
+    named: Sequence[str],
+    *,
+    dataset: str | None = None,
+    qrels: Path | None = None,
+    precision: Precision = "double",
+) -> Result:
     """Score the run at *path* by the contract of *dataset*, by the judgements in the file *qrels*, or by both.
 
-    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. CommandError for
-    neither, ContractMismatch for judgements of another dataset.
+    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. Scores are compared in
+    that *precision*; means that the other changes are in the result, too. CommandError for neither, ContractMismatch for
+    judgements of another dataset.
     """
-    ranked = Filtered(read_run(path), 0)
+    run = read_run(path)
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return _result(ranked, read_qrels(qrels), named, system=path.name, dataset=qrels.name, contract="none")
+        stamps = {"system": path.name, "dataset": qrels.name, "contract": "none"}
+        return score_ranked(run, read_qrels(qrels), named, stamps, precision=precision)
     contract = contract_of(dataset)
     if qrels is None:
         judged = open_dataset(contract).qrels
     else:
         judged = read_qrels(qrels)
         check(contract, judgement_facts(tuple(judged.judgements())))
-    if contract.protocol.self_match == "drop":
-        ranked = without_self_matches(ranked.run)
+    stamps = {"system": path.name, "dataset": contract.id, "contract": contract.stamp}
     wanted = [measures.with_threshold(measure, contract) for measure in named]
-    return _result(ranked, judged, wanted, system=path.name, dataset=contract.id, contract=contract.stamp)
+    drop = contract.protocol.self_match == "drop"
+    return score_ranked(run, judged, wanted, stamps, drop=drop, precision=precision)
 
 
-def _result(ranked: Filtered, qrels: Qrels, named: Sequence[str], **stamps: str) -> Result:
-    depth = int(np.diff(ranked.run.offsets).max(initial=0))
-    result = score_run(ranked.run, qrels, named, **stamps, depth=depth)
-    return msgspec.structs.replace(result, counts=msgspec.structs.replace(result.counts, self_matches=ranked.dropped))
+def score_ranked(
+    run: Run,
+    qrels: Qrels,
+    named: Sequence[str],
+    stamps: Mapping[str, str],
+    *,
+    drop: bool = False,
+    depth: int | None = None,
+    precision: Precision = "double",
+) -> Result:
+    """Return the result of a finished run from a file, whose scores are kept as double.
+
+    Self-matches are taken out if *drop*, then lists are cut to *depth*. Where the order of scores as float32 gives other means
+    than that as double, both are in the result. LexbenchError where float32 was asked for and cannot hold a score.
+    """
+    kept = Filtered(run, 0) if not drop else without_self_matches(run)
+    chosen = kept.run if precision == "double" else kept.run.as_float32()
+    deepest = int(np.diff(chosen.offsets).max(initial=0))
+    limit = deepest if depth is None else depth
+    result = score_run(chosen.cut(limit), qrels, named, **stamps, depth=limit)
+    return msgspec.structs.replace(
+        result,
+        counts=msgspec.structs.replace(result.counts, self_matches=kept.dropped),
+        other_precision=_other_precision(kept.run, result, qrels, limit),
+        notes=_short_lists(named, min(deepest, limit)),
+    )
+
+
+def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict[str, float]:
+    """Return the means of *result* that the order of scores in the other precision would change."""
+    try:
+        rounded = run.as_float32()
+    except LexbenchError:  # a score is beyond float32: there is no such order
+        return {}
+    if np.array_equal(run.docs, rounded.docs):
+        return {}
+    other = rounded if result.precision == "double" else run
+    means = measures.score(other.cut(depth), qrels, list(result.means)).means
+    return {name: mean for name, mean in means.items() if mean != result.means[name]}
+
+
+def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
+    """Return the line that says which of the measures *named* look deeper than the longest list of a run file goes."""
+    cutoffs = {name: measures.cutoff(name) or 0 for name in named}
+    deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest > 0]
+    line = f"the longest list has {deepest} documents, of which alone {', '.join(deeper)} can be"
+    return [line] if deeper else []

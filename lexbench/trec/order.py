@@ -1,4 +1,7 @@
-"""The one canonical order of ranked lists: score as float32, then document id, both descending, as in trec_eval.
+"""The one canonical order of ranked lists: score, then document id, both descending, as in trec_eval.
+
+Scores are compared as they are kept: as float32 where a retriever of ours made them, as double (float64) where they are of a
+run file, as trec_eval does since 2023.
 
 Lists are given as columns of entries, grouped by query: list i is `docs[offsets[i]:offsets[i + 1]]`. Documents are codes whose
 ids descend, so the smaller code comes first.
@@ -12,32 +15,45 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 
 _LOWEST = np.int32(-(2**31))
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Entries(NamedTuple):
     """Entries of ranked lists."""
 
     docs: NDArray[np.int32]  # (entries,)
-    scores: NDArray[np.float32]  # (entries,)
+    scores: NDArray[np.floating]  # (entries,) float32 or float64
 
 
-def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.float32]) -> Entries:
+def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
     """Return the entries with every list in canonical order; -0.0 becomes 0.0, which it equals.
 
-    Score and document together make one whole number, so sorting numbers, which processors are good at, sorts both.
+    *scores* are float32 or float64, and stay so. A float32 score and its document together make one whole number, so sorting
+    numbers, which processors are good at, sorts both.
     """
+    if scores.dtype == np.float64:
+        return _canonical_doubles(offsets, docs, scores)
     keys = (-_ordinals(scores) << 32) | docs
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         keys[start:stop].sort()
     return Entries((keys & 0xFFFFFFFF).astype(np.int32), _from_ordinals(-(keys >> 32)))
 
 
-def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return scores (entries,) each of which is below the one before it in its list, lowered as little as that takes.
+def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
+    order = np.empty(len(docs), np.int64)
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        order[start:stop] = start + np.lexsort((docs[start:stop], -scores[start:stop]))
+    return Entries(docs[order], scores[order] + 0.0)  # -0.0 + 0.0 is 0.0
 
-    *scores* are in canonical order. One that ties goes to the next float32 number below the one before it. LexbenchError
-    where there is none.
+
+def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return float32 scores (entries,) each of which is below the one before it in its list, lowered as little as that takes.
+
+    *scores* are in canonical order; float64 ones are rounded first, and those beyond float32 become its largest number. One
+    that ties goes to the next float32 number below the one before it. LexbenchError where there is none.
     """
+    if scores.dtype == np.float64:
+        scores = np.clip(scores, -_LARGEST, _LARGEST).astype(np.float32)
     # In whole numbers lowered[i] = min(score[i], lowered[i - 1] - 1), so lowered[i] + i is a running minimum of score[i] + i.
     # Every list starts far below the end of the last, so one running minimum serves them all.
     lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -48,7 +64,7 @@ def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.float32])
     return _from_ordinals(lowered)
 
 
-def _ordinals(scores: NDArray[np.float32]) -> NDArray[np.int64]:
+def _ordinals(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     """Return whole numbers that compare as *scores* do, one apart for neighbouring floats; -0.0 and 0.0 are both 0."""
     bits = scores.view(np.int32)
     return np.where(bits < 0, _LOWEST - bits, bits).astype(np.int64)

@@ -1,6 +1,8 @@
 """Ranked lists as arrays, in the one canonical order, and their files: TREC's and MS MARCO's.
 
-The order is trec_eval's: score as float32, then document id in byte order, both descending. One function makes it, and
+The order is trec_eval's: score, then document id in byte order, both descending. Run files are ordered by their scores as
+double, as trec_eval does since 2023 (tag trec_eval-9.0.8, pull request 38; v10.0), or on request as float32, as it did until
+v9.0.8 of 2020, and pytrec_eval 0.5, BEIR and MTEB do. Our own retrievers score in float32. One function makes the order, and
 everything that is scored or exported has gone through it. Document ids are kept once, in a table sorted in descending byte
 order, so a document is a number (its code) and "the smaller code first" breaks ties.
 
@@ -14,7 +16,7 @@ never written: pytrec_eval, ir_measures and ranx fail on them. A name that ends 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +29,8 @@ from lexbench.trec.ids import check_writable, encode, factorize, lookup
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored"]
+Precision = Literal["double", "float32"]  # as what scores are kept and compared
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 _TREC: Sequence[Kind] = ("id", "skip", "id", "skip", "float", "skip")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
 
@@ -38,7 +42,7 @@ class Run:
     query_ids: tuple[str, ...]
     offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
     docs: NDArray[np.int32]  # (entries,) codes into table
-    scores: NDArray[np.float32]  # (entries,)
+    scores: NDArray[np.floating]  # (entries,) float32, or float64 of a run file
     table: NDArray[np.bytes_]  # (documents,) UTF-8 ids, descending, unique
 
     def __len__(self) -> int:
@@ -49,6 +53,15 @@ class Run:
     def ranks(self) -> NDArray[np.int64]:
         """Rank of every entry in its list, from 1 (entries,)."""
         return np.arange(1, len(self) + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    @property
+    def precision(self) -> Precision:
+        """As what the scores were compared."""
+        return "double" if self.scores.dtype == np.float64 else "float32"
+
+    def as_float32(self) -> "Run":
+        """Return the run in the order of its scores rounded to float32; LexbenchError where one is beyond float32."""
+        return self if self.precision == "float32" else _ordered(self, "float32")
 
     def cut(self, depth: int) -> "Run":
         """Return the run with only the first *depth* entries of each list."""
@@ -75,11 +88,12 @@ class Run:
         query_ids: Sequence[str] | NDArray[np.bytes_],
         doc_ids: Sequence[str] | NDArray[np.bytes_],
         scores: ArrayLike,
+        precision: Precision = "float32",
     ) -> "Run":
         """Make a run of entries in any order, given as three columns of one length (entries,).
 
-        Queries keep the order in which they first appear. LexbenchError where a score is not finite or a (query, document)
-        pair comes twice.
+        Scores are compared, and kept, in that *precision*. Queries keep the order in which they first appear. LexbenchError
+        where a score is not finite or a (query, document) pair comes twice.
         """
         queries = query_ids if isinstance(query_ids, np.ndarray) else encode(query_ids)
         documents = doc_ids if isinstance(doc_ids, np.ndarray) else encode(doc_ids)
@@ -95,7 +109,7 @@ class Run:
         if len(lists) > len(names):  # the entries of some query are apart
             grouped = np.argsort(of_entry, kind="stable")
             docs, numbers = docs[grouped], numbers[grouped]
-        return cls._make(tuple(names), np.bincount(of_entry, minlength=len(names)), docs, numbers, table)
+        return cls._make(tuple(names), np.bincount(of_entry, minlength=len(names)), docs, numbers, table, precision)
 
     @classmethod
     def _make(
@@ -103,30 +117,37 @@ class Run:
         query_ids: tuple[str, ...],
         lengths: NDArray[np.integer],
         docs: NDArray[np.integer],
-        scores: NDArray[np.generic],
+        scores: NDArray[Any],
         table: NDArray[np.bytes_],
+        precision: Precision = "float32",
     ) -> "Run":
         """Make a run of entries grouped by query, checking them and putting each list into the canonical order."""
         offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which is refused below
-            rounded = scores.astype(np.float32)
-        run = cls(query_ids, offsets, docs.astype(np.int32), rounded, table)
-        _refuse(run, ~np.isfinite(rounded), "has a score that is not a finite float32 number", scores)
+        run = cls(query_ids, offsets, docs.astype(np.int32), scores, table)
         entries = np.repeat(np.arange(len(query_ids)), lengths) * max(len(table), 1) + run.docs
         ordered = np.sort(entries)
         twice = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(twice):
-            _refuse(run, entries == twice[0], "is there more than once", scores)
-        return replace(run, **order.canonical(offsets, run.docs, rounded)._asdict())
+            _refuse(run, entries == twice[0], "is there more than once")
+        return _ordered(run, precision)
 
 
-def _refuse(run: Run, wrong: NDArray[np.bool_], why: str, scores: NDArray[np.generic]) -> None:
+def _ordered(run: Run, precision: Precision) -> Run:
+    """Return *run* with scores of that precision, its lists in the order of these."""
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which is refused
+        scores: NDArray[np.floating] = run.scores.astype(np.float64 if precision == "double" else np.float32)
+    kind = "number" if precision == "double" else "float32 number"
+    _refuse(run, ~np.isfinite(scores), f"has a score that is not a finite {kind}")
+    return replace(run, **order.canonical(run.offsets, run.docs, scores)._asdict())
+
+
+def _refuse(run: Run, wrong: NDArray[np.bool_], why: str) -> None:
     """Raise LexbenchError for the first entry that is *wrong*, if one is."""
     if wrong.any():
         entry = int(wrong.argmax())
         query = run.query_ids[int(np.searchsorted(run.offsets, entry, side="right")) - 1]
         document = run.table[run.docs[entry]].decode()
-        raise LexbenchError(f"document {document!r} of query {query!r} {why}: {scores[entry]}")
+        raise LexbenchError(f"document {document!r} of query {query!r} {why}: {run.scores[entry]}")
 
 
 def strictly_decreasing(run: Run) -> NDArray[np.float32]:
@@ -160,8 +181,8 @@ def _keep(run: Run, keep: NDArray[np.bool_]) -> Run:
     return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
 
 
-def read_run(path: Path, layout: RunFormat | None = None) -> Run:
-    """Read a run; *layout* is told by the number of columns where it is not given.
+def read_run(path: Path, layout: RunFormat | None = None, precision: Precision = "double") -> Run:
+    """Read a run; *layout* is told by the number of columns where it is not given. Scores are compared in that *precision*.
 
     A file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, … in every list. Other tools
     write (query, document, score) in the same shape; such a file must be asked for, as "scored". InvalidFile otherwise.
@@ -173,7 +194,7 @@ def read_run(path: Path, layout: RunFormat | None = None) -> Run:
         queries, documents, numbers = read_columns(path, _RANKED)
         scores = numbers if layout == "scored" else -numbers
     with naming(path):
-        run = Run.from_entries(queries, documents, scores)
+        run = Run.from_entries(queries, documents, scores, precision)
     if layout == "msmarco" and not np.array_equal(-run.scores, run.ranks):
         raise InvalidFile(
             f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, say 'scored'"

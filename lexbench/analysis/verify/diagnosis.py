@@ -83,6 +83,8 @@ def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Calla
     if measure.startswith("nDCG"):
         raised = replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1)
         yield "with a gain of 2^grade - 1", partial(_mean, run, raised, measure)
+    if run.precision == "double":
+        yield "with scores kept as float32", partial(mean, run.as_float32())
     yield "with equal scores in the other order", partial(mean, _ties_reversed(run))
     yield "without the queries that returned nothing", partial(_over_answered, run, qrels=qrels, measure=measure)
 
@@ -123,7 +125,7 @@ def _with_self_matches(run: Run) -> Run | None:
     if not len(added):
         return None
     firsts = run.offsets[added]
-    scores = np.nextafter(run.scores[firsts], np.float32(np.inf))
+    scores = np.nextafter(run.scores[firsts], run.scores.dtype.type(np.inf))
     return replace(
         run,
         offsets=run.offsets + np.searchsorted(added, np.arange(len(run.offsets))),
@@ -133,9 +135,9 @@ def _with_self_matches(run: Run) -> Run | None:
 
 
 def _ties_reversed(run: Run) -> Run:
-    """Return *run* with every group of equal scores, or neighbouring float32 numbers, in the opposite order."""
+    """Return *run* with every group of equal scores, or neighbouring numbers, in the opposite order."""
     starts = np.ones(len(run), dtype=bool)
-    starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], np.float32(-np.inf))
+    starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], run.scores.dtype.type(-np.inf))
     starts[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
     first: NDArray[np.int64] = np.flatnonzero(starts)
     stop = np.append(first[1:], len(run))

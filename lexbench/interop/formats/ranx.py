@@ -42,7 +42,7 @@ def read_run(path: Path) -> "Run":
     lists = _decoded(path, float)
     rows = [(query, document, score) for query, scores in lists.items() for document, score in scores.items()]
     queries, documents, scores = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return _checked(path, lambda: Run.from_entries(queries, documents, scores))
+    return _checked(path, lambda: Run.from_entries(queries, documents, scores, "double"))
 
 
 def write_qrels(qrels: "Qrels", path: Path) -> None:
@@ -84,7 +84,7 @@ def _from_parquet(path: Path) -> "Run":
         columns = read_table(path, columns=["q_id", "doc_id", "score"]).to_pydict()
     except (OSError, ArrowException) as error:
         raise InvalidFile(f"{path}: {str(error).splitlines()[0]}") from None
-    return Run.from_entries(columns["q_id"], columns["doc_id"], columns["score"])
+    return Run.from_entries(columns["q_id"], columns["doc_id"], columns["score"], "double")
 
 
 def _checked(path: Path, make: "Callable[[], Run]") -> "Run":

@@ -1,0 +1,98 @@
+"""As what the scores of run files are compared: as double, as trec_eval since 2023, or as float32, as before."""
+
+import json
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from lexbench.cli import app
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.retrievers.run_file import RunFile
+from lexbench.runner.scoring import score_file
+
+QRELS = "q 0 a 1\nq 0 c 1\n"
+CLOSE = "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 1 t\n"  # a and b are one number as float32
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return what writes a run, and gives its path and that of judgements."""
+
+    def write(text):
+        (tmp_path / "qrels").write_text(QRELS)
+        (tmp_path / "run").write_text(text)
+        return tmp_path / "run", tmp_path / "qrels"
+
+    return write
+
+
+def test_double_scores_decide_and_leave_nothing_open(files):
+    """RR is 1 as trec_eval 10 says, its tie interval is [1, 1], and the result says how scores were compared."""
+    path, qrels = files(CLOSE)
+    result = score_file(path, ["RR", "nDCG@10"], qrels=qrels)
+
+    assert (result.means["RR"], result.ties["RR"].lowest, result.ties["RR"].highest) == (1.0, 1.0, 1.0)
+    assert (result.precision, result.other_precision["RR"]) == ("double", 0.5)
+
+
+def test_float32_repeats_older_figures_and_says_what_double_gives(files):
+    """With float32 the values are pytrec_eval's, the tie shows, and the mean as double stands beside."""
+    path, qrels = files(CLOSE)
+    result = score_file(path, ["RR"], qrels=qrels, precision="float32")
+    ranked = {"q": {"a": 12.34567891, "b": 12.3456789, "c": 1.0}}
+    theirs = pytrec_eval.RelevanceEvaluator({"q": {"a": 1, "c": 1}}, {"recip_rank"}).evaluate(ranked)
+
+    assert result.means["RR"] == theirs["q"]["recip_rank"] == 0.5
+    assert (result.ties["RR"].lowest, result.ties["RR"].highest) == (0.5, 1.0)
+    assert (result.precision, result.other_precision) == ("float32", {"RR": 1.0})
+
+
+def test_where_both_orders_give_the_same_nothing_is_said(files):
+    """An order that differs among documents without judgement, or not at all, leaves no note."""
+    path, qrels = files("q Q0 a 1 2 t\nq Q0 x 2 1.00000001 t\nq Q0 y 3 1 t\n")
+
+    assert score_file(path, ["RR", "nDCG@10"], qrels=qrels).other_precision == {}
+
+
+def test_scores_beyond_float32_are_scored_as_double_alone(files):
+    """1e39 is a double; as float32 it is refused in a line."""
+    path, qrels = files("q Q0 a 1 2e39 t\nq Q0 b 2 1e39 t\n")
+
+    assert score_file(path, ["RR"], qrels=qrels).means == {"RR": 1.0}
+    with pytest.raises(Exception, match="not a finite float32 number"):
+        score_file(path, ["RR"], qrels=qrels, precision="float32")
+
+
+def test_the_command_line_prints_both(files, capsys):
+    """`score` names the other way of comparing, whose it is, and its mean; --scores float32 turns it round."""
+    path, qrels = files(CLOSE)
+    words = ["score", str(path), "--qrels", str(qrels), "-m", "RR@10"]
+
+    app.main(words, standalone_mode=False)
+    assert "as float32, as trec_eval to v9.0.8 of 2020, pytrec_eval" in " ".join(capsys.readouterr().out.split())
+    app.main([*words, "--scores", "float32", "--json"], standalone_mode=False)
+    document = json.loads(capsys.readouterr().out)
+    assert (document["means"], document["other_precision"]) == ({"RR@10": 0.5}, {"RR@10": 1.0})
+
+
+def test_measures_deeper_than_a_run_are_named(files):
+    """R@1000 of lists of three documents is R@3, and the result says so; RR@2 looks no deeper than they go."""
+    path, qrels = files(CLOSE)
+
+    assert score_file(path, ["R@1000", "RR@2"], qrels=qrels).notes == [
+        "the longest list has 3 documents, of which alone R@1000 can be"
+    ]
+
+
+def test_a_run_file_in_a_suite_is_read_in_either_precision(files):
+    """The setting is in the identity of the file, so neither answer is taken for the other."""
+    path, _ = files(CLOSE)
+    double, single = RunFile(str(path)), RunFile(str(path), scores="float32")
+
+    assert [double.read("x").scores.dtype, single.read("x").scores.dtype] == [np.float64, np.float32]
+    assert double.file_identity("x") != single.file_identity("x")
+    with pytest.raises(CommandError, match="run_file\\(scores='half'\\) is unknown"):
+        RunFile(str(path), scores="half")
+    with pytest.raises(InvalidFile, match="not a finite number"):
+        RunFile(str(files("q Q0 a 1 inf t\n")[0])).read("x")
