@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lexbench.analysis.significance import bootstrap, groups, randomisation
+from lexbench.analysis.significance.noninferiority import fewest_queries, lower_bound, noninferiority
 from lexbench.report.compare import no_worse
 
 RESAMPLES = 10_000
@@ -170,15 +171,58 @@ def test_the_detectable_difference_is_that_of_g_power():
 def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
     """The same small loss is within the margin where queries are many, and not shown to be where they are few."""
     losses = np.random.default_rng(2).normal(-0.001, 0.05, 4000)
-    many, few = bootstrap.noninferiority(losses, 0.005), bootstrap.noninferiority(losses[:40], 0.005)
+    many, few = noninferiority(losses, 0.005), noninferiority(losses[:40], 0.005)
 
     assert many.holds
-    assert many.bound == pytest.approx(losses.mean() - 1.645 * losses.std() / np.sqrt(4000), abs=1e-4)
+    assert losses.mean() - 4 * losses.std() / np.sqrt(4000) < many.bound < losses.mean() - 1.645 * losses.std() / np.sqrt(4000)
     assert not few.holds
     assert randomisation.p_value(losses[:40]) > 0.05
     assert no_worse(many.margin, [one.holds for one in (many, many, few)]) == "no worse than .005 on 2 of 3"
     with pytest.raises(ValueError, match="above 0"):
-        bootstrap.noninferiority(losses, 0.0)
+        noninferiority(losses, 0.0)
+    with pytest.raises(ValueError, match="from -1 to 1"):
+        noninferiority(np.array([-1.5]), 0.1)
+
+
+@pytest.mark.parametrize("margin", [0.005, 0.02])
+@pytest.mark.parametrize("queries", [20, 50, 115, 300, 1000, 3000])
+def test_a_loss_of_the_margin_is_called_no_worse_in_5_percent_of_cases_at_most(queries, margin):
+    """Where one query in 1 / margin loses 1.0, exactly by the binomial distribution, however few queries there are.
+
+    A bootstrap says so in 78 % of cases at 50 queries and a margin of .005: whenever no such query is among them.
+    """
+    shown = [noninferiority(np.repeat([-1.0, 0.0], [lost, queries - lost]), margin).holds for lost in range(queries // 10)]
+    chances = stats.binom.pmf(np.arange(len(shown)), queries, margin)
+
+    assert chances[shown].sum() <= 0.05
+
+
+def test_a_bound_covers_the_mean_of_skewed_differences():
+    """Of 500 samples of differences that are mostly 0 and sometimes large, at most 5 % have a bound above the true mean."""
+    rng = np.random.default_rng(8)
+    values, weights = np.array([-0.6, -0.1, 0.0, 0.3]), np.array([0.02, 0.03, 0.93, 0.02])
+    bounds = [lower_bound(rng.choice(values, 200, p=weights)) for _ in range(500)]
+
+    assert np.mean(np.array(bounds) > values @ weights) <= 0.05
+
+
+def test_few_queries_show_nothing():
+    """Twenty queries without any difference do not show a margin of .005; the fewest that do are said, and one fewer do not."""
+    fewest = fewest_queries(0.005)
+
+    assert not noninferiority(np.zeros(20), 0.005).holds
+    assert noninferiority(np.zeros(fewest), 0.005).holds
+    assert not noninferiority(np.zeros(fewest - 1), 0.005).holds
+    assert fewest >= 598  # (1 - .005) ** 597 is still above .05: no valid test takes fewer
+
+
+def test_the_bound_and_the_test_agree():
+    """A margin holds if and only if the bound is above it, and p is at most 1."""
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        test = noninferiority(rng.choice([-0.2, 0.0, 0.1], 100), 0.05)
+        assert test.holds == (test.bound >= -0.05 - 1e-9)
+        assert 0 < test.p <= 1
 
 
 def test_letters_of_four_systems_by_hand():

@@ -60,5 +60,6 @@ def command(  # noqa: PLR0913 - one a word of the command line
     else:
         print_rich(*(render(table) for table in tables(comparison, curve=sweep)))
     if fail_if_worse and comparison.worse:
-        click.echo(f"worse than {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
+        what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
+        click.echo(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
     click.get_current_context().exit(1 if fail_if_worse and comparison.worse else 0)

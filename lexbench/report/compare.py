@@ -118,7 +118,7 @@ def _cells(difference: Difference) -> tuple[str, ...]:
         number(difference.detectable),
     )
     margin = difference.no_worse
-    return cells if margin is None else (*cells, number(margin.bound, _SIGNED), "yes" if margin.holds else "no")
+    return cells if margin is None else (*cells, number(margin.bound, _SIGNED), "yes" if margin.holds else "not shown")
 
 
 def _span(interval: Sequence[float], form: str) -> str:
@@ -135,7 +135,19 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     if comparison.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if comparison.margin is not None:
-        yield f"no worse: the difference is above -{comparison.margin:g} with 95 % confidence (one-sided bootstrap bound)"
+        yield from _of_margin(comparison, comparison.margin)
+
+
+def _of_margin(comparison: Comparison, margin: float) -> Iterator[str]:
+    """Yield what "no worse" means, and the datasets that have too few queries for the margin."""
+    yield (
+        f"no worse: the loss is shown to be below {margin:g}, by Holm over all comparisons at .05; bounds, by betting, hold "
+        "together with 95 % confidence whatever the differences are"
+    )
+    fewest = max((one.no_worse.fewest for on in comparison.datasets for one in on.differences if one.no_worse), default=0)
+    for on in comparison.datasets:
+        if on.queries < fewest:
+            yield f"{on.dataset}: a margin of {margin:g} takes {fewest} queries even where none differs; it has {on.queries}"
 
 
 def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
@@ -146,8 +158,8 @@ def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
         differences = [on.differences[at] for on in comparison.datasets]
         significant = [difference for difference in differences if difference.corrected < LEVEL]
         better = sum(difference.difference > 0 for difference in significant)
-        undecided = len(differences) - len(significant)
-        counts = f"better than A on {better}, worse on {len(significant) - better}, undecided on {undecided}"
+        equal = len(differences) - len(significant)
+        counts = f"better than A on {better}, worse on {len(significant) - better}, not told apart on {equal}"
         line = f"{names[system]}: {counts} of {len(differences)} datasets"
         if comparison.margin is not None:
             holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
@@ -158,7 +170,7 @@ def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
 def no_worse(margin: float, holds: Sequence[bool]) -> str:
     """Say on how many datasets a system was shown to be no worse by more than *margin*: `no worse than .005 on 11 of 12`.
 
-    Each dataset is tested by itself: the count is not corrected for how many there are. That all hold needs no correction.
+    The tests are corrected by Holm over all comparisons.
     """
     return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 

@@ -21,7 +21,7 @@ from lexbench.analysis.compare.model import (
 )
 from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
-from lexbench.analysis.significance import bootstrap, randomisation
+from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.datasets.contracts import all_contracts
@@ -32,6 +32,7 @@ from lexbench.runner.plan import HEADLINE
 from lexbench.storage.store import Store
 
 _FEWEST = 2
+_ROUNDING = 1e-9  # by which a perfect score may be off
 
 Values = Mapping[str, NDArray[np.float64]]  # (queries,) by system, the baseline first
 
@@ -62,10 +63,13 @@ def compare(
     for name, group in chosen.items():
         check_comparable(name, labels, group)
     by_label = {name: dict(zip(labels, (entry.result for entry in group), strict=True)) for name, group in chosen.items()}
-    resamples = randomisation.resamples_for((len(systems) - 1) * len(chosen), LEVEL)
+    family = (len(systems) - 1) * len(chosen)
+    resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
-    tested = [_on_dataset(by_label[name], values[name], measures[name], margin, resamples) for name in chosen]
+    tested = [_on_dataset(by_label[name], values[name], measures[name], resamples) for name in chosen]
     corrected = _holm(tested)
+    if margin is not None:
+        corrected = _margins(corrected, values, margin, LEVEL / family)
     reader = StoreReader(store)
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -97,9 +101,7 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
     return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
 
 
-def _on_dataset(
-    results: Mapping[str, Result], values: Values, measure: str, margin: float | None, resamples: int
-) -> DatasetComparison:
+def _on_dataset(results: Mapping[str, Result], values: Values, measure: str, resamples: int) -> DatasetComparison:
     """Return how systems do on one dataset, by their results and *values*; p is not corrected yet.
 
     *resamples* are those of the tests.
@@ -113,7 +115,7 @@ def _on_dataset(
         measure=measure,
         queries=len(first.query_ids),
         scores=[_score(name, results[name], measure, span) for name, span in zip(values, intervals, strict=True)],
-        differences=[_difference(name, values[name] - values[baseline], margin, resamples) for name in others],
+        differences=[_difference(name, values[name] - values[baseline], resamples) for name in others],
     )
 
 
@@ -128,10 +130,9 @@ def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -
     )
 
 
-def _difference(name: str, differences: NDArray[np.float64], margin: float | None, resamples: int) -> Difference:
+def _difference(name: str, differences: NDArray[np.float64], resamples: int) -> Difference:
     p = randomisation.p_value(differences, resamples=resamples)
     detectable = randomisation.minimum_detectable(differences, level=LEVEL)
-    test = None if margin is None else bootstrap.noninferiority(differences, margin, level=LEVEL)
     return Difference(
         system=name,
         difference=float(differences.mean()),
@@ -141,8 +142,7 @@ def _difference(name: str, differences: NDArray[np.float64], margin: float | Non
         wins=int((differences > 0).sum()),
         ties=int((differences == 0).sum()),
         losses=int((differences < 0).sum()),
-        detectable=detectable if math.isfinite(detectable) else None,
-        no_worse=NoWorse(bound=test.bound, holds=test.holds) if test else None,
+        detectable=detectable if math.isfinite(detectable) and differences.any() else None,
     )
 
 
@@ -153,6 +153,33 @@ def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
         msgspec.structs.replace(on, differences=[msgspec.structs.replace(one, corrected=next(ps)) for one in on.differences])
         for on in tested
     ]
+
+
+def _margins(
+    tested: Sequence[DatasetComparison], values: Mapping[str, Values], margin: float, level: float
+) -> list[DatasetComparison]:
+    """Return the same with what is shown of the *margin*; bounds are at *level* each, p is corrected by Holm over all.
+
+    CommandError where the values of a measure are not from 0 to 1.
+    """
+    if any(value.min() < -_ROUNDING or value.max() > 1 + _ROUNDING for on in values.values() for value in on.values()):
+        raise CommandError("a margin takes a measure whose values are from 0 to 1")
+    tests = []
+    for on in tested:
+        baseline = next(iter(values[on.dataset].values()))
+        others = [values[on.dataset][one.system] for one in on.differences]
+        tests.append([noninferiority.noninferiority(np.clip(other - baseline, -1, 1), margin, level=level) for other in others])
+    corrected = iter(randomisation.holm([test.p for group in tests for test in group]))
+    fewest = noninferiority.fewest_queries(margin)
+    shown = []
+    for on, group in zip(tested, tests, strict=True):
+        differences = []
+        for one, test in zip(on.differences, group, strict=True):
+            p = next(corrected)
+            no_worse = NoWorse(bound=test.bound, p=test.p, corrected=p, holds=p <= LEVEL, fewest=fewest)
+            differences.append(msgspec.structs.replace(one, no_worse=no_worse))
+        shown.append(msgspec.structs.replace(on, differences=differences))
+    return shown
 
 
 def _is_worse(difference: Difference) -> bool:

@@ -25,8 +25,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a system is no worse than the baseline by more than the margin."""
 
-    bound: float  # the difference is above it with 95 % confidence
-    holds: bool
+    bound: float  # all differences of the document are above their bounds with 95 % confidence together
+    p: float  # of a loss of the margin or more
+    corrected: float  # p by Holm over all comparisons of the document
+    holds: bool  # whether the corrected p is at most .05
+    fewest: int  # queries that the margin takes where not one of them differs
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

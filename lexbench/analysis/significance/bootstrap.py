@@ -1,4 +1,4 @@
-"""Bootstrap percentile intervals of means over queries, and the test of non-inferiority that rests on them.
+"""Bootstrap percentile intervals of means over queries.
 
 The intervals are those of Efron and Tibshirani 1993, chapter 13.
 
@@ -7,12 +7,11 @@ matrix product. The interval is of this kind of query: it says nothing of other 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.significance.randomisation import LEVEL, RESAMPLES, SEED
+from lexbench.analysis.significance.randomisation import RESAMPLES, SEED
 
 _BLOCK = 1 << 20  # draws at a time: 8 MB
 _COUNTED = 4  # systems from which on draws are counted once for all
@@ -47,34 +46,6 @@ def macro_interval(
     ]
     low, high = _percentiles(np.mean(resampled, axis=0), level)[:, 0]
     return float(low), float(high)
-
-
-@dataclass(frozen=True)
-class NonInferiority:
-    """Whether a system is no worse than another by more than a margin; units are the measure's, positive is better."""
-
-    difference: float  # mean
-    bound: float  # the difference is above it with confidence 1 - level
-    margin: float
-    holds: bool  # whether the bound is above -margin
-
-
-def noninferiority(
-    differences: NDArray[np.float64], margin: float, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = SEED
-) -> NonInferiority:
-    """Test that the mean of *differences* (queries,), system minus baseline, is above -*margin* (> 0, in the measure's units).
-
-    This is what top-K, quantised and pruned variants claim. A test that finds no difference does not show it: with few queries
-    it finds nothing. Here the burden is the other way round, and few queries make the claim harder.
-
-    The bound is the lower end of a one-sided bootstrap percentile interval: at level .05 the 5th percentile, of the same
-    resamples as `interval`. Differences of pruned systems are mostly 0 and skewed, which no t distribution is.
-    """
-    if not margin > 0:
-        raise ValueError(f"a margin is above 0, not {margin}")
-    values = np.asarray(differences, dtype=np.float64)
-    bound, _ = interval(values, level=1 - 2 * level, resamples=resamples, seed=seed)
-    return NonInferiority(float(values.mean()), bound, margin, bound > -margin)
 
 
 def means(
