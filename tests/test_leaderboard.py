@@ -3,15 +3,18 @@
 from typing import get_args
 
 import msgspec
+import numpy as np
 import pytest
 
 from lexbench import catalog, registry, suites
+from lexbench.analysis.significance.randomisation import minimum_detectable, resamples_for
 from lexbench.cli import code
 from lexbench.datasets.contracts import suite_folders
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.plugins import Facts
 from lexbench.report import leaderboard
 from lexbench.report.leaderboard.board import family, ranks
+from lexbench.report.leaderboard.panels import compare_all
 from lexbench.report.leaderboard.sections import published_systems, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
@@ -137,6 +140,26 @@ def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
     assert rows[0].startswith("| high | **0.8000** <sup>a</sup> |")
     assert rows[1].startswith("| high too | **0.8000** <sup>a</sup> |")
     assert rows[2].startswith("| low | <ins>0.2000</ins> <sup>b</sup> |")
+
+
+def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(tmp_path):
+    """Among nine twins and one other, the median is of pairs that differ, at .05 / 45; resamples are as drawn."""
+    rng = np.random.default_rng(3)
+    twin, other, names = rng.random(50), rng.random(50), [f"q{number}" for number in range(50)]
+    scores = {f"twin{number}": twin for number in range(9)} | {"other": other}
+    made = [
+        msgspec.structs.replace(
+            result(name, ndcg=float(values.mean())), query_ids=names, per_query={"nDCG@10": values.tolist()}
+        )
+        for name, values in scores.items()
+    ]
+    write_results(made, "pydoc", tmp_path)
+    least = minimum_detectable(twin - other, level=0.05 / 45)
+
+    assert f"A difference of {least:.3f} on pydoc/test would be found four times in five at Holm's" in markdown(tmp_path)
+    assert "Tests draw 10,000 resamples." in markdown(tmp_path)
+    assert compare_all({"a": twin, "b": twin}).detectable is None
+    assert compare_all({f"s{n:02}": rng.random(9) for n in range(27)}).resamples == resamples_for(351) == 14_040
 
 
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):

@@ -108,7 +108,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compared: tuple[int, ...]  # systems that were tested against each other
     p: tuple[tuple[float, ...], ...]  # of each with those after it, corrected by Holm over all pairs
     ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences, earlier less later
-    detectable: float | None = None  # the least difference that would be found four times in five
+    detectable: float | None = None  # the least difference that would be found four times in five, at Holm's first step
+    resamples: int = 0  # of the tests
     plots: tuple[Plot, ...] = ()
     curves: tuple[Curve, ...] = ()
     timed: bool = False

@@ -12,9 +12,10 @@ Generated from the files in `results/` by `lexbench leaderboard`; do not edit. [
 sort and filter, with plots and single queries.
 
 Scores are means over the contract's judged queries; a missing query counts 0. Best in bold, second underlined. A mean over
-datasets is given only when all its members are there; otherwise how many are. Systems with a letter in common cannot be told
-apart: no significant difference in the headline measure (paired randomisation test, 10,000 resamples, Holm-corrected over all
-pairs of the dataset, p < .05). † marks scores that others published: not ours, not ranked, not tested.
+datasets is given only when all its members are there; otherwise how many are. Systems with a letter in common were not told
+apart: no significant difference in the headline measure (paired randomisation test, Holm-corrected over all pairs of the
+dataset, not across datasets, p < .05), which does not show that they are equal. † marks scores that others published: not
+ours, not ranked, not tested.
 """
 
 
@@ -33,7 +34,10 @@ def _section(section: Section) -> str:
         lines += [f"### {title}\n\n{table.markdown(speeds, escaped=True)}" for title, speeds in _speeds(section, panel)]
     least = [f"{panel.detectable:.3f} on {escape(panel.id)}" for panel in section.datasets if panel.detectable is not None]
     if least:
-        lines.append(f"A difference of {', '.join(least)} would be found four times in five (median over pairs, one test).\n")
+        lines.append(
+            f"A difference of {', '.join(least)} would be found four times in five at Holm's first step (median over the pairs "
+            f"that differ at all). Tests draw {_resamples(section)} resamples.\n"
+        )
     if section.published:
         lines += ["† Published by\n", *(f"- {escape(source)}" for source in section.published), ""]
     if notes:
@@ -46,6 +50,12 @@ def _section(section: Section) -> str:
     stamps = ", ".join(f"`{panel.stamp}`" for panel in section.datasets)
     lines.append(f"Contracts: {stamps}. Made with {'; or '.join(map(escape, section.made))}.\n")
     return "\n".join(lines)
+
+
+def _resamples(section: Section) -> str:
+    """Return how many resamples the tests of a section drew: one number, or the least and the most."""
+    counts = sorted({panel.resamples for panel in section.datasets if panel.resamples})
+    return " to ".join(f"{count:,}" for count in dict.fromkeys([counts[0], counts[-1]]))
 
 
 def _name(system: BoardSystem) -> str:

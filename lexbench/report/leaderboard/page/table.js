@@ -122,7 +122,7 @@ function legend(suite, view) {
   const shown = view === ALL ? suite.datasets : [suite.datasets[Number(view)]];
   const lines = ["Best in bold, second underlined."];
   if (shown.some((dataset) => dataset.cells.some((cell) => cell?.letters)))
-    lines.push(`Systems that share a letter cannot be told apart by ${suite.headline} (paired randomisation test, Holm-corrected over all pairs, p < 0.05).`);
+    lines.push(`Systems that share a letter were not told apart by ${suite.headline} (paired randomisation test, Holm-corrected over all pairs of a dataset, p < 0.05).`);
   const found = shown.filter((dataset) => dataset.detectable !== undefined).map((dataset) => `${fixed(dataset.detectable, 3)} on ${dataset.id}`);
   if (found.length) lines.push(`Differences of ${found.join(", ")} would be found four times in five.`);
   if (suite.systems.some((system) => system.source)) lines.push("† published by others: not ours, not ranked, not tested.");
