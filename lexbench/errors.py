@@ -11,7 +11,8 @@
         ├── ContractMismatch            a dataset is there and is not what its contract says
         └── NotEnoughDisk
 
-A message is one line: what was wrong, what there is, what to type next. Only `lexbench.cli` turns these into exit codes.
+A message is one line: what was wrong, what there is, what to type next. Only `lexbench.cli` turns these into exit codes. What
+others wrote is shown `visible`, in messages as in tables, and of what is long `shortened`, the beginning.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,29 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 
 _LISTED = 12  # names in one message
+_ECHOED = 80  # characters of what was typed, in a message
+# Characters that would do something to a terminal instead of being seen: the controls of ASCII and Latin-1, halves of surrogate
+# pairs, ends of lines and paragraphs, marks that turn the direction of text around, and tags, which are seen nowhere.
+_CONTROLS = (
+    *range(32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF,
+    *range(0xD800, 0xE000), *range(0xE0000, 0xE0080),
+)  # fmt: skip
+_VISIBLE = {code: chr(code).encode("unicode_escape").decode() for code in _CONTROLS} | dict.fromkeys(map(ord, "\t\n"), " ")
+
+
+def visible(text: str) -> str:
+    r"""Return *text* in one line that does nothing to a terminal: ESC is shown as \x1b, tabs and ends of lines as spaces."""
+    return text.translate(_VISIBLE)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return *text*, of a long one the beginning: no more than *most* characters, the last of which is then `…`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def echoed(text: str) -> str:
+    """Return what was typed in quotes, of something long the beginning."""
+    return repr(shortened(text, _ECHOED))
 
 
 class LexbenchError(Exception):
@@ -59,7 +83,7 @@ class UnknownName(CannotStart):
             hint = f"there is: {', '.join(known) or 'none'}"
         else:
             hint = f"there are {len(known)}"
-        super().__init__(f"no {what} {name!r}; {hint}" + (f"; see: {see}" if see else ""))
+        super().__init__(f"no {what} {echoed(name)}; {hint}" + (f"; see: {see}" if see else ""))
 
 
 class MissingExtra(CannotStart):

@@ -5,15 +5,25 @@
     ensemble(bm25, lexmae(model="ckpt")@impact, weight=0.3)
 
 Reading and writing are inverse: `parse(str(part)) == part`. The grammar is a corner of Python's own, so Python's parser
-reads it; nothing is evaluated.
+reads it; nothing is evaluated. What is longer, or made of more parts, than any system has is refused before it is parsed:
+Python's parser and all that goes through a tree of parts take stack for each.
 """
 
 import ast
 import json
+import math
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lexbench.errors import NotationError
+from lexbench.errors import NotationError, echoed
+
+_LONGEST = 10_000  # characters
+_OPERATORS = 200  # outside strings; each is a level of Python's tree, as each bracket is
+_BRACKETS = 50  # inside each other
+_LARGEST = 2**63  # what a whole number must be below, as in arrays and files
+_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
+_OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
 
 Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | Part | None"
 
@@ -59,12 +69,38 @@ def write_value(value: Value) -> str:
 def parse(text: str) -> Part:
     """Read a part; NotationError says where it stops making sense."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = read_expression(text)
     except (SyntaxError, ValueError) as error:
-        column = f" at column {error.offset}" if isinstance(error, SyntaxError) else ""
-        message = f"{text!r} does not read{column}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
+        column = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
+        message = f"{echoed(text)} does not read{column}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
         raise NotationError(message) from None
     return _part(tree, text)
+
+
+def read_expression(text: str) -> ast.expr:
+    """Return *text* as Python's parser reads an expression.
+
+    NotationError for one that is too long or has too many parts, SyntaxError or ValueError where it does not read.
+    """
+    if len(text) > _LONGEST:
+        raise NotationError(f"{echoed(text)} has {len(text):,} characters; what is read here has at most {_LONGEST:,}")
+    bare = _STRING.sub("", text)
+    if (operators := len(_OPERATOR.findall(bare))) > _OPERATORS or _nesting(bare) > _BRACKETS:
+        parts = f"{operators:,} operators" if operators > _OPERATORS else f"more than {_BRACKETS} brackets inside each other"
+        raise NotationError(f"{echoed(text)} has {parts}; no system is made of so many parts")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (RecursionError, MemoryError):  # as much as is left of the stack of whoever calls
+        raise NotationError(f"{echoed(text)} does not read: it is nested too deep") from None
+
+
+def _nesting(text: str) -> int:
+    """Return how many brackets are open at most at once."""
+    open_now = most = 0
+    for character in text:
+        open_now += (character in "([{") - (character in ")]}")
+        most = max(most, open_now)
+    return most
 
 
 def _part(node: ast.expr, text: str) -> Part:
@@ -86,11 +122,12 @@ def _call(node: ast.expr, text: str) -> Call:
     if isinstance(node, ast.Name):
         return Call(node.id)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise NotationError(f"{ast.unparse(node)!r} in {text!r} is not a name with settings; write it like bm25(k1=0.9)")
+        what = f"{echoed(ast.unparse(node))} in {echoed(text)}"
+        raise NotationError(f"{what} is not a name with settings; write it like bm25(k1=0.9)")
     named = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg in named:
-            raise NotationError(f"{ast.unparse(node)!r}: a setting is named twice, or not at all")
+            raise NotationError(f"{echoed(ast.unparse(node))}: a setting is named twice, or not at all")
         named[keyword.arg] = _value(keyword.value, text)
     return Call(node.func.id, tuple(_value(arg, text) for arg in node.args), tuple(sorted(named.items())))
 
@@ -107,8 +144,12 @@ def _value(node: ast.expr, text: str) -> Value:
         return tuple(_value(item, text) for item in node.elts)
     try:
         value = ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError, MemoryError):
         value = ...
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        raise NotationError(f"a number of {len(str(abs(value)))} digits in {echoed(text)}: whole numbers are below 2**63")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotationError(f"{echoed(ast.unparse(node))} in {echoed(text)} is too large for a number")
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise NotationError(f"{ast.unparse(node)!r} in {text!r} is not a number, a string, a list or a part")
+    raise NotationError(f"{echoed(ast.unparse(node))} in {echoed(text)} is not a number, a string, a list or a part")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lexbench.errors import NotationError
+from lexbench import measures
+from lexbench.errors import LexbenchError, NotationError
 from lexbench.notation import Call, Part, parse
 
 EXAMPLES = [
@@ -83,3 +84,41 @@ def test_what_does_not_read_is_one_line(text, complaint):
         parse(text)
 
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a" + "|b" * 5000, "200 operators|characters"),
+        ("a" + "|b" * 1000, "1,000 operators"),
+        ("x" + ".y" * 1000, "1,000 operators"),
+        ("x(" + "1+" * 20_000 + "1)", "40,004 characters"),
+        ("x(" + "-" * 800 + "1)", "800 operators"),
+        ("x(" + "not " * 2000 + "1)", "2,000 operators"),
+        ("x(" * 60 + ")" * 60, "50 brackets"),
+        ("x(" + "[" * 3000 + "]" * 3000 + ")", "50 brackets"),
+        ("x(a=" + "9" * 4200 + ")", "4200 digits"),
+        ("x(a=" + "9" * 4400 + ")", "does not read"),
+        ("x(a=-" + "9" * 30 + ")", "30 digits"),
+        ("x(a=1e999)", "too large"),
+        ("x(" + "a" * 9000 + "=1,)+", "does not read"),
+        ("x\x00", "does not read"),
+        ("x(a={[]: 1})", "is not a number"),
+    ],
+)
+@pytest.mark.parametrize("read", [parse, measures.parse])
+def test_what_is_too_long_or_too_deep_is_refused(text, complaint, read):
+    """No text, however long or nested, costs more than one line, and of what was typed the line has at most a line."""
+    with pytest.raises(LexbenchError, match=complaint if read is parse else None) as caught:
+        read(text)
+
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_what_real_systems_are_made_of_is_read():
+    """Operators in strings do not count, nor do points in numbers: long paths and lists of weights are read."""
+    path, weights = "/data/" + "a-b.c/" * 300, ", ".join(["0.125"] * 500)
+
+    assert str(parse(f'lexmae(model="{path}")@impact')) == f'lexmae(model="{path}")@impact'
+    assert len(dict(parse(f"ensemble(bm25, weights=[{weights}])").head.kwargs)["weights"]) == 500

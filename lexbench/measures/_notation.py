@@ -9,12 +9,15 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from lexbench import registry
 from lexbench.datasets.contracts import Contract
-from lexbench.errors import NotationError, UnknownName
+from lexbench.errors import NotationError, UnknownName, echoed
 from lexbench.measures import _external
 from lexbench.measures._external import External
+from lexbench.notation import read_expression
 from lexbench.plugins import Measure
 
 _ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
+
+_LARGEST = 2**31 - 1  # grade or depth
 
 AnyMeasure: TypeAlias = Measure | External
 
@@ -36,8 +39,9 @@ class Notation:
         """Refuse a cutoff or a threshold that is not a whole number from 1."""
         for item in fields(self):  # type: ignore[arg-type]  # a dataclass
             value = getattr(self, item.name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise NotationError(f"{item.name} of {type(self).__name__} is a whole number from 1, not {value!r}")
+            if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST):
+                what = f"{item.name} of {type(self).__name__}"
+                raise NotationError(f"{what} is a whole number from 1 to {_LARGEST}, not {echoed(str(value))}")
 
 
 class _Parts(NamedTuple):
@@ -110,15 +114,15 @@ def known() -> list[str]:
 
 def _parts(text: str) -> _Parts:
     """Take *text* apart with Python's own parser; nothing is evaluated."""
-    wrong = NotationError(f"measure {text!r} does not read; write it like nDCG@10 or RR(rel=2)@10")
+    wrong = NotationError(f"measure {echoed(text)} does not read; write it like nDCG@10 or RR(rel=2)@10")
     try:
-        node: ast.expr = ast.parse(text.strip(), mode="eval").body
+        node = read_expression(text)
         at = None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             at, node = ast.literal_eval(node.right), node.left
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise wrong from None
     if call.args or not isinstance(call.func, ast.Name) or "None" in settings or (at is None and "@" in text):
         raise wrong

@@ -6,7 +6,8 @@ from dataclasses import replace
 from lexbench.analysis.compare.model import Comparison, DatasetComparison, Difference, QueryChange, TermChange
 from lexbench.analysis.significance.groups import letter
 from lexbench.analysis.significance.randomisation import LEVEL
-from lexbench.report.table import Table, number, shortened
+from lexbench.errors import shortened
+from lexbench.report.table import Table, number
 
 _DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
 _HEX = 32  # digits from which on a value is a digest

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.errors import require
+from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
 from lexbench.report.leaderboard.trade_off import frontier
-from lexbench.report.table import shortened
 from lexbench.results import Result
 from lexbench.storage import atomic
 

@@ -28,11 +28,6 @@ def number(value: float | None, form: str = f".{DIGITS}f") -> str:
     return "—" if value is None else format(value, form)
 
 
-def shortened(text: str, most: int) -> str:
-    """Return *text*, of a long one the beginning: no more than *most* characters, the last of which is then `…`."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def escape(text: str) -> str:
     """Return *text* so that Markdown shows it as it is, whatever is in it."""
     return text.translate(_ESCAPED)
