@@ -23,11 +23,11 @@ _LISTED = 12  # names in one message
 _ECHOED = 80  # characters of what was typed, in a message
 # Characters that would do something to a terminal instead of being seen: the controls of ASCII and Latin-1, halves of surrogate
 # pairs, ends of lines and paragraphs, marks that turn the direction of text around, and tags, which are seen nowhere.
-_CONTROLS = (
+CONTROLS = (
     *range(32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF,
     *range(0xD800, 0xE000), *range(0xE0000, 0xE0080),
 )  # fmt: skip
-_VISIBLE = {code: chr(code).encode("unicode_escape").decode() for code in _CONTROLS} | dict.fromkeys(map(ord, "\t\n"), " ")
+_VISIBLE = {code: chr(code).encode("unicode_escape").decode() for code in CONTROLS} | dict.fromkeys(map(ord, "\t\n"), " ")
 
 
 def visible(text: str) -> str:

@@ -1,21 +1,56 @@
-"""Printing answers: tables for people, one JSON document for programs."""
+"""Printing answers: tables for people, one JSON document for programs.
+
+Every command prints by these functions alone, so that no control character of what others wrote reaches a terminal.
+"""
 
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any
 
 import click
 
+from lexbench.errors import CONTROLS, LexbenchError, visible
+
 _WIDTH = 100  # what tables are made for, where nothing says how wide the terminal is
+_DEL = 0x7F
+_JSON_ESCAPES = {
+    code: f"\\u{code:04x}" if code == _DEL else json.dumps(chr(code)).strip('"') for code in CONTROLS if code >= _DEL
+}  # below DEL a JSON document has no controls but ends of lines
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turn what goes wrong in writing to stdout into a LexbenchError; that its reader has gone is left as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
+        raise LexbenchError(f"the answer cannot be written to stdout: {error.strerror or error}") from None
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Print one line of the answer or, on stderr, of what there is to say besides."""
+    if not err:
+        with answering():
+            click.echo(visible(line))
+        return
+    with suppress(OSError):  # the answer counts
+        click.echo(visible(line), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Print *value* as JSON, the same text for the same value."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    """Print *value* as JSON, the same text for the same value; in ASCII where stdout's encoding is not that of JSON."""
+    in_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    with answering():
+        click.echo(json.dumps(value, indent=1, ensure_ascii=not in_utf8).translate(_JSON_ESCAPES))
 
 
 def _columns() -> int | None:
@@ -26,10 +61,11 @@ def _columns() -> int | None:
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines; in a terminal long ones are folded between words, further in than they begin, and no word is cut."""
     columns = _columns()
-    for line in lines:
+    for line in map(visible, lines):
         further = " " * (len(line) - len(line.lstrip()) + 2)
         fold = TextWrapper(columns or len(line) + 1, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
-        click.echo(fold.fill(line))
+        with answering():
+            click.echo(fold.fill(line))
 
 
 def print_rich(*items: Any) -> None:
@@ -37,8 +73,9 @@ def print_rich(*items: Any) -> None:
     from rich.console import Console
 
     console = Console(width=_columns() or _WIDTH, highlight=False)
-    for item in items:
-        console.print(item)
+    with answering():
+        for item in items:
+            console.print(item)
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool) -> None:
@@ -54,5 +91,5 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, as_json:
     for number, name in enumerate(header):
         table.add_column(name, no_wrap=number == 0, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     print_rich(table)

@@ -4,9 +4,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lexbench.errors import visible
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
@@ -57,7 +59,8 @@ class Plain:
 
     def note(self, line: str) -> None:
         """Print one line."""
-        print(line, file=sys.stderr, flush=True)
+        with suppress(OSError):  # who does not want to hear of progress does not stop the work
+            print(visible(line), file=sys.stderr, flush=True)
 
 
 class Live:
@@ -83,7 +86,7 @@ class Live:
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
-        self._what, self._unit, self._start = f"{what}: {stage}", unit, time.monotonic()
+        self._what, self._unit, self._start = visible(f"{what}: {stage}"), unit, time.monotonic()
         self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="")
         self.bar.update(self._whole, rate=_memory())
 
@@ -117,7 +120,7 @@ class Live:
 
     def note(self, line: str) -> None:
         """Print one line above the bars."""
-        self.bar.console.print(line, markup=False, highlight=False)
+        self.bar.console.print(visible(line), markup=False, highlight=False)
 
 
 def _time_left() -> "ProgressColumn":

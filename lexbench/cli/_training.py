@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
-from lexbench.cli._output import print_json, print_rows
+from lexbench.cli._output import print_json, print_rows, say
 from lexbench.cli._progress import shown
 from lexbench.errors import MissingData
 
@@ -42,8 +40,8 @@ def carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, d
         print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
         return
     for path in paths:
-        click.echo(str(path))
-    click.echo(f"next: {next_command}")
+        say(str(path))
+    say(f"next: {next_command}")
 
 
 def _first_process() -> bool:
@@ -72,13 +70,13 @@ def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool)
     print_rows(_HEADER, [_cells(cost) for cost in costs], as_json=False)
     for cost in costs:
         if cost.memory and cost.memory > machine.memory:
-            click.echo(f"{cost.part} takes more memory than this device has; raise hardware.accumulate, or lower batch_size.")
+            say(f"{cost.part} takes more memory than this device has; raise hardware.accumulate, or lower batch_size.")
     devices = f"{machine.devices} x " if machine.devices > 1 else ""
     rate = f"{machine.rate / 1e9:,.0f} GFLOP/s in {machine.precision}"
-    click.echo(f"model: {shape.parameters / 1e6:,.1f} million parameters ({shape.source})")
-    click.echo(f"machine: {devices}{machine.name}, {_bytes(machine.memory)} of memory, {rate}")
-    click.echo(f"Time is at {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, with every text as long as it may be.")
-    click.echo("Memory is that of one device; ? is not known. Nothing was run.")
+    say(f"model: {shape.parameters / 1e6:,.1f} million parameters ({shape.source})")
+    say(f"machine: {devices}{machine.name}, {_bytes(machine.memory)} of memory, {rate}")
+    say(f"Time is at {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, with every text as long as it may be.")
+    say("Memory is that of one device; ? is not known. Nothing was run.")
 
 
 def _cells(cost: "Cost") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import datasets_option, json_option, results_option
-from lexbench.cli._output import print_json, print_rich
+from lexbench.cli._output import print_json, print_rich, say
 
 
 @click.command()
@@ -61,5 +61,5 @@ def command(  # noqa: PLR0913 - one a word of the command line
         print_rich(*(render(table) for table in tables(comparison, curve=sweep)))
     if fail_if_worse and comparison.worse:
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
-        click.echo(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
+        say(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
     click.get_current_context().exit(1 if fail_if_worse and comparison.worse else 0)

@@ -1,5 +1,7 @@
 """Show which terms of a query make a system's scores."""
 
+import os
+
 import click
 
 from lexbench.cli._options import json_option, system_option
@@ -35,7 +37,8 @@ def command(
 
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
-        explanation = explain(query, system, dataset, documents, top, store=store, progress=progress)
+        text = os.fsencode(query).decode(errors="replace")  # a locale without UTF-8 makes halves of pairs of its letters
+        explanation = explain(text, system, dataset, documents, top, store=store, progress=progress)
     if as_json:
         print_json(report.document(explanation))
     else:

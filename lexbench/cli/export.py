@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import FOLDER, FormatCommand, datasets_option, json_option, results_option, system_option
-from lexbench.cli._output import print_json
+from lexbench.cli._output import print_json, say
 from lexbench.interop.formats import exports
 
 
@@ -27,11 +27,11 @@ def command(
     from lexbench.interop.files import export
     from lexbench.storage.store import Store
 
-    tell = partial(click.echo, err=True)
+    tell = partial(say, err=True)
     paths = list(export(format_name, Store(), folder, systems=systems, datasets=datasets, results=results, tell=tell))
     if as_json:
         print_json([str(path) for path in paths])
     else:
         for path in paths:
-            click.echo(str(path))
+            say(str(path))
     tell(f"what is lost: {exports()[format_name].lost}")

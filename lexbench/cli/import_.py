@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import FormatCommand, json_option
-from lexbench.cli._output import print_json
+from lexbench.cli._output import print_json, say
 from lexbench.interop.formats import imports
 
 
@@ -27,6 +27,6 @@ def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> N
     if as_json:
         print_json({"file": str(target), "lost": lost})
         return
-    click.echo(str(target))
-    click.echo(f"what is lost: {lost}", err=True)
-    click.echo(f"next: {following}", err=True)
+    say(str(target))
+    say(f"what is lost: {lost}", err=True)
+    say(f"next: {following}", err=True)

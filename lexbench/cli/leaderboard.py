@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import FOLDER, FormerArgument, json_option
-from lexbench.cli._output import print_json
+from lexbench.cli._output import print_json, say
 
 
 @click.command()
@@ -35,9 +35,10 @@ def command(former: Path | None, results: Path, *, check: bool, as_json: bool) -
     if as_json:
         print_json({"pages": [str(page) for page in pages], "stale": [str(page) for page in stale] if check else []})
     elif not check:
-        click.echo("\n".join(map(str, pages)))
+        for page in pages:
+            say(str(page))
     elif stale:
-        click.echo(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {folder}", err=True)
+        say(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {folder}", err=True)
     else:
-        click.echo(f"{folder} is up to date")
+        say(f"{folder} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)

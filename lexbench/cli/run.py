@@ -17,7 +17,7 @@ from lexbench.cli._options import (
     timing_options,
     timing_settings,
 )
-from lexbench.cli._output import print_json, print_rich, print_rows
+from lexbench.cli._output import print_json, print_rich, print_rows, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
     ]
     print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
     if not as_json:
-        click.echo(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
+        say(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
 
 
 def _results(outcomes: "Sequence[Outcome]") -> "list[Result]":
@@ -153,11 +153,11 @@ def _complain(outcomes: "Sequence[Outcome]") -> bool:
     failed = [outcome for outcome in outcomes if outcome.error]
     untimed = [outcome for outcome in outcomes if outcome.untimed]
     for outcome in untimed:
-        click.echo(f"not timed: {outcome.job.name}: {outcome.untimed}", err=True)
+        say(f"not timed: {outcome.job.name}: {outcome.untimed}", err=True)
     for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
-        click.echo(line, err=True)  # a missing dataset fails all its systems alike, and is said once
+        say(line, err=True)  # a missing dataset fails all its systems alike, and is said once
     if failed:
-        click.echo(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
+        say(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
     return bool(failed or untimed)
 
 
@@ -169,4 +169,4 @@ def save(plan: "Plan", outcomes: "Sequence[Outcome]", folder: Path) -> None:
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
         page = f"lexbench leaderboard --results {folder}"
-        click.echo(f"results of {count} are in {written[0].parent}; for the page type: {page}", err=True)
+        say(f"results of {count} are in {written[0].parent}; for the page type: {page}", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lexbench.cli._options import json_option, results_option, system_option
-from lexbench.cli._output import print_json, print_rich
+from lexbench.cli._output import print_json, print_rich, say
 
 
 @click.command()
@@ -40,5 +40,5 @@ def command(
         print_json(report.document(verification, causes))
     else:
         print_rich(*(render(table) for table in report.tables(verification, causes, everything=everything)))
-        click.echo(report.summary(verification))
+        say(report.summary(verification))
     click.get_current_context().exit(0 if verification.holds else 1)

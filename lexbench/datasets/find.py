@@ -1,5 +1,6 @@
 """Finding the data of a dataset: files that the user provides, else what the contract's loader has or can fetch."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,14 +54,15 @@ def find_folder(path: Path, split: str | None = None) -> Located:
         raise InvalidFile(f"{path} has several qrels; name one: {', '.join(f'{path}/qrels/{name}.tsv' for name in splits)}")
     split = split or (splits[0] if len(splits) == 1 else "test")
     shared = not any(path.glob("corpus.jsonl*"))  # a corpus with several sets of queries has a folder for each
-    name = f"{path.parent.name}/{path.name}" if shared else path.name
+    own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
+    name = f"{above}/{own}" if shared else own
     contract = Contract(
         schema=1,
         id=f"{name}/{split}" if len(splits) > 1 else name,
         version=0,  # of no contract
         name=name,
         description="A folder given by its path, under the default contract.",
-        corpus=path.parent.name if shared else path.name,
+        corpus=above if shared else own,
         source=SourceFacts(loader="files", split=split),
         text=TextPolicy(document="title_text"),
     )

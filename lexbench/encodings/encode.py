@@ -51,8 +51,10 @@ def encode_shards(encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Ite
         return staged.tokenise_documents(list(corpus.documents(shard.start, shard.stop)))
 
     with ExitStack() as stack:
-        tokeniser, writer = (stack.enter_context(ThreadPoolExecutor(1)) for _ in range(2))
-        stack.callback(tokeniser.shutdown, cancel_futures=True)  # after a failure nobody needs the next shards
+        writer = stack.enter_context(ThreadPoolExecutor(1))
+        tokeniser = ThreadPoolExecutor(1)
+        # After a failure, or Ctrl-C, nobody needs the next shards, nor waits until the one at hand is tokenised.
+        stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
         queue: deque[tuple[range, Future[Any]]] = deque()
         last_write: Future[None] | None = None
         remaining = iter(shards)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from lexbench.errors import visible
+
 DIGITS = 4  # as trec_eval prints
-_ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", "_": "\\_", "\n": " "})
+_ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", "_": "\\_"})
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ def number(value: float | None, form: str = f".{DIGITS}f") -> str:
 
 
 def escape(text: str) -> str:
-    """Return *text* so that Markdown shows it as it is, whatever is in it."""
-    return text.translate(_ESCAPED)
+    """Return *text* so that Markdown shows it as it is, whatever is in it; control characters as escapes."""
+    return visible(text).translate(_ESCAPED)
 
 
 def markdown(table: Table, *, escaped: bool = False) -> str:

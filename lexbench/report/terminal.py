@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from lexbench.errors import visible
 from lexbench.report.table import Table
 
 _GAP = 2  # characters between columns: a divider, which is blank, and the padding
@@ -23,18 +24,18 @@ class render:  # noqa: N801 - used as a function: `print(render(table))`
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield as many tables as the width asks for, then the notes."""
-        yield Text(self.table.title, style="bold")
+        yield Text(visible(self.table.title), style="bold")
         widths = _widths(self.table)
         names = _for_names(widths, options.max_width)
         for columns in _fitting([names, *widths[1:]], options.max_width):
             yield _rich(self.table, columns, names)
-        yield from (Text(f"· {note}", style="dim") for note in self.table.notes)
+        yield from (Text(f"· {visible(note)}", style="dim") for note in self.table.notes)
 
 
 def _widths(table: Table) -> list[int]:
     """Return how wide each column is, unfolded."""
-    lines = ((line for cell in column for line in cell.split("\n")) for column in zip(table.header, *table.rows, strict=True))
-    return [max(map(len, column)) for column in lines]
+    columns = zip(table.header, *([visible(cell) for cell in row] for row in table.rows), strict=True)
+    return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
 
 
 def _for_names(widths: Sequence[int], width: int) -> int:
@@ -63,5 +64,5 @@ def _rich(table: Table, columns: list[int], most: int) -> RichTable:
         else:
             shown.add_column(Text(table.header[column]), overflow="fold", max_width=most)
     for row in table.rows:
-        shown.add_row(*(Text(row[column]) for column in columns))
+        shown.add_row(*(Text(visible(row[column])) for column in columns))
     return shown

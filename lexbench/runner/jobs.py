@@ -27,10 +27,9 @@ from lexbench.runner.scoring import score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
-from lexbench.storage import atomic
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
-from lexbench.storage.store import Recipe, Store, digest, key_of, readable, size
+from lexbench.storage.store import Recipe, Store, keep_traceback, key_of, size
 from lexbench.trec.runs import Filtered, Run
 
 _SCORER = 1  # goes up when a kernel or the form of a result changes
@@ -138,10 +137,8 @@ def _failure(error: Exception, job: Job, store: Store) -> Failure:
 def _unexpected(job: Job, store: Store) -> str:
     """Keep the traceback of the exception in hand; return one line with where it is."""
     text = traceback.format_exc()
-    log = store.root / "logs" / f"{readable(job.name)}-{digest(text)}.txt"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(log, text)
-    return f"{job.name}: {text.strip().splitlines()[-1]} (all of it: {log})"
+    log = keep_traceback(job.name, text, store.root)
+    return f"{job.name}: {text.strip().splitlines()[-1]}" + (f" (all of it: {log})" if log else "")
 
 
 def result_of(job: Job, runner: DatasetRunner) -> Result:

@@ -27,6 +27,10 @@ def atomic_path(target: Path) -> Iterator[Path]:
         sync(draft)
         draft.replace(target)
         sync(target.parent)
+    except OSError as error:
+        if error.filename is None:  # of writing, as to a full disk: whoever is told wants to know the place
+            error.filename = str(target)
+        raise
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()

@@ -41,7 +41,7 @@ def default_root() -> Path:
 def digest(recipe: Any) -> str:
     """Return 16 hex digits of the SHA-256 of *recipe* as canonical JSON."""
     text = json.dumps(recipe, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
 def readable(label: str) -> str:
@@ -52,6 +52,17 @@ def readable(label: str) -> str:
 def readable_bytes(number: int) -> str:
     """Return *number* of bytes in MB or, from a thousand of them, GB."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.1f} MB"  # noqa: PLR2004 - a thousand MB
+
+
+def keep_traceback(name: str, text: str, root: Path | None = None) -> Path | None:
+    """Keep a traceback in the folder `logs` of the store; return its file, None where it cannot be written."""
+    log = (root or default_root()) / "logs" / f"{readable(name)}-{digest(text)}.txt"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(log, text.encode(errors="backslashreplace"))
+    except OSError:
+        return None
+    return log
 
 
 @dataclass(frozen=True)

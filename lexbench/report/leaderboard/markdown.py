@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lexbench.errors import visible
 from lexbench.report import table
 from lexbench.report.leaderboard.board import Board, BoardMean, BoardSystem, Cell, CellSpeed, Panel, Section
 from lexbench.report.table import DIGITS, Table, escape, number
@@ -47,7 +48,8 @@ def _section(section: Section) -> str:
             "\n</details>\n",
         ]
     lines.append(f"Again:\n\n```sh\n{section.command}\n```\n")
-    stamps = ", ".join(f"`{panel.stamp}`" for panel in section.datasets)
+    contracts = (visible(panel.stamp).replace("`", "'") for panel in section.datasets)
+    stamps = ", ".join(f"`{stamp}`" for stamp in contracts)
     lines.append(f"Contracts: {stamps}. Made with {'; or '.join(map(escape, section.made))}.\n")
     return "\n".join(lines)
 

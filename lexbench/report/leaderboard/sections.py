@@ -12,6 +12,7 @@ from lexbench.analysis import aggregates
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
+from lexbench.errors import visible
 from lexbench.report.leaderboard.board import (
     Board,
     BoardMean,
@@ -74,7 +75,7 @@ def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
 
 
 def _command(suite: Suite, systems_run: Iterable[str]) -> str:
-    systems = " ".join(f"-r {quote(' '.join(name.split()))}" for name in systems_run)
+    systems = " ".join(f"-r {quote(visible(' '.join(name.split())))}" for name in systems_run)
     return f"lexbench run suite {suite.id} {systems}"
 
 

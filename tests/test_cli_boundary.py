@@ -1,0 +1,252 @@
+"""The boundary of the command line: whatever goes wrong costs one line and the right exit code; nothing read or typed acts."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lexbench import cli, suites
+from lexbench.cli import code
+from lexbench.errors import CONTROLS, visible
+from lexbench.progress import Silent
+
+LEXBENCH = [sys.executable, "-m", "lexbench"]
+HOSTILE = "a\x1b[31mb\x07\x9bc\u202ed\x7f\nnext"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a BEIR folder with a hostile name, whose query has controls, and a store of its own."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "tiny\x1b[31m\u202e"
+    (place / "qrels").mkdir(parents=True)
+    documents = [("d1", "the red fox"), ("d2", "a red red car")]
+    (place / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in documents))
+    (place / "queries.jsonl").write_text(json.dumps({"_id": "q\x1b", "text": f"red {HOSTILE}"}) + "\n")
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\x1b\td2\t1\n")
+    return place
+
+
+def typed(words, *, stdout=subprocess.PIPE, **environment):
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [*LEXBENCH, *map(str, words)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", [["list", "suites"], ["list", "suites", "--json"], ["show", "suite", "pydoc"]])
+def test_an_answer_that_cannot_be_written_is_said(words):
+    """On a full disk the exit code is 1 and one line says so, whoever prints: click, rich, or the last flush."""
+    with Path("/dev/full").open("w") as full:
+        done = typed(words, stdout=full)
+
+    assert done.returncode == 1
+    assert done.stderr.decode() == "lexbench: the answer cannot be written to stdout: No space left on device\n"
+
+
+def test_a_closed_stdout_is_said():
+    """With stdout closed there is nobody to answer to: nothing is run, and no file of ours gets the answer."""
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m lexbench list suites >&-"], stderr=subprocess.PIPE, check=False
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.decode().startswith("lexbench: stdout is closed")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_closed_stderr_loses_complaints_and_no_answer():
+    """With stderr closed the answer and the exit code are the same, and complaints do not go to stdout."""
+    wrong = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m lexbench show suite bier 2>&-"], stdout=subprocess.PIPE, check=False
+    )
+    right = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m lexbench list suites 2>&-"], stdout=subprocess.PIPE, check=False
+    )
+
+    assert (wrong.returncode, wrong.stdout) == (3, b"")
+    assert (right.returncode, b"pydoc" in right.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_locale_without_utf8(folder, encoding):
+    """Where stdout's encoding has no dashes or umlauts, tables have escapes, and JSON is the same document."""
+    (folder / "queries.jsonl").write_text(json.dumps({"_id": "q\x1b", "text": "röd \U0001f98a"}) + "\n")
+    words = ["run", "dataset", folder, "-m", "nDCG@10"]
+    place = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding}
+    table, document = typed(words, **place), typed([*words, "--json"], **place)
+
+    assert (table.returncode, document.returncode) == (0, 0), table.stderr
+    assert json.loads(document.stdout) == json.loads(typed([*words, "--json"]).stdout)
+    assert typed(["explain", "röd \U0001f98a", "-r", "bm25", "-d", folder], **place).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "suite", "pydoc", "--results", "{}"],
+        ["export", "csv", "{}"],
+        ["import", "trec", "a.run", "{}/out.run"],
+        ["leaderboard", "--results", "{}"],
+    ],
+)
+def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path, words):
+    """Whatever is written, a place where it cannot be is named in one line, without a traceback."""
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "a.run").write_text("q1 Q0 d1 1 1.0 x\n")
+    assert code(["run", "dataset", str(folder)]) == 0
+    capsys.readouterr()
+    exit_code = code([word.format(tmp_path / "file" / "below") for word in words])
+    err = capsys.readouterr().err.splitlines()
+
+    assert exit_code in (1, 3)
+    assert "Traceback" not in "".join(err)
+    assert [line for line in err if line.startswith("lexbench: ")] == [err[-1]]
+    assert str(tmp_path / "file") in err[-1]
+
+
+def test_what_nobody_thought_of_costs_one_line(folder, capsys, monkeypatch):
+    """Any other exception is one line with the place of its traceback, and so is the want of memory."""
+
+    def breaks(_name):
+        raise ZeroDivisionError("so\nit is")
+
+    monkeypatch.setattr(suites, "suite", breaks)
+    assert code(["show", "suite", "pydoc"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("lexbench: a mistake of lexbench: ZeroDivisionError: so it is (all of it: ")
+    assert err.count("\n") == 1
+    (log,) = (folder.parent / "store" / "logs").iterdir()
+    assert "in breaks" in log.read_text()
+
+    def hungry(_name):
+        raise MemoryError
+
+    monkeypatch.setattr(suites, "suite", hungry)
+    assert code(["show", "suite", "pydoc"]) == 1
+    assert capsys.readouterr().err == "lexbench: there is not enough memory for that\n"
+
+
+@pytest.mark.parametrize(("name", "exit_code", "said"), [("SIGTERM", 143, "told to end"), ("SIGHUP", 129, "told to end")])
+def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
+    """SIGTERM and SIGHUP end as Ctrl-C does: with one line, what is finished kept, and the code that shells give them."""
+    program = (
+        "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
+        f"signal.signal(signal.{name}, signal.SIG_DFL)\n"
+        f"def ended(self, *a): self.corpus; os.kill(os.getpid(), signal.{name})\n"
+        f"stages.DatasetRunner.run = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == exit_code
+    assert done.stderr.splitlines()[-1].startswith(f"lexbench: {said}; every finished stage is kept")
+    assert "Traceback" not in done.stderr
+    assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
+
+
+def test_an_ignored_signal_stays_ignored(folder):
+    """Under `nohup` a SIGHUP does not end a run."""
+    program = (
+        "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
+        "before = stages.DatasetRunner.run\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "def go_on(self, *a): os.kill(os.getpid(), signal.SIGHUP); return before(self, *a)\n"
+        f"stages.DatasetRunner.run = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
+    """Who interrupts an encoding does not wait until the shard at hand is tokenised, which nobody needs any more."""
+    program = (
+        "import os, signal, threading, time; from lexbench.encodings import encode; from lexbench import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it
+        "def slow(self, documents):\n"
+        "    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start(); time.sleep(3600)\n"
+        "encode._InBatches.tokenise_documents = slow\n"
+        f"cli.main(['run', 'dataset', {str(folder)!r}, '-r', 'letters@flat'])"
+    )
+    environment = {**plugin_environment, "LEXBENCH_STORE": str(folder.parent / "store")}
+    environment["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 128 + signal.SIGINT, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; every finished stage is kept")
+
+
+def test_visible_text_does_nothing_to_a_terminal():
+    """ESC, bells, C1 controls and marks of direction are shown as escapes, letters of any language as they are."""
+    assert visible(HOSTILE) == r"a\x1b[31mb\x07\x9bc\u202ed\x7f next"
+    assert visible("Žluťoučký 東京 فارسی می‌خواهم 🦊") == "Žluťoučký 東京 فارسی می‌خواهم 🦊"
+    assert visible("\ud800") == r"\ud800"
+
+
+def test_controls_reach_no_output(folder, capsys):
+    """No command prints a control of a folder's name, a query's id or text, or a label, in tables, JSON, pages or errors."""
+    label = f'run_file(path="{folder.name}/a.run")'
+    (folder / "a.run").write_text("q\x1b Q0 d1 1 2.0 x\nq\x1b Q0 d2 2 1.0 x\n")
+    said = ""
+    for words in (
+        ["run", "dataset", str(folder), "-r", "bm25", "-r", label],
+        ["run", "dataset", str(folder), "-r", "bm25", "-r", label, "--json"],
+        ["run", "dataset", str(folder), "--dry-run"],
+        ["compare", "bm25", label, "-d", visible(folder.name), "--queries", "3"],
+        ["list", "results"],
+        ["list", "results", "--json"],
+        ["explain", "qid:q\x1b", "-r", "bm25", "-d", str(folder)],
+        ["explain", HOSTILE, "-r", "bm25", "-d", str(folder)],
+        ["score", f"{folder.name}/a.run", "--qrels", f"{folder.name}/qrels/test.tsv", "--per-query"],
+        ["run", "dataset", HOSTILE],
+        ["run", "suite", "pydoc", "-r", HOSTILE],
+        ["export", "trec", f"out{HOSTILE.strip()}"],
+        ["show", "result", HOSTILE],
+    ):
+        code(words)
+        captured = capsys.readouterr()
+        said += captured.out + captured.err
+
+    assert {char for char in said if ord(char) in CONTROLS} == {"\n"}
+    assert r"\x1b[31m" in said
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_progress_shows_controls(live, monkeypatch, capsys):
+    """Lines of progress and bars show names as tables do."""
+    from lexbench.cli import _progress
+
+    monkeypatch.setattr(_progress, "_SHOWN", 0)
+    progress = _progress.Live() if live else _progress.Plain()
+    assert set(dir(Silent())) <= {*dir(progress)}
+    progress.note(HOSTILE)
+    progress.start(HOSTILE, "search", 1, "queries")
+    progress.advance(1)
+    progress.end()
+    err = capsys.readouterr().err
+
+    assert r"a\x1b[31mb\x07\x9bc\u202ed\x7f next" in err
+    assert "\x1b[31mb" not in err
+    assert "\u202e" not in err
+
+
+def test_commands_print_by_one_module():
+    """No command prints by itself, past what makes control characters visible."""
+    modules = Path(cli.__file__).parent.glob("*.py")
+    printing = {path.name for path in modules if re.search(r"\b(click\.echo|print)\(", path.read_text(encoding="utf-8"))}
+
+    assert printing == {"__init__.py", "_output.py", "_progress.py"}
