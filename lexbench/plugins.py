@@ -21,7 +21,7 @@ meaning changes; what is to go is named in the changelog, and still works, for o
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -489,6 +489,15 @@ class Source(Protocol):
 
     def remarks(self) -> list[str]:
         """Return what a reader of scores must know of this copy of the documents; every result says it."""
+
+
+@runtime_checkable
+class NamesPlaces(Protocol):
+    """A source that knows where something is in its files."""
+
+    def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
+        """Return the file of its documents, queries or judgements, and the lines with that id, as 'corpus.jsonl:3 and 9'."""
+        ...
 
 
 class SourceFinder(Protocol):

@@ -153,8 +153,9 @@ def test_a_beir_file_without_its_header_is_refused(tmp_path):
 
 
 def test_a_beir_file_with_nothing_but_a_header_has_no_judgements(tmp_path):
-    """No queries, rather than a crash."""
-    assert read_qrels(file(tmp_path, "query-id\tcorpus-id\tscore\n")).query_ids == ()
+    """It is refused by its name: nothing could be scored by it."""
+    with pytest.raises(InvalidFile, match="there are no judgements in it"):
+        read_qrels(file(tmp_path, "query-id\tcorpus-id\tscore\n"))
 
 
 def test_grades_are_whole_numbers(tmp_path):

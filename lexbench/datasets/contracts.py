@@ -4,6 +4,7 @@ They are data, in `datasets/` of the folders of suites: a wrong key or type is a
 (`$.protocol.self_match`).
 """
 
+import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -62,6 +63,11 @@ class Expected(Strict, frozen=True):
     qrels_sha256: str | None = None
     note: str = ""  # where these come from, and why one is not here
 
+    def __post_init__(self) -> None:
+        """Refuse a grade that is no whole number: msgspec makes it an error with its place."""
+        if wrong := [grade for grade in self.grades if not re.fullmatch(r"-?[0-9]{1,10}", grade)]:
+            raise ValueError(f"the grade {wrong[0]!r} is no whole number")
+
 
 class Defect(Strict, frozen=True):
     """Something known to be wrong or surprising in the data itself."""
@@ -87,6 +93,12 @@ class Contract(Strict, frozen=True):
     tuning: str | None = None  # the dataset whose queries weights may be tuned on; never this one
     aggregates: tuple[str, ...] = ()  # the named means it is a member of
     defects: tuple[Defect, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse names that could be no folder, nor be typed."""
+        for name in (self.id, self.corpus):
+            if self.version and (not name.isprintable() or name.split() != [name]):
+                raise ValueError(f"the name {name!r} is empty, or has white space or control characters")
 
     @property
     def stamp(self) -> str:

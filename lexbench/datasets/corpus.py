@@ -34,6 +34,14 @@ _IDS = 1 << 16  # ids that are handled at once
 _BLOCK = 2048  # documents that are read at once
 
 
+class InvalidDocument(InvalidFile):
+    """A document cannot be kept; *doc_id* says which, None where there is not one at all."""
+
+    def __init__(self, message: str, doc_id: str | None) -> None:
+        super().__init__(message)
+        self.doc_id = doc_id
+
+
 class StoredCorpus:
     """A corpus that *write_corpus* wrote into the folder *path*. It implements `lexbench.types.Corpus`."""
 
@@ -89,7 +97,7 @@ def open_corpus(path: Path) -> StoredCorpus:
 def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:
     """Write *documents*, in whatever order they come, into the existing folder *path*.
 
-    InvalidFile names the first id that cannot stand in a TREC file (empty, with white space or NUL, or starting with '#')
+    InvalidDocument names the first id that cannot stand in a TREC file (empty, with white space or NUL, or starting with '#')
     or that occurs twice.
     """
     with TemporaryDirectory(dir=path, prefix="spool") as folder:
@@ -120,7 +128,7 @@ class _Spool:
         self._id_ends = id_ends
         self.bounds = np.frombuffer(text_ends, np.int64)  # (documents + 1,)
         if not len(self):
-            raise InvalidFile("the corpus has no documents")
+            raise InvalidDocument("the corpus has no documents", None)
 
     def __len__(self) -> int:
         return len(self._id_ends) - 1
@@ -145,14 +153,16 @@ def _checked(doc_id: str) -> bytes:
     """Return an id as bytes, if it can stand in a TREC run and in a file whose comments start with '#'."""
     encoded = utf8(doc_id)
     if encoded.split() != [encoded] or b"\0" in encoded or encoded.startswith(b"#"):
-        raise InvalidFile(f"document id {doc_id!r} is empty, has white space, or starts with '#': no run file could hold it")
+        why = "is empty, has white space, or starts with '#': no run file could hold it"
+        raise InvalidDocument(f"document id {doc_id!r} {why}", doc_id)
     return encoded
 
 
 def _refuse_twins(ids: NDArray[np.bytes_]) -> None:
     twins = np.flatnonzero(ids[1:] == ids[:-1])
     if len(twins):
-        raise InvalidFile(f"two documents have the id {ids[twins[0]].decode()!r}")
+        doc_id = ids[twins[0]].decode()
+        raise InvalidDocument(f"two documents have the id {doc_id!r}", doc_id)
 
 
 def _write_texts(spool: _Spool, order: NDArray[np.int64], folder: Path) -> None:

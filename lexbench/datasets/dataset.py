@@ -1,9 +1,10 @@
 """A dataset that was found and checked: its judged queries and judgements in memory, its corpus still at the source."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,10 +15,12 @@ from lexbench.datasets.contracts import Contract, Expected
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
 from lexbench.errors import ContractMismatch, InvalidFile
-from lexbench.plugins import Source
+from lexbench.plugins import NamesPlaces, Source
 from lexbench.trec import ids
 from lexbench.trec.qrels import Qrels
 from lexbench.types import Judgement, Query
+
+T = TypeVar("T", bound=Hashable)
 
 _LABELS = {
     "documents": "documents",
@@ -99,24 +102,34 @@ def open_dataset(contract: Contract, source: Source | None = None) -> Dataset:
 def read_topics(source: Source) -> Topics:
     """Read the queries and judgements of *source*.
 
-    InvalidFile: a query id or a judged pair twice, or a judgement of a query that has no text anywhere.
+    InvalidFile: a query id or a judged pair twice, a judgement of a query that has no text anywhere, or no judgement at all.
     """
     judgements = tuple(source.judgements())
+    if not judgements:
+        raise _misplaced(source, "judgements", "there are no judgements")
     judged = {row.query_id for row in judgements}
     every = tuple(source.queries())
-    queries = tuple(sorted((query for query in every if query.query_id in judged), key=lambda query: query.query_id.encode()))
-    _refuse_twins([query.query_id for query in queries], "queries have the id")
-    _refuse_twins([(row.query_id, row.doc_id) for row in judgements], "judgements are of")
+    queries = tuple(
+        sorted((query for query in every if query.query_id in judged), key=lambda query: ids.bytes_of(query.query_id))
+    )
+    if twin := _twin([query.query_id for query in queries]):
+        raise _misplaced(source, "queries", f"two queries have the id {twin!r}", twin)
+    if pair := _twin([(row.query_id, row.doc_id) for row in judgements]):
+        raise _misplaced(source, "judgements", f"two judgements are of {pair!r}")
     lost = judged.difference(query.query_id for query in queries)
     if lost:
         raise InvalidFile(f"{len(lost)} judged queries have no text, as {min(lost)!r}; are queries and qrels of one dataset?")
     return Topics(queries, judgements, len(every) - len(queries))
 
 
-def _refuse_twins(keys: Sequence[object], what: str) -> None:
-    if len(set(keys)) < len(keys):
-        twin, _count = Counter(keys).most_common(1)[0]
-        raise InvalidFile(f"two {what} {twin!r}")
+def _twin(keys: Sequence[T]) -> T | None:
+    """Return one of *keys* that is there more than once; None where there is none."""
+    return Counter(keys).most_common(1)[0][0] if len(set(keys)) < len(keys) else None
+
+
+def _misplaced(source: Source, kind: Literal["queries", "judgements"], why: str, query_id: str | None = None) -> InvalidFile:
+    """Return the error for what is wrong in the queries or judgements of *source*, with the place if that knows it."""
+    return InvalidFile(f"{source.place(kind, query_id)}: {why}" if isinstance(source, NamesPlaces) else why)
 
 
 def judgement_facts(judgements: Sequence[Judgement]) -> Expected:

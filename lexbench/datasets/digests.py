@@ -13,6 +13,7 @@ Texts are those that retrievers see, so the text policy is in the digest of a co
 import hashlib
 from collections.abc import Iterable
 
+from lexbench.trec.ids import bytes_of
 from lexbench.types import Judgement, Query
 
 
@@ -23,13 +24,13 @@ def netstrings(*fields: bytes) -> bytes:
 
 def queries_sha256(queries: Iterable[Query]) -> str:
     """Return the digest of *queries*, in whatever order they come."""
-    pairs = sorted((query.query_id.encode(), utf8(query.text)) for query in queries)
+    pairs = sorted((bytes_of(query.query_id), utf8(query.text)) for query in queries)
     return hashlib.sha256(b"".join(netstrings(*pair) for pair in pairs)).hexdigest()
 
 
 def qrels_sha256(judgements: Iterable[Judgement]) -> str:
     """Return the digest of *judgements*, in whatever order they come."""
-    rows = sorted((row.query_id.encode(), row.doc_id.encode(), b"%d" % row.grade) for row in judgements)
+    rows = sorted((bytes_of(row.query_id), bytes_of(row.doc_id), b"%d" % row.grade) for row in judgements)
     return hashlib.sha256(b"".join(netstrings(*row) for row in rows)).hexdigest()
 
 

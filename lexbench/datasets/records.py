@@ -9,17 +9,21 @@ of their own between the two.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lexbench.errors import InvalidFile
+from lexbench.datasets.digests import utf8
+from lexbench.errors import InvalidFile, shortened
 from lexbench.storage.reading import lines
 from lexbench.types import Document
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`, as far as the collection has them
 Policy = Literal["text", "title_text", "title_line_text", "url_title_body"]
 
+_LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
 _COLUMNS = {2: ("text",), 3: ("title", "text"), 4: ("url", "title", "body")}  # of a TSV file, after the id
 _NO_TITLE = "-"  # what RocketQA's and Tevatron's titled MS MARCO has where a passage has none
 
@@ -33,24 +37,48 @@ class Record(NamedTuple):
 
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a .jsonl or .tsv file (the name decides), plain or .gz; blank lines are passed over."""
+    return (record for _, record in numbered_records(path))
+
+
+def numbered_records(path: Path) -> Iterator[tuple[int, Record]]:
+    """Yield the number of a line, from 1, and its record, as `read_records`."""
     parse = _json_record if ".jsonl" in path.suffixes else _tsv_record
     for number, line in lines(path):
         try:
             text = line.decode().rstrip("\r")
             if text.strip():
-                yield parse(text)
+                record = parse(text)
+                _check_id(record.record_id)
+                yield number, record
         except KeyError as error:
             raise InvalidFile(f"{path}, line {number}: there is no {error}") from None
+        except RecursionError:
+            raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
         except (ValueError, TypeError) as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
 
 
+def _check_id(record_id: str) -> None:
+    """Raise ValueError for an id that no file of runs or judgements could have; white space is the corpus's to refuse."""
+    if "\0" in record_id:
+        raise ValueError(f"the id {record_id!r} has a NUL in it")
+    if len(record_id.encode(errors="surrogatepass")) > _LONGEST_ID:
+        raise ValueError(f"an id of {len(record_id):,} characters; there may be {_LONGEST_ID:,} bytes")
+
+
 def _json_record(line: str) -> Record:
     fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise TypeError('it is no table, as {"_id": "d1", "text": "…"}')
     record_id = fields["_id"]
     if not isinstance(record_id, str):
-        raise TypeError(f"the _id {record_id!r} is not a string")
-    return Record(record_id, {name: value for name, value in fields.items() if isinstance(value, str)})
+        raise TypeError(f"the _id {shortened(repr(record_id), 80)} is not a string")
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    if _HALVES.search(line):  # what was decoded from UTF-8 can have half of a surrogate pair only where JSON spells one
+        if utf8(record_id) != record_id.encode(errors="surrogatepass"):
+            raise ValueError(f"the _id {record_id!r} is no text: it has half of a surrogate pair")
+        texts = {name: utf8(value).decode() for name, value in texts.items()}
+    return Record(record_id, texts)
 
 
 def _tsv_record(line: str) -> Record:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, NotationError
+from lexbench.trec.ids import text_of
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, strictly_decreasing
 
@@ -105,7 +106,7 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, Exte
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
         if query_id in judged and stop > start:
-            ids = (doc_id.decode() for doc_id in run.table[run.docs[start:stop]].tolist())
+            ids = (text_of(doc_id) for doc_id in run.table[run.docs[start:stop]].tolist())
             ranked[query_id] = dict(zip(ids, scores[start:stop].tolist(), strict=True))
     grades: dict[str, dict[str, int]] = {query_id: {} for query_id in qrels.query_ids}
     best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))

@@ -87,6 +87,8 @@ def notes(results: Sequence[Result]) -> list[str]:
         counts = result.counts
         if counts.missing:
             lines.append(f"{name}: {counts.missing} of {counts.queries} queries returned nothing and score 0")
+        if counts.unjudged:
+            lines.append(f"{name}: {counts.unjudged} queries of the run have no judgement, and are not counted")
         if counts.self_matches:
             lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
         wide = [

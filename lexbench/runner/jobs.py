@@ -8,7 +8,7 @@ import json
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from errno import ENOSPC
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ import msgspec
 from lexbench import results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
-from lexbench.errors import ContractMismatch, LexbenchError, MissingData
+from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Timing, Vectors, Work
@@ -125,12 +125,14 @@ class Failure(NamedTuple):
 
 def _failure(error: Exception, job: Job, store: Store) -> Failure:
     """Return one line for *error*: what we raise says it all; of anything else the line says where the traceback is."""
-    if isinstance(error, MissingData | ContractMismatch):
+    if isinstance(error, MissingData | ContractMismatch | CommandError):  # the same command would fail in the same way
         return Failure(str(error), None)
     if isinstance(error, LexbenchError):
         return Failure(str(error), job.command)
-    if isinstance(error, OSError) and error.errno == ENOSPC:
+    if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
         return Failure(f"the disk of {store.root} is full; free some, and the same command goes on from here", job.command)
+    if isinstance(error, MemoryError):
+        return Failure(f"{job.name}: there is not enough memory for it", job.command)
     return Failure(_unexpected(job, store), job.command)
 
 

@@ -18,18 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
+from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, open_corpus, write_corpus
 from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing
 from lexbench.encodings.statistics import spread
-from lexbench.errors import LexbenchError
+from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.plugins import (
     AnyRetriever,
     BuildsFromParts,
     CountsWork,
     Encoder,
     Fusion,
+    NamesPlaces,
     ReadsRuns,
     Searcher,
     SearchesInBlocks,
@@ -122,7 +123,7 @@ class DatasetRunner:
                 self.progress.start(contract.corpus, "read corpus", contract.expected.documents, "documents")
                 watch = Stopwatch()
                 with watch.time("read"):
-                    write_corpus(_counted(source.documents(), self.progress), draft.unfinished)
+                    self._write_corpus(draft.unfinished)
                 self.dataset.check_corpus(open_corpus(draft.unfinished))
                 atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.remarks()) + "\n")
                 watch.write(draft.unfinished)
@@ -130,6 +131,16 @@ class DatasetRunner:
         corpus = open_corpus(draft.folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
+
+    def _write_corpus(self, path: Path) -> None:
+        """Write the corpus into *path*; InvalidFile says where a document is that cannot be kept, if the source knows."""
+        source = self.dataset.source
+        try:
+            write_corpus(_counted(source.documents(), self.progress), path)
+        except InvalidDocument as error:
+            if not isinstance(source, NamesPlaces):
+                raise
+            raise InvalidFile(f"{source.place('documents', error.doc_id)}: {error}") from None
 
     def corpus_dir(self) -> Path:
         """Return the folder of the corpus."""

@@ -1,6 +1,7 @@
 """Reading files: digests, lines, blocks of lines, and TOML. Lines of names that end in `.gz` are decompressed on the way.
 
-What does not read is an InvalidFile that names the file and the place in it.
+What does not read is an InvalidFile that names the file and the place in it. A byte order mark of UTF-8 at the beginning of a
+file, which tools of Windows write, is no part of its first line.
 """
 
 import gzip
@@ -16,7 +17,10 @@ import msgspec
 from lexbench.errors import InvalidFile
 
 _BLOCK = 1 << 24  # bytes of a block of lines
+_LONGEST = 1 << 28  # bytes of a line: more is no line, but a file of another kind, or one that was made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error)
+_UTF8_MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,7 +64,11 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         with open_file(path) as file:
-            for number, line in enumerate(file, 1):
+            while line := file.readline(_LONGEST + 1):
+                number += 1
+                line = _line(line, path) if number == 1 else line
+                if len(line) > _LONGEST:
+                    raise InvalidFile(f"{path}:{number}: a line of more than {_LONGEST:,} bytes")
                 yield number, line.removesuffix(b"\n")
     except _UNREADABLE as error:
         raise _invalid(f"{path}: after line {number}" if number else f"{path}", error) from None
@@ -72,7 +80,10 @@ def blocks(path: Path) -> Iterator[Block]:
     try:
         with open_file(path) as file:
             while read := file.read(_BLOCK):
-                whole, newline, rest = (rest + read).rpartition(b"\n")
+                begun = rest + read if first > 1 or rest else _line(read, path)
+                whole, newline, rest = begun.rpartition(b"\n")
+                if len(rest) > _LONGEST:
+                    raise InvalidFile(f"{path}: in or after line {first}: a line of more than {_LONGEST:,} bytes")
                 if newline:
                     yield Block(first, whole + newline)
                     first += whole.count(b"\n") + 1
@@ -80,6 +91,13 @@ def blocks(path: Path) -> Iterator[Block]:
         raise _invalid(f"{path}", error) from None
     if rest:
         yield Block(first, rest)
+
+
+def _line(begin: bytes, path: Path) -> bytes:
+    """Return how a file begins, without a byte order mark; InvalidFile where that is of an encoding other than UTF-8."""
+    if begin.startswith(_WIDE_MARKS):
+        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32, and not UTF-8: save it as that")
+    return begin.removeprefix(_UTF8_MARK)
 
 
 def _invalid(where: str, error: Exception) -> InvalidFile:
@@ -92,3 +110,5 @@ def read_toml(path: Path, model: type[Table]) -> Table:
         return msgspec.toml.decode(path.read_bytes(), type=model)
     except (msgspec.DecodeError, ValueError) as error:  # the second is tomllib's
         raise InvalidFile(f"{path}: {error}") from None
+    except RecursionError:
+        raise InvalidFile(f"{path}: it is nested too deep") from None

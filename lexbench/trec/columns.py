@@ -1,6 +1,7 @@
 """Columns of text files, read block by block with numpy: seven million lines in seconds, and no Python object a line.
 
 A line has a fixed number of fields, set apart by white space. Blank lines and those that begin with `#` are passed over.
+Numbers are written in ASCII, without the `_` that Python allows. Nothing may have a NUL, which numpy would cut off.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from lexbench.storage.reading import Block, blocks
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
 _LONGEST = 1000  # bytes of an id; a longer one is a sign of another kind of file
+_LARGEST = 2**63  # what a whole number must be below
 _NEWLINE = ord("\n")
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
@@ -49,6 +51,9 @@ def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False) -> 
 
 def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[Any]]:
     text = block.text
+    if b"\0" in text:
+        line = block.first + text.count(b"\n", 0, text.index(b"\0"))
+        raise InvalidFile(f"{path}:{line}: there is a NUL byte, so this is no text file of columns")
     edges = _edges(text, len(kinds))
     if edges is None:  # not every line is plain: one by one, they come out plain or as an error
         text = b"".join(_plain_lines(path, block, kinds))
@@ -58,10 +63,18 @@ def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[An
     try:
         fields = [_gather(text, edges[:, 2 * i], edges[:, 2 * i + 1]) for i, kind in enumerate(kinds) if kind != "skip"]
         types = [_NUMBERS.get(kind) for kind in kinds if kind != "skip"]
+        if any(number and _is_foreign(field) for field, number in zip(fields, types, strict=True)):
+            list(_plain_lines(path, block, kinds))  # names the line
         return [field.astype(number) if number else field for field, number in zip(fields, types, strict=True)]
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         list(_plain_lines(path, block, kinds))  # names the line, where Python agrees that it is wrong
         raise InvalidFile(f"{path}: in or after line {block.first}: {error}") from None
+
+
+def _is_foreign(field: NDArray[np.bytes_]) -> bool:
+    """Whether a number of the column (lines,) has a `_`, or a character that is not of ASCII."""
+    codes = np.ascontiguousarray(field).view(np.uint8)
+    return bool(np.any((codes == ord("_")) | (codes >= 128)))  # noqa: PLR2004 - where ASCII ends
 
 
 def _edges(text: bytes, count: int) -> NDArray[np.int64] | None:
@@ -100,11 +113,20 @@ def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind]) -> Iterator[by
                 f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {line[:80].decode(errors='replace')!r}"
             )
         for field, kind in zip(fields, kinds, strict=True):
-            try:
-                _NUMBERS.get(kind, bytes)(field)
-            except ValueError:
-                raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a number ({kind})") from None
+            if not _reads(field, kind):
+                raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a number ({kind})")
         yield line + b"\n"
+
+
+def _reads(field: bytes, kind: Kind) -> bool:
+    """Whether *field* is what *kind* says: a number as C writes it, and a whole one that 64 bits hold."""
+    if kind not in _NUMBERS:
+        return True
+    try:
+        value = _NUMBERS[kind](field)
+    except ValueError:
+        return False
+    return b"_" not in field and field.isascii() and (kind != "int" or -_LARGEST <= value < _LARGEST)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Document ids as fixed-width bytes, and as codes into a table of them.
 
 A table is unique and sorted in descending byte order, so that the smaller code is the document that trec_eval puts first.
-Ids are compared as UTF-8 bytes, as C's strcmp does; that is also the order of their code points.
+Ids are compared as UTF-8 bytes, as C's strcmp does; that is also the order of their code points. An id that is not
+UTF-8 is as good as another: as text it has half of a surrogate pair for each byte that does not read (PEP 383).
 """
 
 from collections.abc import Iterable
@@ -20,9 +21,25 @@ class Factors(NamedTuple):
     codes: NDArray[np.int32]  # (ids,)
 
 
+def bytes_of(text: str) -> bytes:
+    """Return an id as bytes; LexbenchError where it is no text, nor made of bytes by `text_of`."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise LexbenchError(f"the id {text!r} is no text: it has half of a surrogate pair") from None
+
+
+def text_of(encoded: bytes) -> str:
+    """Return an id as text, whatever its bytes are; `bytes_of` gives them back."""
+    return encoded.decode(errors="surrogateescape")
+
+
 def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
-    """Return *ids* (n,) as UTF-8 bytes of one width."""
-    return np.array([doc_id.encode() for doc_id in ids], dtype=np.bytes_)
+    """Return *ids* (n,) as bytes of one width. LexbenchError for one that has a NUL, which numpy would cut off."""
+    encoded = list(map(bytes_of, ids))
+    if nul := next((name for name in encoded if b"\0" in name), None):
+        raise LexbenchError(f"the id {text_of(nul)!r} has a NUL in it, and so can stand in no file")
+    return np.array(encoded, dtype=np.bytes_)
 
 
 def factorize(ids: NDArray[np.bytes_]) -> Factors:
@@ -70,5 +87,5 @@ def check_writable(ids: NDArray[np.bytes_], what: str) -> None:
     for name in ids.tolist():
         if name.split() != [name] or name.startswith(b"#"):
             raise LexbenchError(
-                f"{what} {name.decode()!r} cannot be written: it is empty, has white space in it or begins with '#'"
+                f"{what} {text_of(name)!r} cannot be written: it is empty, has white space in it or begins with '#'"
             )

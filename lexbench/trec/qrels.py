@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec.columns import Kind, first_fields, naming, read_columns
-from lexbench.trec.ids import check_writable, encode
+from lexbench.trec.ids import bytes_of, check_writable, encode, text_of
 from lexbench.types import Judgement
 
+_LARGEST = 2**31 - 1  # grade, above and below 0
 _HEADER = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -43,6 +44,8 @@ class Qrels:
         """
         by_query: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in judgements:
+            if not -_LARGEST <= grade <= _LARGEST:
+                raise LexbenchError(f"document {doc_id!r} of query {query_id!r} has a grade beyond {_LARGEST}: {grade}")
             known = by_query.setdefault(query_id, {}).setdefault(doc_id, grade)
             if known != grade:
                 raise LexbenchError(f"document {doc_id!r} of query {query_id!r} is judged twice, {known} and {grade}")
@@ -56,13 +59,16 @@ class Qrels:
         """Yield every judgement, by query and then document id, both ascending."""
         queries = np.repeat(np.arange(len(self.query_ids)), np.diff(self.offsets)).tolist()
         for query, doc_id, grade in zip(queries, self.doc_ids.tolist(), self.grades.tolist(), strict=True):
-            yield Judgement(self.query_ids[query], doc_id.decode(), grade)
+            yield Judgement(self.query_ids[query], text_of(doc_id), grade)
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read the judgements of a TREC or MS MARCO file, or of a BEIR file, which has a header line."""
+    """Read the judgements of a TREC or MS MARCO file, or of a BEIR file, which has a header line; InvalidFile for none."""
     with naming(path):
-        return Qrels.from_judgements(read_judgements(path))
+        qrels = Qrels.from_judgements(read_judgements(path))
+    if not len(qrels):
+        raise InvalidFile(f"{path}: there are no judgements in it")
+    return qrels
 
 
 def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
@@ -74,11 +80,10 @@ def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
     three = first == _HEADER or (len(first) == len(_HEADER) and not header)
     kinds: Sequence[Kind] = ("id", "id", "int") if three else ("id", "skip", "id", "int")
     queries, documents, grades = read_columns(path, kinds, header=first == _HEADER)
-    try:
-        for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
-            yield Judgement(query.decode(), document.decode(), grade)
-    except UnicodeDecodeError as error:
-        raise InvalidFile(f"{path}: an id is not UTF-8 ({error})") from None
+    if len(beyond := grades[np.abs(grades) > _LARGEST]):
+        raise InvalidFile(f"{path}: a grade beyond {_LARGEST}: {beyond[0]}")
+    for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
+        yield Judgement(text_of(query), text_of(document), grade)
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:
@@ -96,4 +101,4 @@ def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") 
     check_writable(qrels.doc_ids, "document id")
     with writer(path) as file:
         file.write(header)
-        file.writelines(line.format(*judgement).encode() for judgement in qrels.judgements())
+        file.writelines(bytes_of(line.format(*judgement)) for judgement in qrels.judgements())

@@ -25,7 +25,7 @@ from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec import order
 from lexbench.trec.columns import Kind, first_fields, naming, read_columns
-from lexbench.trec.ids import check_writable, encode, factorize, lookup
+from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored"]
@@ -101,9 +101,9 @@ class Run:
         if not len(queries) == len(documents) == len(numbers):
             raise ValueError(f"{len(queries)} query ids, {len(documents)} document ids and {len(numbers)} scores")
         lists = np.flatnonzero(np.append(len(queries) > 0, queries[1:] != queries[:-1]))  # entries where the query id changes
-        names = dict.fromkeys(name.decode() for name in queries[lists].tolist())
+        names = dict.fromkeys(text_of(name) for name in queries[lists].tolist())
         code = {name: index for index, name in enumerate(names)}
-        of_list = np.array([code[name.decode()] for name in queries[lists].tolist()], dtype=np.int64)
+        of_list = np.array([code[text_of(name)] for name in queries[lists].tolist()], dtype=np.int64)
         of_entry = np.repeat(of_list, np.diff(np.append(lists, len(queries))))
         table, docs = factorize(documents)
         if len(lists) > len(names):  # the entries of some query are apart
@@ -146,7 +146,7 @@ def _refuse(run: Run, wrong: NDArray[np.bool_], why: str) -> None:
     if wrong.any():
         entry = int(wrong.argmax())
         query = run.query_ids[int(np.searchsorted(run.offsets, entry, side="right")) - 1]
-        document = run.table[run.docs[entry]].decode()
+        document = text_of(run.table[run.docs[entry]])
         raise LexbenchError(f"document {document!r} of query {query!r} {why}: {run.scores[entry]}")
 
 
@@ -227,4 +227,4 @@ def _lists(run: Run) -> Iterator[tuple[bytes, list[bytes], slice]]:
     used[run.docs] = True
     check_writable(run.table[used], "document id")
     for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        yield query.encode(), run.table[run.docs[start:stop]].tolist(), slice(start, stop)
+        yield bytes_of(query), run.table[run.docs[start:stop]].tolist(), slice(start, stop)

@@ -21,7 +21,7 @@ from lexbench.plugins import EncodesVectors, NamesTerms
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe, system
 from lexbench.storage.store import MANIFEST, Store, recipe_of
-from lexbench.trec.ids import encode, lookup
+from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.runs import Run
 from lexbench.types import Kind, Query
 
@@ -137,7 +137,7 @@ def _ranks(run: Run, query: str) -> Mapping[str, int]:
     """Return the rank of every document that *run* has for *query*."""
     at = run.query_ids.index(query) if query in run.query_ids else -1
     codes = run.docs[run.offsets[at] : run.offsets[at + 1]] if at >= 0 else run.docs[:0]
-    return {doc_id.decode(): rank for rank, doc_id in enumerate(run.table[codes].tolist(), start=1)}
+    return {text_of(doc_id): rank for rank, doc_id in enumerate(run.table[codes].tolist(), start=1)}
 
 
 def _discount(rank: int | None, cutoff: int | None) -> float:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from lexbench.datasets.contracts import Contract
-from lexbench.datasets.records import document, read_records
+from lexbench.datasets.records import document, numbered_records, read_records
 from lexbench.datasets.source import missing
 from lexbench.errors import InvalidFile
 from lexbench.storage.reading import cached_file_digest
@@ -71,6 +72,14 @@ class Files:
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the file."""
         return read_judgements(self.qrels_file, header=False)
+
+    def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
+        """Return the file, and the lines of that id, as 'corpus.jsonl:3 and 9'; the file alone of judgements."""
+        file = {"documents": self.corpus, "queries": self.queries_file, "judgements": self.qrels_file}[kind]
+        if record_id is None or kind == "judgements":
+            return str(file)
+        lines = (str(number) for number, record in numbered_records(file) if record.record_id == record_id)
+        return f"{file}:{' and '.join(islice(lines, 2))}"
 
     def identity(self) -> dict[str, Any]:
         """Return the digest of the corpus file; the name is in it because it decides the format."""

@@ -23,12 +23,13 @@ N = TypeVar("N")
 
 def write_run(run: "Run", path: Path) -> None:
     """Write a run as JSON: each list in order, scores strictly decreasing as float32 numbers."""
+    from lexbench.trec.ids import text_of
     from lexbench.trec.runs import strictly_decreasing
 
     scores = strictly_decreasing(run).tolist()
     lists = {}
     for query, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
-        documents = [one.decode() for one in run.table[run.docs[start:stop]].tolist()]
+        documents = [text_of(one) for one in run.table[run.docs[start:stop]].tolist()]
         lists[query] = dict(zip(documents, scores[start:stop], strict=True))
     atomic.write_bytes(path, msgspec.json.encode(lists) + b"\n")
 
