@@ -30,7 +30,7 @@ from lexbench.datasets.contracts import Contract
 from lexbench.fusion.normalise import ScoreMatrix
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run
-from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query
+from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData
 
 API_VERSION = 1
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of a fusion that the harness chooses
@@ -204,6 +204,17 @@ class KnowsTrainingData(Protocol):
 
     def trained_on(self) -> Sequence[str]:
         """Return the ids of the datasets."""
+
+
+@runtime_checkable
+class StatesTrainingData(Protocol):
+    """An encoder or reranker that can tell what its models have learned from; of others results say "unknown"."""
+
+    def models(self) -> Sequence[str]:
+        """Return its models: folders, or names on the hub."""
+
+    def training_data(self) -> Sequence[TrainingData | None]:
+        """Return what each of `models` says that it has learned from; None where it says nothing."""
 
 
 # ---- transforms, engines, rerankers ----------------------------------------------------------------------------------------
@@ -415,6 +426,15 @@ class RanksCandidates(Protocol):
     @property
     def candidates(self) -> int:
         """How many documents of the first part are ranked."""
+
+
+@runtime_checkable
+class HasReranker(Protocol):
+    """A fusion with a reranker."""
+
+    @property
+    def reranker(self) -> Any:
+        """The Reranker."""
 
 
 @runtime_checkable

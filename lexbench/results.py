@@ -41,6 +41,16 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     judged_absent: int | None = None  # judged documents that the corpus does not have
 
 
+EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # in this order the greatest of a system's parts counts
+
+
+class Exposure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a system may have learned of a dataset before it was tested on it: see `lexbench.runner.exposure`."""
+
+    status: str  # one of EXPOSURES
+    because: list[str] = []  # the evidence
+
+
 class Vectors(msgspec.Struct, frozen=True, kw_only=True):
     """What the indexed document vectors of a system look like: of sparse ones their terms, of others their dimensions."""
 
@@ -120,6 +130,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     vectors: Vectors | None = None  # of sparse systems
     work: Work | None = None  # likewise
     digests: dict[str, str] = {}  # corpus, queries, qrels
+    exposure: Exposure | None = None  # None where nobody looked, as in results of older versions and of lone run files
     notes: list[str] = []
     recipe: dict[str, Any] = {}
     measured: Measurement = Measurement()

@@ -53,6 +53,15 @@ class Hits(NamedTuple):
     scores: NDArray[np.float32]  # (queries, k)
 
 
+class TrainingData(NamedTuple):
+    """What a model has learned from: ids of datasets, or names that contracts know collections by."""
+
+    queries: tuple[str, ...]  # with their judgements, or as pairs
+    texts: tuple[str, ...]  # without
+    models: tuple[str, ...]  # that it began with or was taught by: names on the hub, or folders
+    source: str  # who says so
+
+
 class Kind(StrEnum):
     """What an encoder makes and an engine takes."""
 

@@ -19,7 +19,7 @@ from lexbench.report.leaderboard.sections import published_systems, read_publish
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
 from lexbench.report.table import escape
-from lexbench.results import Counts, Latency, Result, Tie, Timing, file_name, load, save, write_results
+from lexbench.results import Counts, Exposure, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.suites import Aggregate, Suite
 
@@ -31,7 +31,7 @@ def result(system, dataset="pydoc/test", ndcg=0.5, **more):
     counts = Counts(queries=2, **more.pop("counts", {}))
     return Result(
         system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means=means, query_ids=["a", "b"],
-        per_query=per_query, counts=counts, **more,
+        per_query=per_query, counts=counts, **{"exposure": Exposure(status="zero-shot"), **more},
     )  # fmt: skip
 
 

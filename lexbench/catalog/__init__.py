@@ -54,6 +54,14 @@ class Published(Strict, frozen=True):
     where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
 
 
+class Training(Strict, frozen=True, kw_only=True):
+    """What a model has learned from, by the names that contracts know collections by (their corpora, and `related`)."""
+
+    queries: tuple[str, ...] = ()  # with judgements, or as pairs
+    texts: tuple[str, ...] = ()  # without; the general text of language models is not counted
+    where: Annotated[str, Meta(min_length=1)]  # who says so
+
+
 class Model(Strict, frozen=True, kw_only=True):
     """One preset, known checkpoint or published system; what has neither *encoder* nor *system* cannot be run."""
 
@@ -71,7 +79,8 @@ class Model(Strict, frozen=True, kw_only=True):
     asks: dict[str, str] = field(default_factory=dict)  # more settings that only a user can give: {query_model = "FOLDER"}
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
-    data: str = ""  # what they were trained on
+    data: str = ""  # what they were trained on, in words
+    training: Training | None = None  # the same by names; None: nobody says, or a user's own folder does
     source: str  # where the weights, or failing these the code, are
     paper: str
     note: str = ""

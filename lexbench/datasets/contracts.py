@@ -69,6 +69,17 @@ class Expected(Strict, frozen=True):
             raise ValueError(f"the grade {wrong[0]!r} is no whole number")
 
 
+class Related(Strict, frozen=True):
+    """What else this dataset's content is known by, so that a result can say what a model saw of it in training.
+
+    Names are those that the catalogue's `training` uses, of collections that are no contract here: "msmarco", "wikipedia".
+    """
+
+    queries: tuple[str, ...] = ()  # collections whose queries and judgements are of the same task and source
+    texts: tuple[str, ...] = ()  # collections that hold its documents
+    source: str = ""
+
+
 class Defect(Strict, frozen=True):
     """Something known to be wrong or surprising in the data itself."""
 
@@ -92,6 +103,7 @@ class Contract(Strict, frozen=True):
     expected: Expected = Expected()
     tuning: str | None = None  # the dataset whose queries weights may be tuned on; never this one
     aggregates: tuple[str, ...] = ()  # the named means it is a member of
+    related: Related = Related()
     defects: tuple[Defect, ...] = ()
 
     def __post_init__(self) -> None:

@@ -15,10 +15,11 @@ from scipy import sparse
 from lexbench.checkpoints.files import CheckpointFiles, digests
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
+from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Input, Tokens, batches, tokenise
 from lexbench.registry import at_search, runtime
-from lexbench.types import Document, Kind
+from lexbench.types import Document, Kind, TrainingData
 
 if TYPE_CHECKING:
     from lexbench.neural.transformer_model import ModelSpec
@@ -116,8 +117,18 @@ class Transformer(ABC):
 
     def trained_on(self) -> set[str]:
         """Return the datasets whose queries its towers are known to have learned from."""
-        towers = [(self.model, self.revision)] + ([(self.query_model, self.query_revision)] if self.query_model else [])
-        return set().union(*(trained_on(fetch(*tower)) for tower in towers))
+        return set().union(*(trained_on(fetch(*tower)) for tower in self._towers()))
+
+    def models(self) -> list[str]:
+        """Return the folder or name of each tower."""
+        return [model for model, _ in self._towers()]
+
+    def training_data(self) -> list[TrainingData | None]:
+        """Return what each tower's folder says that it has learned from."""
+        return [training_data(fetch(*tower)) for tower in self._towers()]
+
+    def _towers(self) -> list[tuple[str, str | None]]:
+        return [(self.model, self.revision)] + ([(self.query_model, self.query_revision)] if self.query_model else [])
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lexbench.analysis import aggregates
 from lexbench.report.table import Table, heading, number
-from lexbench.results import Latency, Result, Timing, Vectors, Work
+from lexbench.results import EXPOSURES, Latency, Result, Timing, Vectors, Work
 from lexbench.suites import Suite
 
 _WARN = 0.001  # a tie interval wider than this is said
@@ -34,7 +34,9 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
     if not results:
         return []
-    return [*_score_tables(results, suite), *_vector_tables(results), *timing_tables(results)]
+    *scores, last = _score_tables(results, suite)
+    scores.append(replace(last, notes=(*last.notes, *exposures(results))))
+    return [*scores, *_vector_tables(results), *timing_tables(results)]
 
 
 def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
@@ -100,6 +102,18 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: tied scores leave open {', '.join(wide)}")
         lines += [f"{name}: {note}" for note in (*_of_precision(result), *result.notes)]
     return lines
+
+
+def exposures(results: Sequence[Result]) -> Iterator[str]:
+    """Yield a line for each dataset that not all systems met unseen: which had seen what of it, and the evidence."""
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        seen = [result for result in results if result.dataset == dataset and result.exposure]
+        by_status = {status: [one for one in seen if one.exposure and one.exposure.status == status] for status in EXPOSURES}
+        if len(by_status["zero-shot"]) < len(seen):
+            groups = [f"{status}: {', '.join(one.system for one in group)}" for status, group in by_status.items() if group]
+            yield f"seen of {dataset} in training: {'; '.join(groups)}"
+            lines = dict.fromkeys(line for one in seen if one.exposure for line in one.exposure.because)
+            yield from (f"{dataset}: {line}" for line in lines)
 
 
 def _of_precision(result: Result) -> list[str]:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from lexbench.checkpoints.classifier import classifier_files
 from lexbench.checkpoints.files import digests
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
 from lexbench.registry import runtime
-from lexbench.types import Document
+from lexbench.types import Document, TrainingData
 
 _CHOICES = {
     "titles": ("off", "string"),
@@ -63,6 +65,14 @@ class CrossEncoder:
         kind, _, number = self.device.partition(":")
         if kind not in {"auto", *_BATCH_TOKENS} or (number and (kind != "cuda" or not number.isdigit())):
             raise CommandError(f"cross_encoder(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps")
+
+    def models(self) -> list[str]:
+        """Return the folder or name of the model."""
+        return [self.model]
+
+    def training_data(self) -> list[TrainingData | None]:
+        """Return what the model's folder says that it has learned from."""
+        return [training_data(fetch(self.model, self.revision))]
 
     def identity(self) -> dict[str, str]:
         """Return the digests of weights, tokenizer and configuration, wherever they lie.

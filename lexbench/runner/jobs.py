@@ -22,6 +22,7 @@ from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.runner import notes, tuning
+from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
@@ -208,7 +209,8 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
-    return msgspec.structs.replace(result, counts=counts, digests=digests, recipe=dict(job.system.recipe))
+    seen = exposure_of(job.system, job.contract)
+    return msgspec.structs.replace(result, counts=counts, digests=digests, recipe=dict(job.system.recipe), exposure=seen)
 
 
 def _write(result: Result, path: Path, watch: Stopwatch) -> None:
@@ -217,10 +219,9 @@ def _write(result: Result, path: Path, watch: Stopwatch) -> None:
 
 
 def _read(folder: Path, job: Job) -> Result:
-    """Read a stored result, which may have been made under another label."""
-    return msgspec.structs.replace(
-        results.load(folder / "result.json"), system=job.system.label, measured=read_measurement(folder)
-    )
+    """Read a stored result, which may have been made under another label, and before the catalogue knew what it does now."""
+    stored, seen = results.load(folder / "result.json"), exposure_of(job.system, job.contract)
+    return msgspec.structs.replace(stored, system=job.system.label, measured=read_measurement(folder), exposure=seen)
 
 
 def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Result:

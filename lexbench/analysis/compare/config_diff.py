@@ -52,6 +52,8 @@ def _facts(results: Sequence[Result]) -> dict[str, str]:
 def _facts_of(result: Result) -> Iterator[tuple[str, str]]:
     yield from _flat(result.recipe, "")
     yield "depth", str(result.depth)
+    if result.exposure:
+        yield "seen in training", result.exposure.status
     for kind in ("machine", "versions"):
         yield from _flat(getattr(result.measured, kind), kind)
 

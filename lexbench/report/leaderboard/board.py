@@ -44,6 +44,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_per_document: float | None = None  # of the index
     speed: CellSpeed | None = None
     where: str = ""  # of a published one: the table that it is from
+    exposure: str = "unknown"  # what the system had seen of the dataset in training, one of `results.EXPOSURES`
+    because: tuple[str, ...] = ()  # the evidence for it
 
 
 class BoardMean(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

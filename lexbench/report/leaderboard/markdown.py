@@ -7,6 +7,7 @@ from lexbench.report import table
 from lexbench.report.leaderboard.board import Board, BoardMean, BoardSystem, Cell, CellSpeed, Panel, Section
 from lexbench.report.table import DIGITS, Table, escape, number
 
+EXPOSURE_MARKS = {"zero-shot": "", "unknown": " ?", "corpus seen": " ‡", "in-domain": " ‡‡"}
 _MARKS = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
 _INTRODUCTION = """\
 Generated from the files in `results/` by `lexbench leaderboard`; do not edit. [index.html](index.html) has the same figures to
@@ -15,8 +16,9 @@ sort and filter, with plots and single queries.
 Scores are means over the contract's judged queries; a missing query counts 0. Best in bold, second underlined. A mean over
 datasets is given only when all its members are there; otherwise how many are. Systems with a letter in common were not told
 apart: no significant difference in the headline measure (paired randomisation test, Holm-corrected over all pairs of the
-dataset, not across datasets, p < .05), which does not show that they are equal. † marks scores that others published: not
-ours, not ranked, not tested.
+dataset, not across datasets, p < .05), which does not show that they are equal. ‡‡ marks systems that were trained on queries
+of the dataset (another split or task of the same collection), ‡ those that have read its documents, ? those of which nobody
+says what they have seen; the rest are zero-shot. † marks scores that others published: not ours, not ranked, not tested.
 """
 
 
@@ -96,7 +98,8 @@ def _score(cell: Cell | None, measure: str, headline: str) -> str:
     if cell is None or value is None:
         return number(None)
     letters = f" <sup>{escape(cell.letters)}</sup>" if cell.letters and measure == headline else ""
-    return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + letters
+    seen = EXPOSURE_MARKS[cell.exposure] if measure == headline else ""
+    return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + seen + letters
 
 
 def _mean(mean: BoardMean) -> str:

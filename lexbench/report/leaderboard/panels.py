@@ -17,6 +17,7 @@ from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpee
 from lexbench.report.leaderboard.trade_off import curves_of, plots_of
 from lexbench.report.run import notes, qps_name
 from lexbench.results import Result, Timing
+from lexbench.runner.exposure import UNKNOWN
 
 _SCENARIO = "single-stream"  # whose latencies are shown; others' speed is of another kind
 _STAGE = "e2e"
@@ -85,6 +86,8 @@ def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
         index=index,
         bytes_per_document=round(index / documents, 1) if index is not None and documents else None,
         speed=_speed(result.timings),
+        exposure=result.exposure.status if result.exposure else UNKNOWN,
+        because=tuple(result.exposure.because) if result.exposure else (),
     )
 
 

@@ -12,6 +12,7 @@ from lexbench.analysis import aggregates
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
+from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import visible
 from lexbench.report.leaderboard.board import (
     Board,
@@ -25,7 +26,8 @@ from lexbench.report.leaderboard.board import (
     ranks,
 )
 from lexbench.report.leaderboard.panels import panel_of
-from lexbench.results import Result
+from lexbench.results import Exposure, Result
+from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.suites import Aggregate, Suite
 
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
@@ -193,9 +195,15 @@ def _published_systems(
             label=model.name if model else first.called, family=model.family if model else "other", source=first.source.name
         )
         shown = {dataset: by_dataset[dataset] for dataset in datasets if dataset in by_dataset}
-        cells = {dataset: Cell(means={headline: score.value}, where=score.where) for dataset, score in shown.items()}
+        cells = {dataset: _published_cell(headline, score, model) for dataset, score in shown.items()}
         scores = {dataset: score.value for dataset, score in by_dataset.items()}
         yield PublishedSystem(system, cells, scores, f"{system.source}: {first.source.origin}. {first.source.protocol}")
+
+
+def _published_cell(headline: str, score: PublishedScore, model: Model | None) -> Cell:
+    seen = exposure_of_entry(model, all_contracts()[score.dataset]) if model else Exposure(status=UNKNOWN)
+    means = {headline: score.value}
+    return Cell(means=means, where=score.where, exposure=seen.status, because=tuple(seen.because))
 
 
 def _published_standing(row: PublishedSystem, headline: str) -> tuple[int, float, str]:

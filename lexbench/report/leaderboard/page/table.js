@@ -1,6 +1,7 @@
 // The tables: one a suite, over its datasets or of one of them; sorted by a click on a heading, filtered by the controls.
 const ALL = "all";
 const redraw = [];
+const EXPOSURE = { "zero-shot": "", unknown: " ?", "corpus seen": " ‡", "in-domain": " ‡‡" };
 
 // RR(rel=2)@10 as RR@10 with rel=2 below it: no wider than it must be.
 function measureHead(measure) {
@@ -19,6 +20,7 @@ function scoreColumn(name, cellOf, measure) {
       const mark = cell?.marks?.[measure];
       const shown = mark === 1 ? html("strong", {}, text) : mark === 2 ? html("u", {}, text) : text;
       td.append(shown);
+      if (value !== undefined && measure === cell.headline) td.append(EXPOSURE[cell.exposure ?? "unknown"]);
       if (cell?.letters && measure === cell.headline) td.append(html("sup", {}, cell.letters));
       const interval = measure === cell?.headline && cell?.interval;
       if (interval) td.append(html("small", { class: "interval" }, `${fixed(interval[0])} – ${fixed(interval[1])}`));
@@ -28,8 +30,9 @@ function scoreColumn(name, cellOf, measure) {
 }
 
 function told(row, cell, measure, name, interval) {
-  if (row.system.source) return `${name}: published by ${row.system.source}, not ours (${cell.where})`;
-  const lines = [`${measure} of ${row.system.label} on ${cell.dataset}`];
+  const seen = [`seen in training: ${cell.exposure ?? "unknown"}`, ...(cell.because ?? [])];
+  if (row.system.source) return [`${name}: published by ${row.system.source}, not ours (${cell.where})`, ...seen].join("\n");
+  const lines = [`${measure} of ${row.system.label} on ${cell.dataset}`, ...seen];
   if (interval) lines.push(`95 % interval ${fixed(interval[0])} – ${fixed(interval[1])} (bootstrap over queries)`);
   if (cell.better && measure === cell.headline) lines.push(`significantly better than ${cell.better} of ${cell.others} others`);
   if (row.system.bound) lines.push("an upper bound, chosen on these very queries: not ranked");
@@ -120,7 +123,7 @@ function sorted(rows, column, direction) {
 
 function legend(suite, view) {
   const shown = view === ALL ? suite.datasets : [suite.datasets[Number(view)]];
-  const lines = ["Best in bold, second underlined."];
+  const lines = ["Best in bold, second underlined. ‡‡ trained on queries of the dataset, ‡ has read its documents, ? nobody says; the rest are zero-shot."];
   if (shown.some((dataset) => dataset.cells.some((cell) => cell?.letters)))
     lines.push(`Systems that share a letter were not told apart by ${suite.headline} (paired randomisation test, Holm-corrected over all pairs of a dataset, p < 0.05).`);
   const found = shown.filter((dataset) => dataset.detectable !== undefined).map((dataset) => `${fixed(dataset.detectable, 3)} on ${dataset.id}`);

@@ -1,0 +1,69 @@
+"""What a model has learned from, as its folder says: training.json of our trainings, or the list in a model card's head."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lexbench.checkpoints.files import optional_json
+from lexbench.types import TrainingData
+
+_CARD = "README.md"
+_NAMES = {  # what the hub calls a collection, and what contracts call it
+    "ms_marco": "msmarco",
+    "microsoft/ms_marco": "msmarco",
+    "natural_questions": "natural-questions",
+    "google-research-datasets/natural_questions": "natural-questions",
+    "hotpot_qa": "hotpotqa",
+    "hotpotqa/hotpot_qa": "hotpotqa",
+    "embedding-data/specter": "specter",
+    "embedding-data/paq_pairs": "wikipedia",
+    "embedding-data/qqp": "quora",
+}
+
+
+def training_data(folder: Path) -> TrainingData | None:
+    """Return what the model in *folder* has learned from; None where the folder does not say."""
+    training = optional_json(folder / "training.json")
+    recipe, facts = training.get("recipe"), training.get("facts")
+    if isinstance(recipe, dict) and isinstance(facts, dict):
+        return _of_training(recipe, facts)
+    if datasets := tuple(_listed(folder / _CARD)):
+        return TrainingData(tuple(_NAMES.get(name.lower(), name.lower()) for name in datasets), (), (), "its card")
+    return None
+
+
+def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
+    """Return what our own training notes: its collections, the model that it began with, and its teachers."""
+    uses = [(str(data.get("dataset")), data.get("use")) for data in facts.get("data") or () if isinstance(data, dict)]
+    start = (recipe.get("start") or {}).get("model")
+    named = {start: facts.get("base_model") or start}  # a folder of that machine, and what it is on the hub
+    stages = [stage for stage in recipe.values() if isinstance(stage, dict)]
+    teachers = [stage.get("teacher") for stage in stages]
+    models = [named.get(model, model) for model in (start, *teachers) if model]
+    queries = [str(name) for stage in stages for name in stage.get("queries") or () if isinstance(stage.get("queries"), list)]
+    return TrainingData(
+        queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
+        texts=tuple(dict.fromkeys(name for name, use in uses if use != "training")),
+        models=tuple(dict.fromkeys(map(str, models))),
+        source="its training.json",
+    )
+
+
+def _listed(card: Path) -> Iterator[str]:
+    """Yield the entries of `datasets:` in the head of a model card, between its two lines of `---`."""
+    try:
+        lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    if not lines or lines[0].strip() != "---":
+        return
+    inside = False
+    for line in lines[1:]:
+        if line.strip() == "---":
+            return
+        if line.startswith("datasets:"):
+            inside = True
+        elif inside and line.lstrip().startswith("- "):
+            yield line.lstrip().removeprefix("- ").strip().strip("\"'")
+        elif not line.startswith(" "):
+            inside = False

@@ -1,0 +1,152 @@
+"""What a system may have learned of a dataset before it is tested on it: the exposure of a result.
+
+    zero-shot      it learned from nothing that is known to hold this dataset's queries or documents
+    corpus seen    it has read these documents, or learned from other queries over them
+    in-domain      it learned from queries and judgements of this dataset, of another split or of this very one
+    unknown        somebody trained it, and nobody says on what
+
+Collections are matched by their corpus, and by what a contract says is the same under another name (`related`), so training on
+`beir/scifact/train` counts on `beir/scifact/test`. What a model has learned from is told by its folder (training.json, or the
+list in its card) and by the catalogue. Of a system of several parts, the part that has seen most decides. The general text that
+language models are made from is not counted.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lexbench import catalog
+from lexbench.catalog import Model
+from lexbench.datasets.contracts import Contract, all_contracts
+from lexbench.errors import LexbenchError
+from lexbench.notation import Part, Value, parse
+from lexbench.plugins import (
+    AnyRetriever,
+    EncodesVectors,
+    Facts,
+    Fusion,
+    HasFiles,
+    HasReranker,
+    KnowsTrainingData,
+    ReadsRuns,
+    StatesTrainingData,
+)
+from lexbench.results import EXPOSURES, Exposure
+from lexbench.runner.systems import System, leaves
+from lexbench.types import TrainingData
+
+ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
+_LANGUAGE_MODELS = {  # made from general text alone
+    "bert-base-uncased", "bert-large-uncased", "distilbert-base-uncased", "roberta-base", "modernbert-base",
+    "minilm-l6-h384-uncased", "minilm-l12-h384-uncased", "bert_uncased_l-2_h-128_a-2",
+}  # fmt: skip
+
+
+def exposure_of(system: System, contract: Contract) -> Exposure:
+    """Return what *system* may have learned of the dataset of *contract*."""
+    named = dict(_named(parse(system.text))) if system.text else {}
+    found = [_of_part(part, contract, named) for part in _parts(system.retriever)]
+    worst = max((part.status for part in found), key=EXPOSURES.index)
+    return Exposure(status=worst, because=list(dict.fromkeys(line for part in found for line in part.because)))
+
+
+def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
+    """Return the exposure to *contract* of the model that errors call *what*, which has learned from *data* alone."""
+    same, over = {contract.corpus, *contract.related.queries}, set(contract.related.texts)
+    trained = [name for name in data.queries if same & _names(name)]
+    seen = [name for name in (*data.queries, *data.texts) if (same | over) & _names(name)]
+    if trained:
+        return Exposure(status=IN_DOMAIN, because=[f"{what} was trained on {', '.join(trained)} ({data.source})"])
+    if seen:
+        return Exposure(status=SEEN, because=[f"{what} has read {', '.join(dict.fromkeys(seen))} ({data.source})"])
+    return Exposure(status=ZERO_SHOT)
+
+
+def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
+    """Return the exposure of a model of the catalogue, by what its entry says; BM25's is none."""
+    data = _of_entry(entry)
+    if data is None:
+        return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
+    return exposure_to(data, contract, entry.name)
+
+
+def _names(collection: str) -> set[str]:
+    """Return what the collection of training that is called so, a dataset's id or another name, is known by."""
+    contract = all_contracts().get(collection)
+    return {contract.corpus, *contract.related.queries} if contract else {collection}
+
+
+def _parts(retriever: AnyRetriever) -> Iterator[Any]:
+    """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
+    for leaf in leaves(retriever):
+        yield leaf.encoder if isinstance(leaf, EncodesVectors) else leaf
+    yield from _rerankers(retriever)
+
+
+def _rerankers(retriever: Any) -> Iterator[Any]:
+    if isinstance(retriever, HasReranker):
+        yield retriever.reranker
+    if isinstance(retriever, Fusion):
+        for part in retriever.parts:
+            yield from _rerankers(part)
+
+
+def _of_part(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
+    if isinstance(part, StatesTrainingData):
+        return _of_models(part, contract, named)
+    learned = list(part.trained_on()) if isinstance(part, KnowsTrainingData) else []
+    if learned:
+        return exposure_to(TrainingData(tuple(learned), (), (), "it says so"), contract, type(part).__name__)
+    files = part.identity() if isinstance(part, HasFiles) else {}
+    if Facts.of(part).family == "bm25" and not files and not isinstance(part, ReadsRuns):
+        return Exposure(status=ZERO_SHOT)
+    what = "a run file" if isinstance(part, ReadsRuns) else type(part).__name__
+    return Exposure(status=UNKNOWN, because=[f"{what} does not say what it was made from"])
+
+
+def _of_models(part: StatesTrainingData, contract: Contract, named: dict[str, Model]) -> Exposure:
+    """Return the exposure of an encoder or reranker by what its models, and those that these were made from, have seen."""
+    found, waiting, done = [], list(part.models()), set[str]()
+    stated = dict(zip(waiting, part.training_data(), strict=True))
+    while waiting:
+        model = waiting.pop()
+        if model in done or model.rpartition("/")[2].lower() in _LANGUAGE_MODELS:
+            continue
+        done.add(model)
+        entry = named.get(model) or _known(model)
+        data = [one for one in (stated.get(model), _of_entry(entry)) if one]
+        waiting += [other for one in data for other in one.models]
+        called = Path(model).name if Path(model).is_absolute() else model
+        found += [exposure_to(one, contract, called) for one in data]
+        if not data:
+            found.append(Exposure(status=UNKNOWN, because=[f"nothing says what {called} was trained on"]))
+    worst = max((one.status for one in found), key=EXPOSURES.index, default=ZERO_SHOT)
+    return Exposure(status=worst, because=[line for one in found for line in one.because])
+
+
+def _of_entry(entry: Model | None) -> TrainingData | None:
+    if entry is None or entry.training is None:
+        return None
+    return TrainingData(entry.training.queries, entry.training.texts, (), entry.training.where.partition(":")[0])
+
+
+def _known(model: str) -> Model | None:
+    """Return the entry of the catalogue whose weights are *model*, a name on the hub."""
+    entries = (entry for entry in catalog.listing().values() if isinstance(entry, Model) and entry.training)
+    return next((entry for entry in entries if entry.settings.get("model") == model), None)
+
+
+def _named(part: Part) -> Iterator[tuple[str, Model]]:
+    """Yield the weights, a folder or a name, of each model that is called by its name in the catalogue, with its entry."""
+    values: list[Value] = [*part.head.args, *(value for _, value in part.head.kwargs)]
+    for value in values:
+        if isinstance(value, Part):
+            yield from _named(value)
+    try:
+        call, entry = catalog.expand(part.head), catalog.model(part.head.name)
+    except LexbenchError:
+        return
+    settings = dict(call.kwargs)
+    for weights in (settings.get("model"), settings.get("query_model")):
+        if isinstance(weights, str):
+            yield weights, entry

@@ -1,0 +1,163 @@
+"""What a system had seen of a dataset in training: zero-shot, corpus seen, in-domain, or nobody says."""
+
+import json
+
+import msgspec
+import pytest
+
+from lexbench import catalog
+from lexbench.checkpoints.training_data import training_data
+from lexbench.datasets.contracts import all_contracts, contract_of
+from lexbench.encoders.dense import Dense
+from lexbench.engines.flat import Flat
+from lexbench.report import leaderboard
+from lexbench.report.run import exposures
+from lexbench.results import Counts, Exposure, Result, write_results
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to
+from lexbench.runner.systems import System, system
+from lexbench.types import TrainingData
+
+CARD = "---\nlanguage: en\ndatasets:\n- ms_marco\n- natural_questions\n- s2orc\ntags:\n- x\n---\n\n# Card\n"
+
+
+def trained(queries=(), texts=()):
+    """Return what a model says that has learned from these."""
+    return TrainingData(tuple(queries), tuple(texts), (), "its card")
+
+
+def of_encoder(encoder):
+    """Return a system of an encoder whose weights are not needed."""
+    return System("mine", Encoded(encoder, Flat()), {})
+
+
+def of_training(folder, **facts):
+    """Write the training.json of a model that began with MiniLM and was pretrained and trained on SciFact."""
+    stage = {"queries": ["beir/scifact/train"], "teacher": "build/minilm"}
+    recipe = {"start": {"model": "build/minilm"}, "pretrain": {"corpora": ["pydoc/dev"]}, "stage1": stage}
+    uses = [{"dataset": "pydoc/dev", "use": "pretraining"}, {"dataset": "beir/scifact/train", "use": "training"}]
+    (folder / "training.json").write_text(json.dumps({"recipe": recipe, "facts": {"data": uses, **facts}}))
+
+
+@pytest.mark.parametrize(
+    ("data", "dataset", "status"),
+    [
+        (trained(["beir/scifact/train"]), "beir/scifact/test", "in-domain"),  # another split of the corpus
+        (trained(texts=["beir/nfcorpus/train"]), "beir/nfcorpus/test", "corpus seen"),
+        (trained(["beir/scifact/train"]), "beir/nfcorpus/test", "zero-shot"),
+        (trained(["msmarco-passage/train/judged"]), "msmarco-passage-titled/dev/small", "in-domain"),
+        (trained(["msmarco-passage/train/judged"]), "msmarco-document/trec-dl-2019/judged", "in-domain"),
+        (trained(["msmarco"]), "beir/nq", "zero-shot"),
+        (trained(["natural-questions"]), "beir/nq", "in-domain"),
+        (trained(texts=["wikipedia"]), "beir/nq", "corpus seen"),
+        (trained(["fever"]), "beir/climate-fever", "corpus seen"),  # other claims over the same passages
+        (trained(["beir/fever/test"]), "beir/climate-fever", "corpus seen"),
+        (trained(["pydoc/dev"]), "pydoc/test", "in-domain"),
+        (trained(["build/docstrings"]), "beir/scifact/test", "zero-shot"),
+    ],
+)
+def test_collections_are_matched_by_their_corpus(data, dataset, status):
+    """Training on one split counts on another, and so does a collection that has the same texts under another name."""
+    found = exposure_to(data, contract_of(dataset), "m")
+
+    assert found.status == status
+    assert bool(found.because) == (status != "zero-shot")
+
+
+def test_the_catalogue_says_what_known_models_learned_from():
+    """MiniLM and BGE are no zero-shot systems on NQ, as their cards and papers say; TAS-B is, but on MS MARCO it is at home."""
+    models = {name: catalog.model(name) for name in ("minilm", "bge_base", "tas_b", "contriever", "bm25_anserini")}
+
+    def status(name, dataset):
+        return exposure_of_entry(models[name], contract_of(dataset)).status
+
+    assert [status(name, "beir/nq") for name in models] == ["in-domain", "in-domain", "zero-shot", "corpus seen", "zero-shot"]
+    assert [status(name, "beir/scifact/test") for name in models] == ["corpus seen"] * 2 + ["zero-shot"] * 3
+    assert status("tas_b", "msmarco-passage/dev/small") == "in-domain"
+    assert status("bge_base", "beir/hotpotqa/test") == "in-domain"
+    assert status("minilm", "beir/nfcorpus/test") == "zero-shot"
+
+
+def test_every_public_model_of_the_catalogue_says_what_it_learned_from():
+    """A model whose weights are public has a training, none of it twice; a name like a dataset's is that of a dataset."""
+    for name in catalog.names():
+        entry = catalog.model(name)
+        assert entry.training or entry.weights != "public" or not entry.encoder, name
+        collections = [*entry.training.queries, *entry.training.texts] if entry.training else []
+        assert all("/" not in collection or collection in all_contracts() for collection in collections), name
+
+
+def test_a_folder_tells_of_its_training_and_of_what_it_began_with(tmp_path):
+    """training.json gives collections by use; the model it began with is named as on the hub, and a teacher with it."""
+    of_training(tmp_path, base_model="sentence-transformers/all-MiniLM-L6-v2")
+    data = training_data(tmp_path)
+
+    assert data.queries == ("beir/scifact/train",)
+    assert data.texts == ("pydoc/dev",)
+    assert data.models == ("sentence-transformers/all-MiniLM-L6-v2",)
+
+
+def test_the_head_of_a_card_is_read(tmp_path):
+    """The collections of `datasets:` are told, by the names of contracts where these have one; no head, nothing told."""
+    (tmp_path / "README.md").write_text(CARD)
+    assert training_data(tmp_path).queries == ("msmarco", "natural-questions", "s2orc")
+
+    (tmp_path / "README.md").write_text("# A card\n\ndatasets:\n- ms_marco\n")
+    assert training_data(tmp_path) is None
+
+
+def test_a_model_inherits_what_its_beginning_has_seen(tmp_path):
+    """Trained on SciFact from MiniLM: in-domain there, and on NQ, which MiniLM was trained on; on ArguAna it is zero-shot."""
+    of_training(tmp_path, base_model="sentence-transformers/all-MiniLM-L6-v2")
+    mine = of_encoder(Dense(model=str(tmp_path), pooling="mean"))
+    found = {name: exposure_of(mine, contract_of(name)) for name in NAMES}
+
+    assert [found[name].status for name in NAMES] == ["in-domain", "corpus seen", "in-domain", "zero-shot"]
+    assert found["beir/scifact/test"].because[0] == f"{tmp_path.name} was trained on beir/scifact/train (its training.json)"
+
+
+NAMES = ("beir/scifact/test", "pydoc/test", "beir/nq", "beir/arguana")
+
+
+def test_what_nobody_tells_is_unknown(tmp_path):
+    """A folder without card or training, a run file and expanded documents are unknown; BM25 has learned nothing."""
+    (tmp_path / "run").write_text("q Q0 d 1 1 t\n")
+    (tmp_path / "expansions").write_text("")
+    texts = ["bm25", f'run_file(path="{tmp_path}/run")', f'bm25(expansions="{tmp_path}/expansions")']
+    found = [exposure_of(system(text), contract_of("beir/arguana")).status for text in texts]
+
+    assert found == ["zero-shot", "unknown", "unknown"]
+    nobody = of_encoder(Dense(model=str(tmp_path), pooling="mean"))
+    assert exposure_of(nobody, contract_of("beir/nq")).status == "unknown"
+
+
+@pytest.mark.parametrize("text", ["ensemble(bm25, lexmae_nano@impact)", "pipeline(bm25, lexmae_nano@impact, k=10)"])
+def test_the_part_that_has_seen_most_decides(text):
+    """A fusion of BM25 with a model that was pretrained on the corpus has seen the corpus."""
+    assert exposure_of(system(text), contract_of("pydoc/test")).status == "corpus seen"
+    assert exposure_of(system(text), contract_of("cranfield")).status == "zero-shot"
+
+
+def result(name, status=None):
+    """Return a result of two queries with that exposure."""
+    seen = Exposure(status=status, because=[f"{name} was trained on x"]) if status else None
+    return Result(
+        system=name, dataset="pydoc/test", contract="pydoc/test@1", depth=10, means={"nDCG@10": 0.5}, query_ids=["a", "b"],
+        per_query={"nDCG@10": [0.5, 0.5]}, counts=Counts(queries=2), exposure=seen,
+    )  # fmt: skip
+
+
+def test_tables_and_the_leaderboard_say_it(tmp_path):
+    """A table has a line of who had seen what, with the evidence; the leaderboard marks each score, old results as unknown."""
+    made = [result("bm25", "zero-shot"), result("tuned", "in-domain"), result("old")]
+    lines = list(exposures(made))
+    write_results(made, "pydoc", tmp_path)
+    page = leaderboard.pages(tmp_path)[tmp_path / "README.md"]
+
+    assert lines[0] == "seen of pydoc/test in training: zero-shot: bm25; in-domain: tuned"
+    assert "pydoc/test: tuned was trained on x" in lines
+    assert list(exposures(made[:1])) == []
+    assert "| tuned | **0.5000** ‡‡ |" in page
+    assert "| bm25 | **0.5000** |" in page
+    assert "| old | **0.5000** ? |" in page
+    assert msgspec.json.decode(msgspec.json.encode(made[1]), type=Result).exposure.status == "in-domain"
