@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from lexbench.errors import NotEnoughDisk
+from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
-from lexbench.storage.store import MANIFEST, Store, digest, recipe_of, size
+from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
+from lexbench.storage.store import MANIFEST, MEASURED, Store, digest, recipe_of, size
 
 
 def write(text):
@@ -108,6 +109,70 @@ def test_damage_is_found_named_and_mended(tmp_path, harm):
     assert len(lines) == 1
     assert target.name in lines[0]
     assert Store(tmp_path).finished("indexes", recipe)
+
+
+def test_folders_that_changed_places_are_damaged(tmp_path):
+    """A sound folder under the name of another is not taken for that."""
+    store = Store(tmp_path)
+    first, second = (store.produce("indexes", "n", {"a": a}, write(str(a))) for a in (1, 2))
+    first.rename(tmp_path / "aside")
+    second.rename(first)
+    (tmp_path / "aside").rename(second)
+    lines = []
+    again = Store(tmp_path, on_damage=lines.append)
+
+    assert (again.produce("indexes", "n", {"a": 1}, write("1")) / "data.txt").read_text() == "1"
+    assert "manifest.json is that of another folder" in lines[0]
+    assert not Store(tmp_path).sound(second)
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{}", '{"files": []}', '{"files": {"a": 1}}', "[" * 100_000, '{"files": {}}'])
+def test_a_manifest_of_another_form_is_damage(tmp_path, manifest):
+    """Whatever a manifest holds that is none of ours, the folder is made again."""
+    folder = Store(tmp_path).produce("indexes", "n", {}, write("x"))
+    (folder / MANIFEST).write_text(manifest)
+
+    assert list(Store(tmp_path).damage(folder))
+    assert (Store(tmp_path).produce("indexes", "n", {}, write("x")) / "data.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize("harm", ["", "{", '{"seconds": 3}', "[]"])
+def test_damaged_times_cost_the_times_alone(tmp_path, harm):
+    """A `measured.json` that was cut or changed is said once, and what was measured is not known any more."""
+
+    def work(draft):
+        watch = Stopwatch()
+        with watch.time("build"):
+            (draft / "data.txt").write_text("x")
+        watch.write(draft)
+
+    folder = Store(tmp_path).produce("indexes", "n", {}, work)
+    assert set(read_measurement(folder).seconds) == {"build"}
+    whole = (folder / MEASURED).read_text()
+    (folder / MEASURED).write_text(harm or whole.replace('"build": ', '"build": 9'))
+    lines = []
+    assert Store(tmp_path, on_damage=lines.append).produce("indexes", "n", {}, write("y")) == folder
+
+    assert read_measurement(folder) == Measurement()
+    assert len(lines) == 1
+    assert MEASURED in lines[0]
+    outer = Stopwatch()
+    outer.add(folder)
+    assert outer.parts == {folder.name: {}}
+
+
+def test_what_is_finished_is_read_where_nothing_can_be_written(tmp_path, monkeypatch):
+    """A store on a read-only disk gives what it has; only what it has not is refused."""
+    folder = Store(tmp_path).produce("results", "n", {}, write("x"))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # whoever runs the tests may be root, who can write anywhere
+    store = Store(tmp_path)
+    store.prepare()
+
+    assert store.produce("results", "n", {}, write("y")) == folder
+    with pytest.raises(CannotStart, match="cannot write to the store"):
+        store.produce("results", "n", {"a": 1}, write("y"))
+    with pytest.raises(CannotStart, match="cannot write to the store"):
+        Store(tmp_path / "none").prepare()
 
 
 def _slow(root, started):

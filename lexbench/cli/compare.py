@@ -1,5 +1,6 @@
 """Compare systems: what differs, paired tests, the queries that changed."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -46,9 +47,10 @@ def command(  # noqa: PLR0913 - one a word of the command line
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
+    store = Store(on_damage=partial(say, err=True))
     comparison = compare(
         systems,
-        store=Store(),
+        store=store,
         folder=results,
         datasets=datasets,
         measure=measure,
@@ -62,4 +64,4 @@ def command(  # noqa: PLR0913 - one a word of the command line
     if fail_if_worse and comparison.worse:
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
         say(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
-    click.get_current_context().exit(1 if fail_if_worse and comparison.worse else 0)
+    click.get_current_context().exit(1 if store.damaged or (fail_if_worse and comparison.worse) else 0)

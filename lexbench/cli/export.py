@@ -28,10 +28,12 @@ def command(
     from lexbench.storage.store import Store
 
     tell = partial(say, err=True)
-    paths = list(export(format_name, Store(), folder, systems=systems, datasets=datasets, results=results, tell=tell))
+    store = Store(on_damage=tell)
+    paths = list(export(format_name, store, folder, systems=systems, datasets=datasets, results=results, tell=tell))
     if as_json:
         print_json([str(path) for path in paths])
     else:
         for path in paths:
             say(str(path))
     tell(f"what is lost: {exports()[format_name].lost}")
+    click.get_current_context().exit(1 if store.damaged else 0)

@@ -1,11 +1,12 @@
 """List what there is: suites, datasets, models, retrievers, measures, results."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_rows
+from lexbench.cli._output import print_json, print_rows, say
 from lexbench.errors import LexbenchError
 from lexbench.registry import PACKAGES
 
@@ -18,8 +19,12 @@ def command(what: str, *, as_json: bool) -> None:
     if what == "models" and as_json:
         print_json(_models())
         return
-    header, rows = _listing(what)
+    damage: list[str] = []
+    header, rows = _listing(what, damage.append)
     print_rows(header, rows, as_json=as_json)
+    for line in damage:
+        say(line, err=True)
+    click.get_current_context().exit(1 if damage else 0)
 
 
 def _models() -> list[dict[str, Any]]:
@@ -34,8 +39,8 @@ def _models() -> list[dict[str, Any]]:
     ]
 
 
-def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of a list."""
+def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows of a list; *on_damage* gets a line for each result that is left out."""
     from lexbench import registry, suites
     from lexbench.runner import systems
 
@@ -62,7 +67,7 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
         return ("system", "dataset", "measure", "mean"), [
             (entry.result.system, entry.result.dataset, measure, f"{mean:.4f}")
-            for entry in stored_results(store.Store())
+            for entry in stored_results(store.Store(on_damage=on_damage))
             for measure, mean in entry.result.means.items()
         ]
     names = systems.retrievers() if what == "retrievers" else {name: name for name in registry.names(what)}

@@ -1,12 +1,13 @@
 """Show all of one suite, dataset, model or result, or of this machine."""
 
+from functools import partial
 from typing import Any
 
 import click
 import msgspec
 
 from lexbench.cli._options import json_option
-from lexbench.cli._output import print_json, print_lines
+from lexbench.cli._output import print_json, print_lines, say
 
 
 @click.command()
@@ -45,7 +46,7 @@ def _shown(what: str, name: str) -> Any:
 
         facts = {**environment.facts(), "versions": environment.versions()}
         return {**facts, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
-    stored = (entry.result for entry in stored_results(store.Store()))
+    stored = (entry.result for entry in stored_results(store.Store(on_damage=partial(say, err=True))))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")

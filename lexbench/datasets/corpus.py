@@ -29,6 +29,7 @@ from lexbench.datasets.digests import netstrings, utf8
 from lexbench.errors import InvalidFile
 from lexbench.types import Document
 
+IDS = ("ids.npy", "corpus.json")  # the files that a run needs, whose documents are positions
 _PIECE = 64 << 20  # bytes of text that are held at once while they are brought into order
 _IDS = 1 << 16  # ids that are handled at once
 _BLOCK = 2048  # documents that are read at once

@@ -11,6 +11,7 @@ _REMARKS = "remarks.json"
 ENGINE_DIR = "engine"  # the folder of the engine's own files: what counts as the size of the index
 VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, as `lexbench.results.Vectors`
 _REFERENCES = "parts.json"  # as ["indexes/<key>", "encodings/<key>"]
+DESCRIPTIONS = (VECTORS_FILE, _REFERENCES, _REMARKS)  # the files that say what an index is; the engine's own search it
 
 
 def write_references(index: Path, folders: Sequence[Path]) -> None:

@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from lexbench.storage import atomic, environment, store
+
+M = TypeVar("M", bound="Measurement")
 
 _running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
 
@@ -29,6 +32,7 @@ class StageMeasurement(Measurement, frozen=True, kw_only=True):
 
     stage_seconds: dict[str, float] | None = msgspec.field(default=None, name="own")  # of it alone; old folders do not say
     parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
+    sha256: str | None = None  # beginning of the digest of all else, see `lexbench.storage.store.measured_text`
 
 
 @dataclass
@@ -56,7 +60,7 @@ class Stopwatch:
 
     def add(self, part: Path) -> None:
         """Take over the times of a finished folder that the stage is made of, and of the folders that this was made of."""
-        content = msgspec.json.decode((part / store.MEASURED).read_bytes(), type=StageMeasurement)
+        content = _read(part, StageMeasurement)
         self.parts |= content.parts | {part.name: content.seconds if content.stage_seconds is None else content.stage_seconds}
         self.resumed |= content.resumed
 
@@ -75,9 +79,19 @@ class Stopwatch:
             versions=environment.versions(self.packages),
             started=self.started,
         )
-        atomic.write_json(draft / store.MEASURED, content)
+        values = msgspec.to_builtins(content)
+        del values["sha256"]
+        atomic.write_json(draft / store.MEASURED, {**values, "sha256": store.digest(values)})
 
 
 def read_measurement(folder: Path) -> Measurement:
-    """Return what was measured when a finished folder was made."""
-    return msgspec.json.decode((folder / store.MEASURED).read_bytes(), type=Measurement)
+    """Return what was measured when a finished folder was made; nothing where that is damaged, for no score depends on it."""
+    return _read(folder, Measurement)
+
+
+def _read(folder: Path, kind: type[M]) -> M:
+    content = store.measured_text(folder)
+    try:
+        return kind() if content is None else msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError:
+        return kind()

@@ -12,8 +12,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,40 +80,71 @@ class Store:
     root: Path = field(default_factory=default_root)
     on_wait: Callable[[str], None] = lambda _line: None
     on_damage: Callable[[str], None] = lambda _line: None
+    damaged: list[str] = field(default_factory=list)  # what *on_damage* got
     _sound: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
 
     def finished(self, stage: str, recipe: Recipe) -> Path | None:
-        """Return the finished folder of *recipe*, or None. One whose files differ from its manifest is removed and said.
+        """Return the finished folder of *recipe*, or None; one that is damaged counts for none.
 
         A folder that lexbench 0.1 made of the same recipe is as good.
         """
+        folder = self._folder(stage, recipe)
+        return folder if folder and (folder in self._sound or next(self.damage(folder), None) is None) else None
+
+    def _folder(self, stage: str, recipe: Recipe) -> Path | None:
         keys = digest(recipe), digest(legacy.of_0_1(recipe))
-        folder = next((path for key in keys for path in (self.root / stage).glob(f"*-{key}")), None)
-        if folder is None:
-            return None
-        if folder not in self._sound:
-            damaged = next(self.damage(folder), None)
-            if damaged:
-                self.on_damage(f"{folder}: {damaged}; removed, it will be made again")
-                shutil.rmtree(folder)
-                return None
-            self._sound.add(folder)
+        return next((path for key in keys for path in (self.root / stage).glob(f"*-{key}")), None)
+
+    def _mended(self, stage: str, recipe: Recipe) -> Path | None:
+        """Return the finished folder of *recipe*, whose lock is held, or None; one that is damaged is removed, and said."""
+        if (folder := self.finished(stage, recipe)) is None and (damaged := self._folder(stage, recipe)):
+            self._tell(f"{damaged}: {next(self.damage(damaged), 'damaged')}; removed, it will be made again")
+            shutil.rmtree(damaged)
         return folder
 
-    def damage(self, folder: Path) -> Iterator[str]:
-        """Yield what is wrong with a finished folder: a file missing, cut, or changed."""
+    def sound(self, folder: Path, only: Sequence[str] = ()) -> bool:
+        """Whether a finished folder, or the files *only* of it, is as it was written; what is wrong is said, with the file."""
+        if folder in self._sound:
+            return True
+        if damage := next(self.damage(folder, only), None):
+            self._tell(f"{folder / MANIFEST if damage.startswith(MANIFEST) else folder}: {damage}; it is left out")
+            return False
+        if not only:
+            self._trust(folder)
+        return True
+
+    def _trust(self, folder: Path) -> None:
+        """Check no more what is sound; say where it has lost its times, without which it is as good."""
+        if folder not in self._sound and measured_text(folder) is None and (folder / MEASURED).exists():
+            self._tell(f"{folder / MEASURED} is damaged: how long this took, and on which machine, is not known any more")
+        self._sound.add(folder)
+
+    def _tell(self, line: str) -> None:
+        if line not in self.damaged:
+            self.damaged.append(line)
+            self.on_damage(line)
+
+    def damage(self, folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
+        """Yield what is wrong with a finished folder, or with the files *only* of it: one missing, cut, or changed."""
         try:
-            files = json.loads((folder / MANIFEST).read_bytes())["files"]
-        except (OSError, ValueError, KeyError) as error:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            expected = {str(name): (int(fact["bytes"]), str(fact["sha256"])) for name, fact in manifest["files"].items()}
+            key = digest(manifest["recipe"])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             yield f"{MANIFEST} does not read ({error})"
             return
-        for name, fact in files.items():
+        if key != key_of(folder) or manifest.get("stage") != folder.parent.name:
+            yield f"{MANIFEST} is that of another folder"
+            return
+        for name, (size, sha256) in expected.items():
             path = folder / name
+            if only and name not in only:
+                continue
             if not path.is_file():
                 yield f"{name} is missing"
-            elif path.stat().st_size != fact["bytes"]:
-                yield f"{name} has {path.stat().st_size} bytes, not {fact['bytes']}"
-            elif file_digest(path) != fact["sha256"]:
+            elif path.stat().st_size != size:
+                yield f"{name} has {path.stat().st_size} bytes, not {size}"
+            elif file_digest(path) != sha256:
                 yield f"{name} has changed since it was written"
 
     @contextmanager
@@ -124,10 +155,13 @@ class Store:
         cut off are still in it (those that `lexbench.storage.atomic` finished).
         """
         if folder := self.finished(stage, recipe):
+            self._trust(folder)
             yield Draft(folder)
             return
+        self._check_writable()
         with self._locked(stage, digest(recipe), label):
-            if folder := self.finished(stage, recipe):  # another process made it while this one waited
+            if folder := self._mended(stage, recipe):  # another process made it while this one waited
+                self._trust(folder)
                 yield Draft(folder)
                 return
             target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
@@ -172,7 +206,14 @@ class Store:
             lock.release()
 
     def prepare(self) -> None:
-        """Make the folder of the store; CannotStart where that, or writing into it, is not possible."""
+        """Make the folder of the store. CannotStart where that is not possible; what is finished can be read all the same."""
+        with suppress(OSError):
+            (self.root / "locks").mkdir(parents=True, exist_ok=True)
+        if not (self.root / "results").is_dir():
+            self._check_writable()
+
+    def _check_writable(self) -> None:
+        """Raise CannotStart where nothing can be written into the store."""
         try:
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
             reason = "" if os.access(self.root, os.W_OK) else "no permission"
@@ -183,7 +224,11 @@ class Store:
 
     def bytes_used(self) -> int:
         """Return how much the store holds already, of whatever."""
-        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        total = 0
+        for path in self.root.rglob("*"):
+            with suppress(OSError):  # another process may have removed it since
+                total += path.stat().st_size if path.is_file() else 0
+        return total
 
     def check_disk(self, needed: int) -> None:
         """Raise NotEnoughDisk if *needed* bytes, by estimate, are more than is free where the store is."""
@@ -207,6 +252,27 @@ def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
             files[path.relative_to(draft).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
     content = {"schema": 1, "stage": stage, "recipe": recipe, "files": files}
     atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def finished_files(store: Store, stage: str, name: str) -> Iterator[Path]:
+    """Yield the file of that name of every finished folder of a stage that is as it was written, sorted by folder."""
+    for path in sorted(store.root.glob(f"{stage}/*/{name}")):
+        if path.parent.suffix != _DRAFT and store.sound(path.parent):
+            yield path
+
+
+def measured_text(folder: Path) -> bytes | None:
+    """Return what `measured.json` of a finished folder holds, None where it is not there, cut, or changed.
+
+    It is in no manifest, for it differs from run to run, and so it has a digest of its own; of before 0.2.0 it has none.
+    """
+    try:
+        content = (folder / MEASURED).read_bytes()
+        values = json.loads(content)
+        expected = values.pop("sha256", None)
+        return content if isinstance(values["seconds"], dict) and expected in (None, digest(values)) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def key_of(folder: Path) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from lexbench.results import Timing
-from lexbench.storage.store import recipe_of
+from lexbench.storage.store import Store, finished_files, recipe_of
 from lexbench.timing import statistics
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
 from lexbench.types import Hits
@@ -104,7 +104,7 @@ def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
     return less | {"baseline": sum(baseline.values())}
 
 
-def timings_of_run(store: Path, key: str) -> list[Timing]:
-    """Return every timing in the store of the run with that key, on whatever machine."""
-    folders = sorted(folder for folder in store.glob("timings/*") if (folder / CONDITIONS_FILE).exists())
+def timings_of_run(store: Store, key: str) -> list[Timing]:
+    """Return every sound timing in the store of the run with that key, on whatever machine."""
+    folders = [path.parent for path in finished_files(store, "timings", CONDITIONS_FILE)]
     return [read_timing(folder) for folder in folders if recipe_of(folder)["run"] == key]

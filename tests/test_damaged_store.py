@@ -1,0 +1,94 @@
+"""No command trusts a store whose bytes were changed: what is damaged is named, and left out or made again."""
+
+import json
+
+import pytest
+
+from lexbench.cli import code
+from lexbench.storage.store import MANIFEST, MEASURED
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Run two systems on a folder of three documents; return the store."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "tiny"
+    (place / "qrels").mkdir(parents=True)
+    (place / "corpus.jsonl").write_text("".join(f'{{"_id": "d{n}", "text": "{"red car " * n}x"}}\n' for n in range(1, 4)))
+    (place / "queries.jsonl").write_text('{"_id": "q1", "text": "red car"}\n')
+    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t2\n")
+    assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
+    return tmp_path / "store"
+
+
+def one(store, stage, name):
+    """Return the file of that name in the folder of plain bm25."""
+    return next(path for path in store.glob(f"{stage}/*/{name}") if "k1" not in path.parent.name)
+
+
+READING = [
+    ["export", "csv", "out"],
+    ["list", "results", "--json"],
+    ["compare", "bm25", "bm25(k1=2.0)", "-m", "RR@10"],
+    ["export", "trec", "out"],
+]
+
+
+@pytest.mark.parametrize("words", READING)
+def test_a_changed_result_is_named_and_not_shown(store, capsys, words):
+    """A mean that was set to .96 is not exported, listed or compared: its file is named, and the exit code is not 0."""
+    path = one(store, "results", "result.json")
+    result = json.loads(path.read_bytes())
+    path.write_text(path.read_text().replace(f'"RR@10": {result["means"]["RR@10"]}', '"RR@10": 0.96'))
+    capsys.readouterr()
+    exit_code = code(words)
+    captured = capsys.readouterr()
+
+    assert exit_code != 0
+    assert f"{path.parent}: result.json has " in captured.err
+    assert "0.96" not in captured.out
+    assert not [file for file in store.parent.glob("out/*") if "k1" not in file.name]
+
+
+@pytest.mark.parametrize("stage", ["results", "runs", "indexes", "corpora"])
+@pytest.mark.parametrize("words", READING)
+def test_cut_times_block_nothing(store, capsys, stage, words):
+    """A cut `measured.json` of any stage is said; every command goes on, and the same run again ends well."""
+    path = one(store, stage, MEASURED)
+    path.write_bytes(path.read_bytes()[:20])
+    capsys.readouterr()
+    exit_code = code(words)
+    err = capsys.readouterr().err
+
+    assert exit_code in (0, 1)
+    assert "mistake" not in err
+    if stage == "results":
+        assert str(path) in err
+    assert code(["run", "dataset", "tiny", "-r", "bm25", "-m", "RR@10"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"), [("runs", "run.safetensors"), ("runs", "run.json"), ("corpora", "ids.npy"), ("runs", MANIFEST)]
+)
+def test_a_changed_run_is_not_exported(store, capsys, stage, name):
+    """A run is exported only if its own files, and the ids of its corpus, are as they were written."""
+    path = one(store, stage, name)
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    capsys.readouterr()
+
+    assert code(["export", "trec", "out", "-r", "bm25"]) == 1
+    assert name in capsys.readouterr().err
+    assert not list(store.parent.glob("out/*"))
+
+
+def test_a_draft_of_a_result_is_no_result(store, capsys):
+    """What a kill left behind before it was sealed is not listed."""
+    folder = one(store, "results", "result.json").parent
+    (folder / MANIFEST).unlink()
+    folder.rename(folder.with_name("0123456789abcdef.draft"))
+    capsys.readouterr()
+
+    assert code(["list", "results", "--json"]) == 0
+    assert [row["system"] for row in json.loads(capsys.readouterr().out)] == ["bm25(k1=2.0)"]
