@@ -53,6 +53,9 @@ class Facts:
     requires: Sequence[str] = ()  # modules that must be importable, as ("faiss",)
     extra: str = ""  # the extra of lexbench that installs them; "" where it is another package's
     family: str = "other"  # of the systems that it makes, in the words of the catalogue, as "sparse"; leaderboards show it
+    absent_is_zero: bool = (
+        False  # of a retriever: whether the score is 0 of each document that is not in a list shorter than asked
+    )
 
     @classmethod
     def of(cls, plugin: Any) -> Self:
@@ -426,6 +429,14 @@ class RanksCandidates(Protocol):
     @property
     def candidates(self) -> int:
         """How many documents of the first part are ranked."""
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A searcher of a fusion that leaves documents out before scores are made comparable; else the harness drops them."""
+
+    def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
+        """Return *encoded* queries of which `search` leaves out the document *own* (queries,), a position, or -1 for none."""
 
 
 @runtime_checkable

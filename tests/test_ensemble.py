@@ -12,12 +12,16 @@ import pytest
 from test_resume import folder, hammer, tree  # noqa: F401 - folder is a fixture
 
 from lexbench.analysis.stored_results import stored_results
+from lexbench.engines.csr import Csr
+from lexbench.engines.flat import Flat
+from lexbench.engines.impact import Impact
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
-from lexbench.fusion.normalise import Rule
+from lexbench.fusion.normalise import Rule, weighted_sum
 from lexbench.progress import Silent
 from lexbench.retrievers._vector_rescorer import VectorQueries
 from lexbench.retrievers._weighted_fusion import FusionRescorer
-from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
+from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher, _absent_is_zero
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
@@ -404,7 +408,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
         ("ensemble(bm25, bm25, weights=['a', 1])", CommandError, "weights are numbers from 0"),
         ("ensemble(bm25, bm25, weights=[0, 0])", CommandError, "not all 0"),
         ("ensemble(bm25, bm25, weights=[1, -1])", CommandError, "weights are numbers from 0"),
-        ("ensemble(bm25, bm25, weights=[1, 1e999])", CommandError, "weights are numbers from 0"),
+        ("ensemble(bm25, bm25, weights=[1, 1e999])", CommandError, "is too large for a number"),
         ("ensemble(bm25, bm25, scores='zscore')", CommandError, "scores are one of minmax, raw, rrf, z"),
         ("ensemble(bm25, bm25, missing='drop')", CommandError, "missing is one of min, rescored, zero"),
         ("ensemble(bm25, bm25, depth=0)", CommandError, "a whole number from 1"),
@@ -483,3 +487,66 @@ def test_kills_cost_nothing(plugin_environment, folder, tmp_path):  # noqa: F811
     command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *systems]
 
     assert hammer(command, plugin_environment, tmp_path, kills=10, seed=3) == 10  # two are the parts' indexes
+
+
+def fused(lists, own=None, *, scores="minmax", missing="min", depth=3):
+    """Fuse *lists* of a single query, the first of which is of a retriever that scores term by term; {position: score}."""
+    searcher = EnsembleSearcher(
+        tuple(Listed() for _ in lists), Rule((1.0, 1.0), scores, missing, 60), depth, None, (True, False)
+    )
+    encoded = [[one] for one in lists]
+    matrix = searcher.score_matrix(encoded if own is None else searcher.without(encoded, np.array([own], np.int32)), depth)
+    there = matrix.docs[0] >= 0
+    return dict(zip(matrix.docs[0][there].tolist(), weighted_sum(matrix, (1, 1))[0][there].tolist(), strict=True))
+
+
+DENSE = ((0, 0.9), (2, 0.8), (1, 0.1))  # finds the document 1 last
+
+
+def test_the_only_document_of_a_list_that_ended_is_worth_more_than_those_it_lacks():
+    """BM25 finds the document 1 alone: what it lacks counts 0 of its scale, and 1 has all of it, so 1 is not the last."""
+    found = fused([((1, 7.0),), DENSE], depth=20)
+
+    assert found == pytest.approx({0: 0 + 1, 1: 1 + 0, 2: 0 + 0.7 / 0.8})
+    assert ensemble([((1, 7.0),), DENSE], (1.0, 1.0))[1] == 1  # without that: each of the others has 1 from BM25, too
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [("raw", {0: 0.9, 1: 7.1, 2: 0.8}), ("z", {0: -1 / math.sqrt(2), 1: math.sqrt(2), 2: -1 / math.sqrt(2)})],
+)
+def test_the_scores_of_what_is_absent_are_0_before_they_are_made_comparable(scores, expected):
+    """Raw they are added as 0; for z they are part of the mean and the deviation."""
+    if scores == "raw":
+        assert fused([((1, 7.0),), DENSE], scores=scores, depth=20) == pytest.approx(expected)
+    else:
+        flat = tuple((doc, 1.0) for doc, _ in DENSE)  # of no deviation: adds 0
+        assert fused([((1, 7.0),), flat], scores=scores, depth=20) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_list_as_long_as_was_asked_for_has_not_ended():
+    """Of what is behind its last document nothing is known but that it scores no more: it counts as the least, as before."""
+    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[2] == pytest.approx(0 + 0.7 / 0.8)
+    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[3] == 0
+    assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=4)[3] == pytest.approx(2 / 7)
+
+
+def test_ranks_and_zero_are_as_they_were():
+    """With "rrf" and with missing="zero" nothing is filled: what a list lacks has no rank, or 0 of the common scale."""
+    assert fused([((1, 7.0),), DENSE], scores="rrf", missing="zero", depth=20)[0] == pytest.approx(1 / 61)
+    assert fused([((1, 7.0), (0, 5.0)), DENSE], missing="zero", depth=20) == pytest.approx({0: 1, 1: 1, 2: 0.7 / 0.8})
+
+
+def test_the_query_itself_is_left_out_before_scores_are_made_comparable():
+    """Its own document, far above the rest, sets no scale; the lists are as long without it."""
+    lists = [((5, 90.0), (1, 7.0), (0, 5.0), (2, 3.0)), ((5, 1.0), *DENSE)]
+
+    assert fused(lists, own=5, depth=3) == pytest.approx({0: 0.5 + 1, 1: 1 + 0, 2: 0 + 0.7 / 0.8})
+    assert 5 in fused(lists, depth=3)
+    assert fused(lists, own=-1, depth=3) == pytest.approx(fused(lists, depth=3))
+
+
+def test_an_ensemble_knows_which_of_its_parts_score_term_by_term():
+    """BM25 and exact engines of sparse vectors do; dense ones, and ensembles, do not."""
+    assert [_absent_is_zero(system(text).retriever) for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
+    assert [_absent_is_zero(Encoded(None, engine)) for engine in (Impact(), Csr(), Flat())] == [True, True, False]

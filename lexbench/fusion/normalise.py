@@ -7,6 +7,10 @@
 
 all over the documents of one list. A document that a list does not have counts, in that list, as the list's least value
 ("min", as in Pyserini's HybridSearcher; 0 where the list is empty) or as 0 ("zero").
+
+Where a list ended before it was as long as was asked for, and its scores are sums over terms, what it misses has no term of the
+query: with "min" such a document has the score 0 itself, and scores are made comparable over it too. Else the one document that
+BM25 found would count as little as all that it did not find.
 """
 
 from collections.abc import Sequence
@@ -58,18 +62,27 @@ class ScoreMatrix(NamedTuple):
     values: list[NDArray[np.float64]]  # (queries, n) each
 
 
-def score_matrix(docs: NDArray[np.int32], lists: Sequence[NDArray[np.floating]], rule: Rule) -> ScoreMatrix:
+def score_matrix(
+    docs: NDArray[np.int32],
+    lists: Sequence[NDArray[np.floating]],
+    rule: Rule,
+    ended: Sequence[NDArray[np.bool_]] = (),
+) -> ScoreMatrix:
     """Return what each list gives *docs* (queries, n), ascending in each row, then -1, on the scale of the rule.
 
-    *lists* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. LexbenchError
-    where a score is not a finite number: ranks would hide it.
+    *lists* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. *ended* tells for
+    each list and query (queries,) whether what it misses has the score 0; without it none has. LexbenchError where a score is
+    not a finite number: ranks would hide it.
     """
     normalised = []
-    for scores in lists:
+    for number, scores in enumerate(lists):
         known = (docs >= 0) & (scores != -np.inf)
         if not np.isfinite(scores[known]).all():
             raise LexbenchError("a retriever among those combined gave a score that is not a finite number; run each alone")
-        values = _normalised(np.where(known, scores, 0).astype(np.float64), known, rule)
+        filled = np.where(known, scores, 0).astype(np.float64)
+        if ended and rule.missing == "min" and rule.scores != "rrf":
+            known |= (docs >= 0) & ended[number][:, None]
+        values = _normalised(filled, known, rule)
         least = np.where(known, values, np.inf).min(axis=1, keepdims=True, initial=np.inf)
         filler = np.where(np.isfinite(least), least, 0) if rule.missing == "min" else 0
         normalised.append(np.where(known, values, filler))

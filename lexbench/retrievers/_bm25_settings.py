@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Settings:
     ties: str = ANSERINI
     expansions: str | None = runtime(None)  # the digests of files are in the key, and where they lie is not
     term_weights: str | None = runtime(None)
+
+    absent_is_zero: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for values that BM25 has no meaning for."""

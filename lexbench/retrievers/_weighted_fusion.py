@@ -19,6 +19,7 @@ from lexbench.plugins import (
     BuildContext,
     BuildsFromParts,
     Fusion,
+    LeavesOut,
     Rescores,
     Retriever,
     SearchesInBlocks,
@@ -27,7 +28,7 @@ from lexbench.plugins import (
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
 from lexbench.storage.index_files import write_references
-from lexbench.types import Corpus, Query
+from lexbench.types import Corpus, Hits, Query
 
 _FEWEST = 2
 
@@ -128,6 +129,22 @@ def check_candidates(name: str, k: int, depth: int) -> None:
         raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
 
 
+class FusedQueries(list[Any]):
+    """What each part made of queries. *own* (queries,): the position of the document that is left out of each, or -1."""
+
+    own: NDArray[np.int32] | None = None
+
+
+def search_others(part: Any, encoded: Any, k: int, own: NDArray[np.int32] | None) -> Hits:
+    """Return the best *k* documents of each query that *part* finds besides those left out, *own* (queries,), if any."""
+    if own is None:
+        return part.search(encoded, k)  # type: ignore[no-any-return]  # parts are of other packages, too
+    hits = part.search(encoded, k + 1)
+    others = (hits.docs >= 0) & (hits.docs != own[:, None])
+    others &= np.cumsum(others, axis=1) <= k
+    return Hits(np.where(others, hits.docs, -1), hits.scores)
+
+
 @dataclass(frozen=True)
 class OpenedParts:
     """The opened parts of a fusion; encoded queries are a list with what each part made of them."""
@@ -147,6 +164,15 @@ class OpenedParts:
         """Let each part encode queries with their ids. *cache* has what parts share, so an encoder of several runs once."""
         cache = {} if cache is None else cache
         return [_encoded(part, queries, cache) for part in self.parts]
+
+    def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
+        """Return *encoded* queries of which no part's list has the document *own* (queries,), a position, or -1 for none."""
+        fused = FusedQueries(
+            part.without(queries, own) if isinstance(part, LeavesOut) else queries
+            for part, queries in zip(self.parts, encoded, strict=True)
+        )
+        fused.own = own
+        return fused
 
 
 def _encoded(part: Any, queries: Sequence[Query], cache: dict[Any, Any]) -> Any:

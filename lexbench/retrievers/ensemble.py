@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext
+from lexbench.plugins import BuildContext, EncodesVectors, Facts
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import FusionRescorer, OpenedParts, WeightedFusion, must_rescore
+from lexbench.retrievers._weighted_fusion import (
+    FusedQueries,
+    FusionRescorer,
+    OpenedParts,
+    WeightedFusion,
+    must_rescore,
+    search_others,
+)
 from lexbench.storage.index_files import read_references
-from lexbench.types import Hits
+from lexbench.types import Hits, Kind
 
 _MISSING = ("min", "rescored", "zero")
 
@@ -26,13 +35,14 @@ class Ensemble(WeightedFusion):
 
     *missing* is what a document counts in a list that does not have it: "min" (the default), "zero" (that of "rrf"), or
     "rescored": what the part's exact score of it is, from the vector store; scores are then normalised over all documents of
-    all lists. On a dataset that drops a query's own document the lists have it, and scores are normalised with it.
+    all lists. Of a list of BM25 or of sparse vectors that ended before *depth* "min" is the score 0 for what is not in it. On a
+    dataset that drops a query's own document no list has it.
     """
 
     missing: str | None = None
     depth: int = at_search(1000)
     family: ClassVar[str] = "hybrid"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: lists that ended, and the query's own document left out before scores are normalised
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +76,15 @@ class Ensemble(WeightedFusion):
         folders = iter(read_references(path))
         parts = tuple(part.open(next(folders)) for part in self.parts)
         rule = self._rule("zero" if self.missing == "zero" else "min")
-        return EnsembleSearcher(parts, rule, self.depth, self.rescorer(folders) if self._rescores else None)
+        rescorer = self.rescorer(folders) if self._rescores else None
+        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(map(_absent_is_zero, self.parts)))
+
+
+def _absent_is_zero(part: Any) -> bool:
+    """Whether what a search by *part* does not return, though it was asked for more, has the score 0: it shares no term."""
+    if isinstance(part, EncodesVectors):
+        return bool(part.engine.kind is Kind.SPARSE and part.engine.exact)
+    return Facts.of(part).absent_is_zero
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,7 @@ class EnsembleSearcher(OpenedParts):
     rule: Rule
     depth: int
     rescorer: FusionRescorer | None  # of the same parts, where missing documents are rescored
+    absent_is_zero: tuple[bool, ...] = ()  # of each part; () is False
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
         """Return the best *k*; each part is searched to *depth*, or to *k* where a self-match will be dropped."""
@@ -84,8 +103,12 @@ class EnsembleSearcher(OpenedParts):
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:
         """Return the normalised scores of all documents of all lists."""
-        lists = [part.search(queries, max(self.depth, k)) for part, queries in zip(self.parts, encoded, strict=True)]
+        own = encoded.own if isinstance(encoded, FusedQueries) else None
+        depth = max(self.depth, k)
+        lists = [search_others(part, queries, depth, own) for part, queries in zip(self.parts, encoded, strict=True)]
         docs = union(lists)
         if self.rescorer:
             return self.rescorer.score_matrix(encoded, docs)
-        return score_matrix(docs, [aligned(docs, hits) for hits in lists], self.rule)
+        short = [np.count_nonzero(hits.docs >= 0, axis=1) < depth for hits in lists]
+        ended = [lacks & zero for lacks, zero in zip(short, self.absent_is_zero, strict=True)] if self.absent_is_zero else []
+        return score_matrix(docs, [aligned(docs, hits) for hits in lists], self.rule, ended)

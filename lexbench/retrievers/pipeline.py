@@ -13,7 +13,14 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import OpenedParts, WeightedFusion, check_candidates, must_rescore
+from lexbench.retrievers._weighted_fusion import (
+    FusedQueries,
+    OpenedParts,
+    WeightedFusion,
+    check_candidates,
+    must_rescore,
+    search_others,
+)
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.index_files import read_references
 from lexbench.types import Hits
@@ -24,12 +31,12 @@ class Pipeline(WeightedFusion):
     """The first part's best *k* documents, in the order of the weighted sum of all parts' scores; no others are returned.
 
     Scores are normalised over the candidates. With weights=[0, 1] the second part alone decides. On a dataset that drops a
-    query's own document that is one of the k where the first part finds it: k - 1 others are ranked then.
+    query's own document it is no candidate.
     """
 
     k: int = at_search(100)
     family: ClassVar[str] = "hybrid"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: the query's own document is left out before there are candidates
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +83,8 @@ class PipelineSearcher(OpenedParts):
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:  # noqa: ARG002 - there are only the candidates
         """Return the normalised scores of the candidates."""
-        hits = self.parts[0].search(encoded[0], self.candidates)
+        own = encoded.own if isinstance(encoded, FusedQueries) else None
+        hits = search_others(self.parts[0], encoded[0], self.candidates, own)
         docs = union([hits])
         others = [part.score(queries, docs) for part, queries in zip(self.parts[1:], encoded[1:], strict=True)]
         return score_matrix(docs, [aligned(docs, hits), *others], self.rule)

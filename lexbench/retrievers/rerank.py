@@ -6,7 +6,7 @@ the candidates.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import BuildContext, BuildsFromParts, Reranker, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import OpenedParts, cache_key, check_candidates
+from lexbench.retrievers._weighted_fusion import OpenedParts, cache_key, check_candidates, search_others
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.index_files import read_references, write_references
 from lexbench.types import Corpus, Document, Hits, Query
@@ -30,8 +30,8 @@ _PAIRS = 1500  # scored at a time, between which a run is kept; another number n
 class Rerank:
     """The best *k* documents of the one of *parts*, in the order of the *reranker*'s scores alone; no others are returned.
 
-    Of equal scores the lower position comes first. On a dataset that drops a query's own document that is one of the k where
-    the retriever finds it: k - 1 others are ranked then, as in `pipeline`. The time that scoring takes is part of `search`.
+    Of equal scores the lower position comes first. On a dataset that drops a query's own document it is no candidate. The time
+    that scoring takes is part of `search`.
     """
 
     parts: tuple[Any, ...]
@@ -39,7 +39,7 @@ class Rerank:
     k: int = at_search(100)
 
     family: ClassVar[str] = "reranker"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: the query's own document is left out before there are candidates
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -86,6 +86,7 @@ class PairQueries:
     texts: Sequence[str]
     encoded: Any
     known: dict[tuple[str, int], float] = field(default_factory=dict)  # by query and position
+    own: NDArray[np.int32] | None = None  # (queries,) the document that is left out of each, a position, or -1
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,14 @@ class RerankSearcher(OpenedParts):
             [query.text for query in queries], encoded, cache.setdefault(("pairs", cache_key(self.reranker)), {})
         )
 
+    def without(self, encoded: PairQueries, own: NDArray[np.int32]) -> PairQueries:
+        """Return *encoded* queries of which the document *own* (queries,) is no candidate."""
+        (first,) = super().without([encoded.encoded], own)
+        return replace(encoded, encoded=first, own=own)
+
     def search(self, encoded: PairQueries, k: int) -> Hits:
         """Return the best *k* of the candidates."""
-        docs = union([self.parts[0].search(encoded.encoded, self.candidates)])
+        docs = union([search_others(self.parts[0], encoded.encoded, self.candidates, encoded.own)])
         return top_k(docs, self._scores(encoded, docs), k)
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:

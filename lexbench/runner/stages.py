@@ -30,6 +30,7 @@ from lexbench.plugins import (
     CountsWork,
     Encoder,
     Fusion,
+    LeavesOut,
     NamesPlaces,
     ReadsRuns,
     Searcher,
@@ -43,6 +44,8 @@ from lexbench.storage import atomic
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Recipe, Store, key_of
+from lexbench.trec.ids import encode as encode_ids
+from lexbench.trec.ids import lookup
 from lexbench.trec.runs import Filtered, Run, without_self_matches
 from lexbench.types import Corpus, Document, Query
 
@@ -236,6 +239,8 @@ class DatasetRunner:
         for block, file in self.blocks(path, size, watch, what):
             with watch.time("encode_queries"):
                 encoded = encode_queries(searcher, block)
+                if drop and isinstance(searcher, LeavesOut):
+                    encoded = searcher.without(encoded, own_positions(self.corpus, block))
             with watch.time("search"):
                 hits = searcher.search(encoded, depth + drop)
             write_hits(hits, file, searcher.work(encoded) if isinstance(searcher, CountsWork) else {})
@@ -279,6 +284,11 @@ class DatasetRunner:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
         for folder in dict.fromkeys(self.unshared):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.int32]:
+    """Return the position of each query's own document (queries,), that of the query's id; -1 where there is none."""
+    return lookup(corpus.doc_ids, encode_ids(query.query_id for query in queries)).astype(np.int32)
 
 
 def block_files(path: Path, queries: int, size: int) -> list[Path]:

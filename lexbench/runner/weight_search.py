@@ -17,13 +17,12 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.errors import LexbenchError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
-from lexbench.plugins import HasScoreMatrix, Weighted, encode_queries
-from lexbench.runner.stages import DatasetRunner, block_files, block_size
+from lexbench.plugins import HasScoreMatrix, LeavesOut, Weighted, encode_queries
+from lexbench.runner.stages import DatasetRunner, block_files, block_size, own_positions
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Recipe, key_of
-from lexbench.trec.ids import encode, lookup
 from lexbench.trec.runs import Run
 
 _FORMAT = 1  # goes up when other weights would be chosen
@@ -94,13 +93,15 @@ class WeightSearch:
         if not isinstance(searcher, HasScoreMatrix):
             raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
         drop = self.dataset.contract.protocol.self_match == "drop"
-        table = self.runner.corpus.doc_ids
         runner = replace(self.runner, dataset=self.dataset)
         size = block_size(searcher)  # type: ignore[arg-type]  # it is a searcher, too
         for block, file in runner.blocks(path, size, watch, self._what):
             with watch.time("search"):
-                matrix = searcher.score_matrix(encode_queries(searcher, block), self.depth + drop)
-            own = lookup(table, encode(query.query_id for query in block)) if drop else np.full(len(block), -1)
+                encoded, own = encode_queries(searcher, block), np.full(len(block), -1)
+                if drop:
+                    own = own_positions(self.runner.corpus, block)
+                    encoded = searcher.without(encoded, own) if isinstance(searcher, LeavesOut) else encoded
+                matrix = searcher.score_matrix(encoded, self.depth + drop)
             others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
             docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)
             atomic.write_bytes(file, save({"docs": docs, "values": np.stack(values)}))

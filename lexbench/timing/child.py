@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, NeedsQueryIds, SearchesInBlocks, Weighted
+from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, LeavesOut, NeedsQueryIds, SearchesInBlocks, Weighted, encode_queries
 from lexbench.runner import systems
 from lexbench.storage import atomic
 from lexbench.timing import counters
@@ -73,7 +73,12 @@ def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]
     """Return what encodes queries, and what it is given: one query each time, or as many as the searcher takes at once."""
     most = searcher.queries_at_a_time if isinstance(searcher, SearchesInBlocks) else len(task.queries)
     size = 1 if task.single else most
-    blocks = [task.queries[start : start + size] for start in range(0, len(task.queries), size)]
+    starts = range(0, len(task.queries), size)
+    blocks = [task.queries[start : start + size] for start in starts]
+    if task.own and isinstance(searcher, LeavesOut):
+        owns = [np.array(task.own[start : start + size], np.int32) for start in starts]
+        listed = [([Query(*query) for query in block], own) for block, own in zip(blocks, owns, strict=True)]
+        return lambda block: searcher.without(encode_queries(searcher, block[0]), block[1]), listed
     if isinstance(searcher, NeedsQueryIds):
         return searcher.encode_queries, [[Query(*query) for query in block] for block in blocks]
     return searcher.encode, [[text for _, text in block] for block in blocks]

@@ -20,7 +20,7 @@ from lexbench.errors import CannotStart
 from lexbench.plugins import EncodesVectors, ReadsRuns
 from lexbench.results import Timing
 from lexbench.runner.jobs import TimedRun
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.stages import DatasetRunner, own_positions
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
 from lexbench.storage import atomic, environment
@@ -100,6 +100,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
             index=str(timed.index),
             queries=[(query.query_id, query.text) for query in queries],
+            own=own_positions(runner.corpus, queries).tolist() if drop else [],
             k=k,
             threads=scenario.threads,
             single=scenario.single,

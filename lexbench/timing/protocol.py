@@ -51,6 +51,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     weights: list[list[float]] = []  # chosen ones, in the order of the combinations that have weights to choose
     index: str  # folder
     queries: list[tuple[str, str]]  # ids and texts
+    own: list[int] = []  # of each query, the position of the document that fusions leave out; [] for none
     k: int
     threads: int
     single: bool  # one query in flight, or all at once
