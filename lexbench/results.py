@@ -158,6 +158,8 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 R = TypeVar("R")
+_SCHEMA = 1  # of files of results, of both kinds
+_ROUNDING = 1e-6  # between a mean and that of the values as they were written
 
 
 def save(result: Any, path: Path) -> None:
@@ -167,14 +169,15 @@ def save(result: Any, path: Path) -> None:
 
 
 def load(path: Path) -> Result:
-    """Read a file of one result, written by any version of lexbench; InvalidFile where it does not read."""
-    return _modern(_decoded(path, Result))
+    """Read a file of one result, of any version of lexbench; InvalidFile where it does not read, or contradicts itself."""
+    return _checked(_decoded(path, Result), path)
 
 
 def load_system(path: Path) -> SystemResults:
-    """Read a file of a folder of results; InvalidFile where it does not read."""
+    """Read a file of a folder of results; InvalidFile where it does not read, or contradicts itself."""
     entry = _decoded(path, SystemResults)
-    return msgspec.structs.replace(entry, results=[_modern(result) for result in entry.results])
+    _refuse_newer(entry.schema, path)
+    return msgspec.structs.replace(entry, results=[_checked(result, path) for result in entry.results])
 
 
 def load_any(path: Path) -> list[Result]:
@@ -186,13 +189,33 @@ def load_any(path: Path) -> list[Result]:
 def _decoded(path: Path, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidFile(f"{path}: {error}") from None
 
 
-def _modern(result: Result) -> Result:
-    """Return a result that was just read with the identities of plug-ins that are used today."""
+def _checked(result: Result, path: Path) -> Result:
+    """Return a result that was just read with the identities of plug-ins that are used today.
+
+    InvalidFile where it is of a newer lexbench, or its values by query are not those that its means are of.
+    """
+    _refuse_newer(result.schema, path)
+    what = f"{path}: {result.system} on {result.dataset}"
+    if len(set(result.query_ids)) < len(result.query_ids):
+        raise InvalidFile(f"{what} has a query twice")
+    for measure, values in result.per_query.items():
+        if len(values) != len(result.query_ids):
+            raise InvalidFile(f"{what} has {len(values)} values of {measure} for {len(result.query_ids)} queries")
+        if measure not in result.means:
+            raise InvalidFile(f"{what} has values of {measure} by query, and no mean")
+        total, mean = sum(values), result.means[measure]
+        if values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING:  # of counts the mean is the sum
+            raise InvalidFile(f"{what}: the mean of {measure} is {mean}, and that of its values {total / len(values)}")
     return msgspec.structs.replace(result, recipe=legacy.modern(result.recipe))
+
+
+def _refuse_newer(schema: int, path: Path) -> None:
+    if schema != _SCHEMA:
+        raise InvalidFile(f"{path}: its schema is {schema}, and this lexbench reads {_SCHEMA}: it is of another version")
 
 
 def files_of(folder: Path) -> list[Path]:

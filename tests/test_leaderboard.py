@@ -130,7 +130,10 @@ def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
     wobble = {"high": [0.1, -0.1], "high too": [-0.1, 0.1], "low": [0.0, 0.0]}
     made = [
         msgspec.structs.replace(
-            result(name, ndcg=level), query_ids=many, per_query={"nDCG@10": [level + wobble[name][n % 2] for n in range(30)]}
+            result(name, ndcg=level),
+            query_ids=many,
+            counts=Counts(queries=30),
+            per_query={"nDCG@10": [level + wobble[name][n % 2] for n in range(30)]},
         )
         for name, level in levels.items()
     ]
@@ -149,7 +152,10 @@ def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(
     scores = {f"twin{number}": twin for number in range(9)} | {"other": other}
     made = [
         msgspec.structs.replace(
-            result(name, ndcg=float(values.mean())), query_ids=names, per_query={"nDCG@10": values.tolist()}
+            result(name, ndcg=float(values.mean())),
+            query_ids=names,
+            counts=Counts(queries=50),
+            per_query={"nDCG@10": values.tolist()},
         )
         for name, values in scores.items()
     ]
@@ -299,3 +305,54 @@ HISTORY = sorted((suite_folders()[0].parent / "tests" / "history").glob("*.json"
 def test_old_result_files_load_for_ever(path):
     """A result file of any released format still loads, with its scores."""
     assert load(path).means
+
+
+def _changed(entry, where, **values):
+    """Return a stored entry whose result, or itself, has other values."""
+    target = entry if where == "entry" else entry["results"][0]
+    return {**entry, **values} if target is entry else {**entry, "results": [{**target, **values}, *entry["results"][1:]]}
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "said"),
+    [
+        ("result", {"means": {"nDCG@10": 0.9}}, "the mean of nDCG@10 is 0.9, and that of its values 0.5"),
+        ("result", {"means": {"nDCG@10": 7.0}, "per_query": {"nDCG@10": [7.0, 7.0]}}, "not from 0 to 1"),
+        ("result", {"per_query": {"nDCG@10": [-0.5, 1.5]}}, "not from 0 to 1"),
+        ("result", {"means": {"nDCG@10": 1e308}, "per_query": {"nDCG@10": [1e308, 1e308]}}, "nDCG@10"),
+        ("result", {"per_query": {}}, "nDCG@10 has a mean and no values by query"),
+        ("result", {"per_query": {"nDCG@10": [0.5]}}, "1 values of nDCG@10 for 2 queries"),
+        ("result", {"per_query": {"nDCG@10": [0.5, 0.5], "AP@10": [0.1, 0.1]}}, "values of AP@10 by query, and no mean"),
+        ("result", {"query_ids": ["a", "a"]}, "has a query twice"),
+        ("result", {"query_ids": ["a", "b", "c"]}, "2 values of nDCG@10 for 3 queries"),
+        ("result", {"counts": {"queries": 1}}, "counts 1 queries and has 2"),
+        ("result", {"schema": 99}, "its schema is 99"),
+        ("result", {"system": "b"}, "a result of b stands among those of bm25"),
+        ("result", {"contract": "beir/scifact/test@1"}, "its contract is 'beir/scifact/test@1'"),
+        ("result", {"contract": "`<script>`"}, "its contract is"),
+        ("result", {"ties": {"nDCG@10": {"lowest": 0.6, "highest": 0.4, "queries": 1.0}}}, "from 0.6 down to 0.4"),
+        ("entry", {"schema": 99}, "its schema is 99"),
+        ("entry", {"system": "b"}, "whose file is pydoc/b.json"),
+        ("entry", {"suite": "beir"}, "whose file is beir/bm25.json"),
+    ],
+)
+def test_results_that_cannot_be_true_are_refused(folder, capsys, where, values, said):
+    """What contradicts itself, its name or its measure is refused by its file, and no page is made of it."""
+    path = folder / "results" / "pydoc" / "bm25.json"
+    path.write_bytes(json_bytes(_changed(msgspec.json.decode(path.read_bytes()), where, **values)))
+
+    assert code(["leaderboard", "--results", str(folder)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"lexbench: {path}: ")
+    assert said in err
+    assert not (folder / "README.md").exists()
+
+
+def test_a_dataset_twice_is_refused(folder):
+    """Of two results of one system on one dataset nobody knows which is meant."""
+    path = folder / "results" / "pydoc" / "bm25.json"
+    entry = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(json_bytes({**entry, "results": entry["results"] * 2}))
+
+    with pytest.raises(InvalidFile, match=r"bm25.json: pydoc/test is there 2 times"):
+        leaderboard.pages(folder)

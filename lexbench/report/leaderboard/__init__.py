@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lexbench.errors import CannotStart
+from lexbench.report.leaderboard.acceptance import accepted
 from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import ResultsBySystem, board
-from lexbench.results import files_of, load_system
+from lexbench.results import files_of
 from lexbench.storage import atomic
 
 MARKDOWN = "README.md"
@@ -24,10 +25,10 @@ HTML = "index.html"
 
 
 def read_board(folder: Path) -> Board:
-    """Return what the files of a folder of results show; CannotStart where there are none."""
+    """Return what the files of a folder of results show; CannotStart where there are none, InvalidFile for a wrong one."""
     by_suite: dict[str, ResultsBySystem] = {}
     for path in files_of(folder):
-        entry = load_system(path)
+        entry = accepted(path)
         by_suite.setdefault(entry.suite, {})[entry.system] = {result.dataset: result for result in entry.results}
     if not by_suite:
         raise CannotStart(f"no result files in {folder / 'results'}; write some: lexbench run suite pydoc --results {folder}")
