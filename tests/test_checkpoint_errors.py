@@ -112,6 +112,31 @@ BROKEN = {
         InvalidFile,
         "pytorch_model.bin: does not read",
     ),
+    "endless layers": (
+        lambda folder: reconfigure(folder, num_hidden_layers=10**9),
+        InvalidFile,
+        "it says 1,000,000,000 layers",
+    ),
+    "endless positions": (
+        lambda folder: reconfigure(folder, max_position_embeddings=10**13),
+        InvalidFile,
+        "max_position_embeddings is 10,000,000,000,000",
+    ),
+    "nested without end": (
+        put("config.json", '{"model_type": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+        InvalidFile,
+        "config.json: does not read as JSON",
+    ),
+    "model_type is a list": (lambda folder: reconfigure(folder, model_type=["bert"]), InvalidFile, "makes no sense"),
+    "architectures is a number": (lambda folder: reconfigure(folder, architectures=5), InvalidFile, "makes no sense"),
+    "no word for what is unknown": (
+        lambda folder: [
+            put("vocab.txt", "[PAD]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")(folder),
+            put("tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')(folder),
+        ],
+        InvalidFile,
+        "the tokenizer",
+    ),
     "a table that is none": (
         lambda folder: reconfigure(folder, lexbench="text"),
         InvalidFile,

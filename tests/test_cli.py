@@ -113,6 +113,8 @@ def test_a_dry_run_does_nothing(folder, capsys):
         (["leaderboard", "--results", "nowhere"], 3, "no result files"),
         (["export", "trec", "out"], 3, "no such result"),
         (["export", "xml", "out"], 2, "xml"),
+        (["run", "suite", "pydoc", "-r", "lexmae_nano|top_k([])@impact"], 2, "an empty list names no system"),
+        (["run", "suite", "pydoc", "-r", 'run_file(path="gone.run")', "--dry-run"], 3, "no run file gone.run"),
     ],
 )
 def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, exit_code, said):
@@ -353,3 +355,34 @@ def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, 
     exit_code, _, err = run(capsys, *words, "--qrels", bread / "qrels" / "dev.tsv")
     assert exit_code == 3
     assert "judged queries: 16 expected, 6 found" in err
+
+
+def test_what_is_replaced_is_said(folder, capsys):
+    """Files that export and import write over are named, and an import never writes over what it reads."""
+    assert run(capsys, "run", "dataset", folder)[0] == 0
+    assert "replaced" not in run(capsys, "export", "csv", "out")[2]
+    exit_code, out, err = run(capsys, "export", "csv", "out")
+    assert (exit_code, err.splitlines()[0]) == (0, f"replaced: {out.strip()}")
+
+    Path("a.run").write_text("q1 Q0 d1 1 1.0 x\n")
+    assert "replaced" not in run(capsys, "import", "trec", "a.run", "b.run")[2]
+    assert run(capsys, "import", "trec", "a.run", "b.run")[2].startswith("replaced: b.run\n")
+    exit_code, _, err = run(capsys, "import", "trec", "a.run", "./a.run")
+    assert (exit_code, "a.run is what is read" in err) == (2, True)
+    assert Path("a.run").read_text() == "q1 Q0 d1 1 1.0 x\n"
+
+
+def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, tmp_path, monkeypatch):
+    """What --dry-run says will be taken is at least what the store has after the run, and not ten times as much."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    many = tmp_path / "many"
+    (many / "qrels").mkdir(parents=True)
+    text = (bread / "corpus.jsonl").read_text()
+    (many / "corpus.jsonl").write_text("".join(text.replace('"_id": "', f'"_id": "{n}') for n in range(20)))
+    (many / "queries.jsonl").write_bytes((bread / "queries.jsonl").read_bytes())
+    (many / "qrels" / "test.tsv").write_bytes((bread / "qrels" / "test.tsv").read_bytes())
+    planned = plan.plan_dataset(str(many), ["bm25"], ["nDCG@10"], 100).bytes_needed
+    assert run(capsys, "run", "dataset", many, "--depth", "100", "-m", "nDCG@10")[0] == 0
+    taken = sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+    assert taken <= planned <= 10 * taken

@@ -437,11 +437,11 @@ def test_a_run_deeper_than_the_ensemble_is_refused_before_work(tiny):
 
 
 def test_the_disk_estimate_counts_parts():
-    """An ensemble of what is run alone anyway needs no more disk."""
+    """An ensemble of what is run alone anyway needs no more disk than its run: 300 queries, 1,000 documents, 16 bytes each."""
     alone = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)"], ["nDCG@10"], 1000)
     both = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)", "ensemble(bm25, bm25(k1=2.0))"], ["nDCG@10"], 1000)
 
-    assert both.bytes_needed == alone.bytes_needed
+    assert both.bytes_needed == alone.bytes_needed + 300 * 1000 * 16
 
 
 class Interrupting(Silent):

@@ -6,13 +6,17 @@ text goes through, each in a subfolder. Loads no torch.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.storage.reading import cached_file_digest
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 CONFIG = "config.json"
 MODULES = "modules.json"
@@ -46,6 +50,20 @@ class Module(NamedTuple):
     subfolder: str  # relative to the checkpoint's folder, "" for that itself
 
 
+def of_folder(read: Callable[Concatenate[Path, P], R]) -> Callable[Concatenate[Path, P], R]:
+    """Let whatever the JSON files of a folder say that *read* can make no sense of be one InvalidFile that names the folder."""
+
+    @wraps(read)
+    def reading(folder: Path, /, *args: P.args, **settings: P.kwargs) -> R:
+        try:
+            return read(folder, *args, **settings)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InvalidFile(f"{folder}: a file of settings makes no sense ({reason}); {_AGAIN}") from error
+
+    return reading
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; InvalidFile where it does not read or holds something else."""
     value = _json_value(path)
@@ -62,7 +80,7 @@ def optional_json(path: Path) -> dict[str, Any]:
 def _json_value(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidFile(f"{path}: does not read as JSON ({error}); {_AGAIN}") from error
 
 
@@ -84,16 +102,19 @@ def modules(folder: Path) -> list[Module]:
     return listed
 
 
+@of_folder
 def transformer_folder(folder: Path) -> Path:
     """Return where the model of transformers is: in *folder* itself, or in that of its first module."""
     return next((folder / module.subfolder for module in modules(folder)), folder)
 
 
+@of_folder
 def prompts(folder: Path) -> dict[str, str]:
     """Return the prompts by name that a sentence-transformers *folder* puts before texts, {} for none."""
     return optional_json(folder / ABOUT).get("prompts") or {}
 
 
+@of_folder
 def transformer_files(folder: Path, model_types: Collection[str]) -> CheckpointFiles:
     """Return the files of the model of transformers in *folder*, which must be of one of the *model_types*.
 
@@ -102,7 +123,7 @@ def transformer_files(folder: Path, model_types: Collection[str]) -> CheckpointF
     if not (folder / CONFIG).is_file():
         raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     config = read_json(folder / CONFIG)
-    if (model_type := config.get("model_type")) not in model_types:
+    if (model_type := config.get("model_type")) not in set(model_types):
         raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
     tokenizer = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
     if not any(path.name in VOCABULARY for path in tokenizer):
@@ -110,6 +131,7 @@ def transformer_files(folder: Path, model_types: Collection[str]) -> CheckpointF
     return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
 
 
+@of_folder
 def weight_files(folder: Path) -> list[Path]:
     """Return the files of the weights in *folder*; MissingData, or InvalidFile, where they are not all there."""
     if (whole := folder / "model.safetensors").is_file():

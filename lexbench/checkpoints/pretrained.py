@@ -10,8 +10,11 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
+from lexbench.checkpoints.files import CONFIG, optional_json
+from lexbench.checkpoints.weights import check_sizes, tensor_names
 from lexbench.errors import InvalidFile
 
+_UNHEARD_OF = "\U00013080 \u2603"  # a hieroglyph, a snowman: a tokenizer without [UNK] fails there
 _AGAIN = "take the model from its source again"
 
 
@@ -32,6 +35,12 @@ def load_encoding_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     ids = {"first": tokenizer.cls_token_id, "separating": tokenizer.sep_token_id, "padding": tokenizer.pad_token_id}
     if missing := [role for role, token_id in ids.items() if token_id is None]:
         raise InvalidFile(f"{folder}: the tokenizer has no {' and no '.join(missing)} token; {_AGAIN}")
+    try:
+        tokenizer(_UNHEARD_OF)
+    except Exception as error:  # tokenizers raises no class of its own
+        raise InvalidFile(
+            f"{folder}: the tokenizer fails at a text that it does not know ({first_line(error)}); {_AGAIN}"
+        ) from error
     return tokenizer
 
 
@@ -59,6 +68,7 @@ def load_model(folder: Path, auto_class: Any) -> tuple[Any, list[str]]:
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # what is missing is returned
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    check_sizes(optional_json(folder / CONFIG), tensor_names(sorted(folder.glob("model*.safetensors"))), folder)
     try:
         model, loading = auto_class.from_pretrained(
             folder,

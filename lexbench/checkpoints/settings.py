@@ -11,7 +11,7 @@ from pathlib import Path
 from string import punctuation
 from typing import Any
 
-from lexbench.checkpoints.files import ABOUT, TRANSFORMER, Module, modules, optional_json, prompts, read_json
+from lexbench.checkpoints.files import ABOUT, TRANSFORMER, Module, modules, of_folder, optional_json, prompts, read_json
 from lexbench.errors import CommandError, InvalidFile
 
 POOLINGS = ("mean", "cls")
@@ -37,6 +37,7 @@ _PYLATE_NAMES = {
 _PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": "[Q] ", "document_prefix": "[D] "}
 
 
+@of_folder
 def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `sparse_mlm` that a folder states."""
     if (table := _lexbench_table(folder, config)) is not None:
@@ -49,6 +50,7 @@ def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, An
     return {}
 
 
+@of_folder
 def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `dense` that a folder states."""
     if (table := _lexbench_table(folder, config)) is not None:
@@ -80,6 +82,7 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@of_folder
 def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `late_interaction` that a folder states."""
     if (table := _lexbench_table(folder, config)) is not None:
@@ -102,6 +105,7 @@ def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] |
     return dict(config["lexbench"])
 
 
+@of_folder
 def trained_on(folder: Path) -> set[str]:
     """Return the datasets whose queries a model that lexbench trained has learned from; none for others, which do not say."""
     recipe = optional_json(folder / "training.json").get("recipe")

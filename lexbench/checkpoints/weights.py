@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -21,6 +21,10 @@ from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.errors import InvalidFile, LexbenchError
 
 _AGAIN = "take the file from the model's source again"
+_LAYER = re.compile(r"\.layers?\.([0-9]{1,9})\.")  # in the name of a tensor
+_LAYERS = ("num_hidden_layers", "n_layers")  # as settings call how many there are
+_SIZE = re.compile(r"size$|dim$|^num_|^n_|^max_position")  # names of settings that say how large a model is
+_LARGEST = 10**7
 _LISTED = 12  # keys in one message, of each kind of misfit
 _WRAPPERS = re.compile(r"^(?:(?:module|_orig_mod|encoder)\.)+")  # DistributedDataParallel, torch.compile, LexMAE's learner
 _OLD_NORM = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}  # converted from TensorFlow
@@ -46,7 +50,11 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise InvalidFile(f"{path}: does not read as safetensors ({error}); it is cut or damaged: {_AGAIN}") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> InvalidFile:
+    return InvalidFile(f"{path}: does not read as safetensors ({error}); it is cut or damaged: {_AGAIN}")
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
@@ -134,6 +142,35 @@ def _first(names: list[str]) -> str:
 # ---- into a model ----------------------------------------------------------------------------------------------------------
 
 
+def check_sizes(config: Mapping[str, Any], names: Iterable[str], folder: Path) -> None:
+    """Raise InvalidFile where config.json describes a model that would take for ever to make, whatever its weights are.
+
+    That is one of more layers than the tensors of these *names* are in, if there are names, or of sizes that no model has.
+    """
+    numbered = [int(layer[1]) for name in names if (layer := _LAYER.search(f".{name}"))]
+    said = next((config[name] for name in _LAYERS if type(config.get(name)) is int), 0)
+    if numbered and said > max(numbered) + 1:
+        raise InvalidFile(
+            f"{folder / 'config.json'}: it says {said:,} layers, and the weights are of {max(numbered) + 1}; {_AGAIN}"
+        )
+    for name, value in config.items():
+        if type(value) is int and _SIZE.search(name) and value > _LARGEST:
+            raise InvalidFile(f"{folder / 'config.json'}: {name} is {value:,}, as in no model; {_AGAIN}")
+
+
+def tensor_names(paths: Iterable[Path]) -> list[str]:
+    """Return the names of the tensors of safetensors files, of which only the beginning is read; none of other files."""
+    names: list[str] = []
+    for path in paths:
+        if path.suffix == ".safetensors":
+            try:
+                with safe_open(path, framework="pt") as file:
+                    names += file.keys()
+            except (SafetensorError, OSError) as error:
+                raise _damaged(path, error) from error
+    return names
+
+
 class _OnMeta(TorchFunctionMode):
     """Makes tensors that nobody has filled without memory; constants that a model works out for itself stay real."""
 
@@ -152,6 +189,7 @@ def empty_model(files: CheckpointFiles, auto_class: Any, model_type: str = "", *
     *auto_class* of transformers chooses the model's class, by *model_type* where that is not to be the one of config.json;
     *settings* are arguments of that class. InvalidFile where config.json does not make sense.
     """
+    check_sizes(files.config, tensor_names(files.weights), files.folder)
     sizes = {key: value for key, value in files.config.items() if key not in {"model_type", "auto_map"}}
     try:
         config = AutoConfig.for_model(model_type or files.config["model_type"], **sizes)

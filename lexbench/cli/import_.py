@@ -1,5 +1,6 @@
 """Read other tools' runs, judgements and results."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> N
     """
     from lexbench.interop.files import import_file
 
-    following = import_file(format_name, source, target)
+    following = import_file(format_name, source, target, partial(say, err=True))
     lost = imports()[format_name].lost
     if as_json:
         print_json({"file": str(target), "lost": lost})

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from lexbench.analysis.stored_results import StoredResult, stored_results
-from lexbench.errors import CannotStart
+from lexbench.errors import CannotStart, CommandError
 from lexbench.interop.formats import Export, Target, exports, imports
 from lexbench.interop.scores import write_scores
 from lexbench.results import Result, file_name, files_of, load_system
@@ -39,11 +39,15 @@ def export(
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.rglob("*"))
     groups: dict[str, list[StoredResult]] = {}
     for entry in _held(form, selected, tell):
         groups.setdefault(_name(form, entry.result), []).append(entry)
     for name, group in groups.items():
-        yield from form.write(group, Target(folder / name, store, tell))
+        for path in form.write(group, Target(folder / name, store, tell)):
+            if path in before:
+                tell(f"replaced: {path}")
+            yield path
 
 
 def _of_folder(folder: Path) -> Iterator[StoredResult]:
@@ -73,8 +77,10 @@ def _name(form: Export, result: Result) -> str:
     return {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
 
 
-def import_file(format_name: str, source: Path, target: Path) -> str:
+def import_file(format_name: str, source: Path, target: Path, tell: Callable[[str], None] = lambda _line: None) -> str:
     """Read *source*, a file or folder of that format, and write *target*; return what to type next, one line.
+
+    *tell* gets a line where there was a file before. CommandError where that is *source*.
 
     A run becomes a TREC run, judgements TREC qrels, scores a TOML file in the form of suites/expected. InvalidFile where
     *source* does not read, CannotStart where it has no score of a dataset and measure that lexbench knows.
@@ -82,6 +88,10 @@ def import_file(format_name: str, source: Path, target: Path) -> str:
     form = imports()[format_name]
     content = form.read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        if target.samefile(source):
+            raise CommandError(f"{target} is what is read; name another file to write")
+        tell(f"replaced: {target}")
     if form.beside:
         form.beside(source, target)
     if isinstance(content, Run):

@@ -10,15 +10,20 @@ from lexbench import measures
 from lexbench.datasets.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError, UnknownName
-from lexbench.plugins import EncodesVectors, Fusion, Source
+from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
 from lexbench.runner import tuning
 from lexbench.runner.systems import System, describe, leaves, variants
 from lexbench.runner.systems import system as system_of
 from lexbench.suites import Suite
 from lexbench.types import Kind
 
-_TEXT = 600  # bytes of a document's text, on average over the suites
-_INDEX = 900  # bytes of a document in an index and its building, likewise
+# Bytes of a document's text, on average over a collection, where no file says: in long documents of the web, in collections of
+# up to a million documents, of which NFCorpus and Touché have the longest, and in those of more, which are of short passages.
+_WEB, _LONG, _SHORT, _MANY = 7000, 1700, 600, 1_000_000
+_COPIES = 2  # of the texts: they are written as they come, and then in order
+_PACKED = 4  # bytes of text in one of a compressed file
+_INDEX = 900  # bytes of a document in an index and its building, and no less than its text
+_ENTRY = 16  # bytes of a document in a run, which is written in blocks, and then whole
 # Bytes of a document's vectors: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
 _VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
 
@@ -52,8 +57,10 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """Estimate of what the store will grow by: each corpus and each of its encodings once, an index for each retriever."""
-        documents = {job.contract.corpus: job.contract.expected.documents or 0 for job in self.jobs}
+        """Estimate of what the store will grow by: each corpus and encoding once, an index for each retriever, the runs."""
+        contracts = {job.contract.corpus: job.contract for job in self.jobs}
+        texts = {job.contract.corpus: _text_bytes(job) for job in self.jobs}
+        documents = {name: contract.expected.documents or texts[name] // _SHORT for name, contract in contracts.items()}
         used = [(job.contract.corpus, retriever) for job in self.jobs for retriever in leaves(job.system.retriever)]
         indexes = {(corpus, str(describe(retriever))) for corpus, retriever in used}
         encodings = {
@@ -62,7 +69,22 @@ class Plan:
             if isinstance(retriever, EncodesVectors)
         }
         vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
-        return sum(documents.values()) * _TEXT + sum(documents[corpus] for corpus, _ in indexes) * _INDEX + vectors
+        built = sum(max(documents[corpus] * _INDEX, texts[corpus]) for corpus, _ in indexes)
+        entries = sum(
+            (job.contract.expected.queries or 0) * min(job.depth, documents[job.contract.corpus]) for job in self.jobs
+        )
+        return sum(texts.values()) * _COPIES + built + vectors + entries * _ENTRY
+
+
+def _text_bytes(job: Job) -> int:
+    """Return an estimate of the bytes of a corpus's texts: those of its file, or as collections of its size have them."""
+    if isinstance(job.source, NamesPlaces):
+        file = Path(job.source.place("documents"))
+        return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
+    count = job.contract.expected.documents or 0
+    if job.contract.text.document == "url_title_body":
+        return count * _WEB
+    return count * (_SHORT if count > _MANY else _LONG)
 
 
 def plan_suite(

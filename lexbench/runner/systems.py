@@ -85,6 +85,8 @@ def _choices(call: Call, values_of: Callable[[Value], Sequence[Value]]) -> list[
     """Return *call* once for each combination of what *values_of* gives for its values."""
     names = [name for name, _ in call.kwargs]
     values = [values_of(value) for value in (*call.args, *(value for _, value in call.kwargs))]
+    if not all(values):
+        raise CommandError(f"{call}: an empty list names no system; give a value, as in {call.name}(64)")
     by_place = len(call.args)
     rows = product(*values)
     return [Call(call.name, row[:by_place], tuple(zip(names, row[by_place:], strict=True))) for row in rows]
