@@ -54,6 +54,16 @@ class Published(Strict, frozen=True):
     where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
 
 
+class PublishedSpeed(Strict, frozen=True):
+    """A speed that others have printed. It stands beside no measurement: `unstated` is what one would have to know of it."""
+
+    dataset: str
+    queries_per_second: float
+    source: Annotated[str, Meta(min_length=1)]
+    where: Annotated[str, Meta(min_length=1)]
+    unstated: Annotated[str, Meta(min_length=1)]
+
+
 class Training(Strict, frozen=True, kw_only=True):
     """What a model has learned from, by the names that contracts know collections by (their corpora, and `related`)."""
 
@@ -85,6 +95,7 @@ class Model(Strict, frozen=True, kw_only=True):
     paper: str
     note: str = ""
     published: tuple[Published, ...] = ()
+    speeds: tuple[PublishedSpeed, ...] = ()  # under other rules: shown, never compared
 
     def __post_init__(self) -> None:
         """Raise ValueError for a file that would leave a user without weights or without the reason."""

@@ -61,7 +61,7 @@ def _reason(check: Check) -> str:
 
 
 def _explained(check: Check, causes: Sequence[Cause] | str) -> str:
-    allowed = f"{_name(check)}: off by more than {check.published[0].tolerance:.4g}"
+    allowed = f"{_name(check)}: off by more than {check.tolerance:.4g}"
     if isinstance(causes, str):
         return f"{allowed}; {causes}"
     if not causes:
@@ -90,9 +90,10 @@ def document(verification: Verification, causes: Causes) -> dict[str, Any]:
                 "measured": check.measured,
                 "published": check.published[0].value,
                 "difference": check.difference,
-                "tolerance": check.published[0].tolerance,
+                "tolerance": check.tolerance,
                 "verdict": str(check.verdict),
                 "reason": check.reason,
+                "spread": list(check.spread),
                 "sources": [
                     {"source": score.source.name, "where": score.where, "called": score.called, "rules": score.source.protocol}
                     for score in check.published

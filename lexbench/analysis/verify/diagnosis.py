@@ -55,7 +55,7 @@ def diagnose(check: Check, store: Store) -> list[Cause] | str:
 def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
     """Return the rules under which *run* has the published *score*, within its tolerance, and under ours has not."""
     candidates = [Cause(what, mean()) for what, mean in _variants(run, qrels, score.measure)]
-    return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance]
+    return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance(len(qrels.query_ids))]
 
 
 def _run(result: Result, store: Store) -> Run | None:

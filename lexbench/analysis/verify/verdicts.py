@@ -1,7 +1,7 @@
 """Which results are verified, and the verdict on each mean that has a published score; scores of other measures never serve."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,6 +23,7 @@ class Verdict(StrEnum):
 
     OK = "ok"
     OFF = "off"
+    SPREAD = "other figure"  # differs, and another figure of the same that its source measured too is met
     QUOTED = "quoted"  # differs from a score that its source copied: nothing follows from it
     PROTOCOL = "other rules"  # the score was made under other rules, or it is not known under which
 
@@ -35,6 +36,7 @@ class Check:
     measure: str
     published: tuple[PublishedScore, ...]  # of one value; the first is the one that is shown
     verdict: Verdict
+    spread: tuple[str, str] = ("", "")  # the least and the greatest that was published of the same, as printed
 
     @property
     def measured(self) -> float:
@@ -49,8 +51,18 @@ class Check:
     @property
     def reason(self) -> str:
         """Why the verdict is neither ok nor off; "" otherwise."""
-        reasons = {Verdict.QUOTED: self.published[0].quoted, Verdict.PROTOCOL: self.published[0].differs}
+        spread = f"what was published of it is from {self.spread[0]} to {self.spread[1]}, and one of these is met"
+        reasons = {
+            Verdict.QUOTED: self.published[0].quoted,
+            Verdict.PROTOCOL: self.published[0].differs,
+            Verdict.SPREAD: spread,
+        }
         return reasons.get(self.verdict, "")
+
+    @property
+    def tolerance(self) -> float:
+        """How far the mean may be off."""
+        return self.published[0].tolerance(self.result.counts.queries)
 
 
 @dataclass(frozen=True)
@@ -119,17 +131,24 @@ def verify(
 
 
 def _checks(result: Result, measure: str, scores: Iterable[PublishedScore]) -> list[Check]:
-    """Return one check for each value that was published, the sources that agree on it together."""
+    """Return one check for each value that was published, the sources that agree on it together.
+
+    Of figures that their sources measured themselves, as one by PyTorch and one by ONNX, one that is met is enough.
+    """
     groups: dict[tuple[str, Verdict], list[PublishedScore]] = {}
     for score in scores:
-        groups.setdefault((score.printed, _verdict(result.means[measure], score)), []).append(score)
-    return [Check(result, measure, tuple(agreed), verdict) for (_, verdict), agreed in groups.items()]
+        groups.setdefault((score.printed, _verdict(result, measure, score)), []).append(score)
+    measured = [score for _, agreed in groups.items() for score in agreed if not (score.differs or score.quoted)]
+    is_met = any(verdict is Verdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
+    ends = [end(measured, key=lambda score: score.value).printed for end in (min, max)] if measured else ["", ""]
+    checks = (Check(result, measure, tuple(agreed), verdict, (ends[0], ends[1])) for (_, verdict), agreed in groups.items())
+    return [replace(one, verdict=Verdict.SPREAD) if is_met and one.verdict is Verdict.OFF else one for one in checks]
 
 
-def _verdict(measured: float, score: PublishedScore) -> Verdict:
+def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
     if score.differs:
         return Verdict.PROTOCOL
-    if abs(measured - score.value) <= score.tolerance:
+    if abs(result.means[measure] - score.value) <= score.tolerance(result.counts.queries):
         return Verdict.OK
     return Verdict.QUOTED if score.quoted else Verdict.OFF
 
