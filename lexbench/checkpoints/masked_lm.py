@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lexbench.checkpoints.files import MODULES, CheckpointFiles, transformer_files
-from lexbench.checkpoints.settings import sparse_encoder_modules, sparse_mlm_defaults
+from lexbench.checkpoints.settings import EXACT_TERMS, sparse_encoder_modules, sparse_mlm_defaults
+from lexbench.errors import MissingData
 
 if TYPE_CHECKING:
     import torch
     import transformers
+
+    from lexbench.checkpoints.exact_terms import ExactTerms
 
 
 class MaskedLMNames(NamedTuple):
@@ -50,6 +53,7 @@ class MaskedLM:
     bias: "torch.Tensor | None"  # (vocabulary,)
     tokenizer: "transformers.PreTrainedTokenizerFast"
     config: "transformers.PretrainedConfig"
+    exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, where the folder has them
 
 
 def masked_lm_files(folder: Path) -> CheckpointFiles:
@@ -59,7 +63,14 @@ def masked_lm_files(folder: Path) -> CheckpointFiles:
     """
     listed = sparse_encoder_modules(folder) if (folder / MODULES).is_file() else []
     files = transformer_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
-    return replace(files, defaults=sparse_mlm_defaults(folder, files.config))
+    defaults = sparse_mlm_defaults(folder, files.config)
+    stated = bool(defaults.pop(EXACT_TERMS, False))
+    exact_terms = [path] if (path := files.folder / f"{EXACT_TERMS}.safetensors").is_file() else []
+    if stated and not exact_terms:
+        raise MissingData(
+            f"{folder}: config.json says {EXACT_TERMS}, and {path.name} is missing; copy it from the model's source"
+        )
+    return replace(files, defaults=defaults, heads=exact_terms)
 
 
 def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> MaskedLM:
@@ -67,6 +78,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
     InvalidFile where files do not read or the weights do not fit the model that config.json describes.
     """
+    from lexbench.checkpoints import exact_terms
     from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
 
     tokenizer = load_encoding_tokenizer(files.folder)
@@ -76,7 +88,9 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     check_token_ids(tokenizer, len(weight), files.folder)
     body, transform = body_and_transform(model)
     bias = None if projection.bias is None else projection.bias.detach()
-    return MaskedLM(body, transform, weight, bias, tokenizer, model.config)
+    terms = exact_terms.read(files.folder, len(weight))
+    terms = terms and terms.to(device).eval().requires_grad_(requires_grad=False)
+    return MaskedLM(body, transform, weight, bias, tokenizer, model.config, terms)
 
 
 def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | str") -> Any:

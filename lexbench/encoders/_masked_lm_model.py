@@ -39,6 +39,7 @@ class MaskedLMModel(TransformerModel):
         self.transform: nn.Module = checkpoint.transform
         if self.packed:
             pack(self.transform)
+        self.exact_terms = checkpoint.exact_terms
         self.vocabulary = len(checkpoint.weight)
         self._pieces = [self._piece(checkpoint.weight, checkpoint.bias, at) for at in range(0, self.vocabulary, _PIECE)]
 
@@ -52,12 +53,11 @@ class MaskedLMModel(TransformerModel):
     def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
         """Return the vectors (n, vocabulary): float32, sorted indices; NaN stays, so that it can be found."""
         maxima = self._maxima(batch)
-        rows, terms = torch.logical_not(maxima <= 0).nonzero(as_tuple=True)
-        values = _ACTIVATIONS[activation](maxima[rows, terms])
-        starts = np.zeros(len(maxima) + 1, np.int32)
-        starts[1:] = torch.bincount(rows, minlength=len(maxima)).cumsum(0).cpu().numpy()
-        indices = terms.to(torch.int32).cpu().numpy()
-        return sparse.csr_array((values.cpu().numpy(), indices, starts), shape=(len(maxima), maxima.shape[1]))
+        if self.exact_terms is not None:
+            ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
+            predicted = _ACTIVATIONS[activation](maxima.clamp(min=0))
+            return _sparse(self.exact_terms(predicted, ids, pools))
+        return _sparse(maxima, _ACTIVATIONS[activation])
 
     def _maxima(self, batch: Batch) -> Tensor:
         """Return the largest logit of each text and term, float32 (n, vocabulary); -inf in texts without a position to pool."""
@@ -75,6 +75,15 @@ class MaskedLMModel(TransformerModel):
                 maxima[rows, terms] = logits[positions].view(*shape, -1).amax(1).float()
             first = terms.stop
         return maxima
+
+
+def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda values: values) -> sparse.csr_array:
+    """Return what *activation* makes of the *weights* (n, vocabulary) above 0; NaN stays, so that it can be found."""
+    rows, terms = torch.logical_not(weights <= 0).nonzero(as_tuple=True)
+    starts = np.zeros(len(weights) + 1, np.int32)
+    starts[1:] = torch.bincount(rows, minlength=len(weights)).cumsum(0).cpu().numpy()
+    values, indices = activation(weights[rows, terms]).cpu().numpy(), terms.to(torch.int32).cpu().numpy()
+    return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
 
 
 def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:

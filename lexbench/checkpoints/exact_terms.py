@@ -1,0 +1,80 @@
+"""Weights of a text's own word pieces, beside those that a masked-language model predicts: a file of a checkpoint's folder.
+
+The states of a small model are too narrow to tell 30,000 word pieces apart, so that its predictions give back a text's own
+pieces but roughly, and exact matches are what a search for a rare word needs. A folder with a file exact_terms.safetensors
+has a weight for them of its own (as the literal representation of SparTerm, Bai et al. 2020, arXiv 2010.00768): a text of n
+word pieces, of which n_j are the piece j, has the weight
+
+    v_j = p_j log(1 + max(0, Max-Pool(S)_j)) + e_j c_j        c_j = n_j (k1 + 1) / (n_j + k1 (1 - b + b n / mean_length))
+
+where Max-Pool(S) are the largest logits (LexMAE, Eq. 3), and c_j is how BM25 counts repeated words. p and e have a number for
+each word piece; they are trained like all other weights, and begin as powers of the inverse document frequency. Needs torch.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
+from lexbench.checkpoints.weights import read_tensors
+from lexbench.errors import InvalidFile
+
+FILE = f"{EXACT_TERMS}.safetensors"
+
+
+class ExactTerms(nn.Module):
+    """The weights of a text's own word pieces, and what those that the model predicts are multiplied with."""
+
+    def __init__(self, predicted: Tensor, exact: Tensor, mean_length: float) -> None:
+        """Take *predicted* and *exact* (vocabulary,), p and e above; *mean_length* is in word pieces."""
+        super().__init__()
+        self.predicted, self.exact = nn.Parameter(predicted), nn.Parameter(exact)
+        self.mean_length = mean_length
+
+    def forward(self, predicted: Tensor, ids: Tensor, pools: Tensor) -> Tensor:
+        """Return the weights of texts (n, vocabulary), float32.
+
+        *predicted* (n, vocabulary) are log(1 + max(0, Max-Pool(S))); *ids* (n, length) are the tokens of the texts, of which
+        those of *pools* (n, length) count.
+        """
+        return predicted * self.predicted.float() + self.saturated(ids, pools) * self.exact.float().clamp(min=0)
+
+    def saturated(self, ids: Tensor, pools: Tensor) -> Tensor:
+        """Return c_j above of each text and word piece (n, vocabulary), float32."""
+        counts = torch.zeros((len(ids), len(self.exact)), device=ids.device).scatter_add_(1, ids, pools.float())
+        return saturated(counts, self.mean_length)
+
+
+def saturated(counts: Tensor, mean_length: float | Tensor) -> Tensor:
+    """Return BM25's term frequencies of *counts* (n, vocabulary), which are of whole texts; 0 where a count is 0."""
+    norm = 1 - B + B * counts.sum(1, keepdim=True) / mean_length
+    return counts * (K1 + 1) / (counts + K1 * norm.clamp(min=1 - B))
+
+
+def write(terms: ExactTerms, folder: Path) -> None:
+    """Write *terms* into *folder*, in half precision."""
+    tensors = {name: value.detach().to("cpu", torch.float16).contiguous() for name, value in terms.named_parameters()}
+    tensors["mean_length"] = torch.tensor([terms.mean_length], dtype=torch.float32)
+    (folder / FILE).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+
+
+def read(folder: Path, vocabulary: int) -> ExactTerms | None:
+    """Return the terms of the model in *folder*, None where it has none; InvalidFile where they do not read or fit it."""
+    path = folder / FILE
+    return _checked(read_tensors([path]), vocabulary, path) if path.is_file() else None
+
+
+def _checked(tensors: Mapping[str, Any], vocabulary: int, path: Path) -> ExactTerms:
+    shapes = {name: tuple(value.shape) for name, value in tensors.items()}
+    expected = {"predicted": (vocabulary,), "exact": (vocabulary,), "mean_length": (1,)}
+    if shapes != expected:
+        raise InvalidFile(
+            f"{path}: it has {shapes}, and the model needs {expected}; take the file from the model's source again"
+        )
+    if not all(bool(torch.isfinite(value).all()) for value in tensors.values()) or float(tensors["mean_length"]) <= 0:
+        raise InvalidFile(f"{path}: a weight is no number, or mean_length not above 0; take it from the model's source again")
+    return ExactTerms(tensors["predicted"].float(), tensors["exact"].float(), float(tensors["mean_length"]))
