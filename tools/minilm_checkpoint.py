@@ -15,7 +15,9 @@ from pathlib import Path
 from transformers import AutoModelForMaskedLM
 
 from lexbench.checkpoints.pretrained import load_model, load_tokenizer
-from lexbench.lexmae.model.start import project_by_embeddings
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.model import heads
+from lexbench.lexmae.recipe import Encoding
 
 
 def main() -> None:
@@ -26,7 +28,8 @@ def main() -> None:
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.minilm)
     model, _ = load_model(given.minilm, AutoModelForMaskedLM)
-    project_by_embeddings(model, tokenizer)
+    reader = TextReader(tokenizer, Encoding())
+    heads.project_by_embeddings(model, reader, reader.queries(heads.EXAMPLES))
     model.save_pretrained(given.folder)
     tokenizer.save_pretrained(given.folder)
     print(f"{given.folder}: {model.config.num_hidden_layers} layers, {model.config.vocab_size:,} terms, untrained")

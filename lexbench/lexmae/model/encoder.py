@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lexbench.checkpoints.exact_terms import ExactTerms
 from lexbench.checkpoints.masked_lm import body_and_transform
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens of texts of like length that are computed at a time, padding included
@@ -31,11 +32,14 @@ class Texts(NamedTuple):
 
 
 class LexiconEncoder(nn.Module):
-    """A masked-language model taken as an encoder of texts into weights of words: paper, Eq. 8."""
+    """A masked-language model taken as an encoder of texts into weights of words: paper, Eq. 8.
 
-    def __init__(self, language_model: Any) -> None:
+    With *exact_terms* a text's own word pieces have weights beside those that are predicted, which the paper's model lacks.
+    """
+
+    def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None) -> None:
         super().__init__()
-        self.language_model = language_model
+        self.language_model, self.exact_terms = language_model, exact_terms
 
     @property
     def config(self) -> Any:
@@ -47,6 +51,12 @@ class LexiconEncoder(nn.Module):
         """The word embeddings (vocabulary, width)."""
         weight: Tensor = self.language_model.get_input_embeddings().weight
         return weight
+
+    @property
+    def term_parameters(self) -> list[Tensor]:
+        """The parameters that have a number for each word: the projection's bias, and those of the exact terms."""
+        _, bias = self.projection
+        return [value for value in (bias, *(self.exact_terms.parameters() if self.exact_terms else ())) if value is not None]
 
     @property
     def projection(self) -> tuple[Tensor, Tensor | None]:
@@ -67,8 +77,12 @@ class LexiconEncoder(nn.Module):
         return states
 
     def forward(self, texts: Texts) -> Tensor:
-        """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8."""
-        return torch.log1p(functional.relu(self.largest_logits(texts)))
+        """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8; exact terms come on top."""
+        return self.with_exact_terms(torch.log1p(functional.relu(self.largest_logits(texts))), texts)
+
+    def with_exact_terms(self, predicted: Tensor, texts: Texts) -> Tensor:
+        """Return the weights of *texts* (n, vocabulary), of which *predicted* (n, vocabulary) are the predictions."""
+        return predicted if self.exact_terms is None else self.exact_terms(predicted, texts.ids, texts.pools)
 
     def largest_logits(self, texts: Texts) -> Tensor:
         """Return Max-Pool(S) (n, vocabulary), float32: the largest logit of each word in each text."""

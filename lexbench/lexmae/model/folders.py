@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from lexbench.checkpoints import exact_terms
+from lexbench.lexmae.model.encoder import LexiconEncoder
+
 
 def load(folder: Path) -> tuple[Any, Any]:
     """Return the masked-language model in *folder*, in float32 and ready to train, and its tokenizer."""
@@ -18,11 +21,19 @@ def load(folder: Path) -> tuple[Any, Any]:
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write *model*, a *ForMaskedLM, and its tokenizer into *folder*, which exists; all files get the same permissions."""
+def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
+    """Return the model in *folder* as an encoder, with its exact terms if it has some, and its tokenizer."""
+    model, tokenizer = load(folder)
+    return LexiconEncoder(model, exact_terms.read(folder, model.config.vocab_size)), tokenizer
+
+
+def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
+    """Write the model of *encoder* and its tokenizer into *folder*, which exists; all files get the same permissions."""
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model.save_pretrained(folder)
+    encoder.language_model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if encoder.exact_terms is not None:
+        exact_terms.write(encoder.exact_terms, folder)
     for path in folder.glob("*.safetensors"):  # which safetensors lets nobody but the user read
         path.chmod((folder / "config.json").stat().st_mode)
 

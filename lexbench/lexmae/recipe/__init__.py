@@ -12,7 +12,9 @@ Other packages take all of this from here, as `recipe.read(recipe.find("msmarco"
 from lexbench.lexmae.recipe.files import find, read
 from lexbench.lexmae.recipe.paths import Paths
 from lexbench.lexmae.recipe.settings import (
+    SECTIONS,
     Encoding,
+    ExactTerms,
     Fitting,
     Hardware,
     Pretrain,
@@ -25,7 +27,9 @@ from lexbench.lexmae.recipe.settings import (
 )
 
 __all__ = [
+    "SECTIONS",
     "Encoding",
+    "ExactTerms",
     "Fitting",
     "Hardware",
     "Paths",

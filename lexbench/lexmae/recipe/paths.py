@@ -41,6 +41,10 @@ class Paths:
         name = dataset.strip("/").replace("/", "-")
         return self.root / "negatives" / f"stage{number}" / f"{name}.trec.gz"
 
+    def teacher_scores(self, number: int, dataset: str) -> Path:
+        """Return the TREC run of the system that teaches a stage, likewise."""
+        return self.negatives(number, dataset).with_name(f"teacher-{self.negatives(number, dataset).name}")
+
     def training(self, model: str) -> Path:
         """Return the state of the training of *model*, `pretrained` or `stage2`, while it goes on."""
         return self.root / f"{model}.training"

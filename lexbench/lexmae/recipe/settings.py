@@ -5,7 +5,7 @@ that the recipe does not make.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
@@ -44,9 +44,21 @@ class Start(Strict, frozen=True, kw_only=True):
     model: str  # a folder, or a name on the Hugging Face hub
     revision: str | None = None
     weights: Literal["keep", "fresh"] = "keep"  # fresh: of the model only its shape and tokenizer are taken
-    head: Literal["own", "embeddings"] = "own"  # embeddings: a model without a head gets its word embeddings for one
+    # What a model without a head gets: embeddings, its word embeddings project its states as they are; regression, behind the
+    # linear map that gives back the word pieces of the recipe's corpora best.
+    head: Literal["own", "embeddings", "regression"] = "own"
     layers: tuple[Count, ...] = ()  # that are kept, numbered from 0; (): all
     vocabulary: Count = 0  # word pieces that are kept: those that the corpora of pretraining use most; 0: all
+
+
+class ExactTerms(Strict, frozen=True, kw_only=True):
+    """Weights of a text's own word pieces, as they begin: see `lexbench.checkpoints.exact_terms`. All stages train them."""
+
+    corpora: Names  # ids of datasets, or BEIR folders, whose documents the inverse document frequencies are of
+    weight: Weight = 2.0  # of a word piece that the text has, times its inverse document frequency to the power of `idf`
+    idf: Weight = 0.5
+    predicted_idf: Weight = 0.25  # exponent of that which predicted weights are multiplied with
+    scale: Scale = 0.35  # of both
 
 
 class Fitting(Strict, frozen=True, kw_only=True):
@@ -72,9 +84,10 @@ class Pretrain(Fitting, frozen=True, kw_only=True):
     masking: Literal["inclusive", "exclusive", "random"] = "inclusive"
     corruption: Literal["fresh", "extend"] = "fresh"  # fresh: what replaces a hidden word is drawn anew for the decoder
     bottleneck: Literal["softmax", "saturated", "cls", "none"] = "softmax"
+    bottleneck_at: Literal["first", "masks"] = "first"  # of the decoder's input; masks: at each [MASK] too, unlike the paper
     embedding_gradient: bool = False  # whether the bottleneck trains the word embeddings
     heads: Literal["separate", "shared", "extra"] = "separate"  # of encoder and decoder; extra: one more, for the bottleneck
-    decoder_layers: Positive = 2
+    decoder_layers: Count = 2  # 0: no decoder, so masked-language modelling alone
 
 
 class Vectors(Fitting, frozen=True, kw_only=True):
@@ -104,14 +117,27 @@ class Stage(Fitting, frozen=True, kw_only=True):
     negatives: str  # the system that finds them; {vectors}, {stage1} and so on stand for the folders of those models
     depth: Positive  # rank down to which a query's documents serve as negatives
     documents: Annotated[int, Meta(ge=2)] = 16  # of one query in a batch: one relevant, the others not
+    strata: tuple[Positive, ...] = ()  # ranks, ascending, that part a list; from each part as many negatives; (): from all
+    most: Count = 0  # queries of each training set, drawn once; 0: all
     pairs: Literal["all", "one_per_query"] = "all"  # an example for each relevant document, or for each query, which draws one
     contrast: Literal["own", "in_batch"] = "in_batch"  # the softmax is over the query's own documents, or over the batch's
     lambda_d: Weight  # weight of the FLOPS regulariser of documents
     lambda_q: Weight  # likewise of queries
     ramp: Literal["constant", "quadratic"] = "constant"  # of both weights; quadratic: (t / ramp_steps)^2, as SPLADE does
     ramp_steps: Count = 0  # 0: all steps
-    teacher: str | None = None  # a frozen reranker: a folder, or a name on the hub
-    divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second)
+    free_terms: Count = 0  # FLOPS does not count vectors that have no more terms than this
+    top_k: tuple[
+        Count, ...
+    ] = ()  # how many weights of a document, the largest, count in a step: these in turn; 0: all; (): always all
+    term_rate: Scale = 1.0  # what the learning rate of weights that belong to one word is multiplied with: bias, exact terms
+    # A frozen reranker, as a folder or a name on the hub; or a system, as ensemble(bm25, minilm): it searches once, a query's
+    # scores become 0 (the worst of its list, or not in it) to 1, and with contrast = "in_batch" it judges the whole batch.
+    teacher: str | None = None
+    teacher_rank: Count = 0  # queries whose relevant documents a system that teaches ranks below this are left out; 0: none
+    teacher_scale: Scale = 1.0  # of the teacher's scores in the divergence
+    student_scale: Scale = 1.0  # and of the model's own
+    # KL(first || second) of the distributions over documents; margin_mse: of the differences to the relevant document's score
+    divergence: Literal["teacher_student", "student_teacher", "margin_mse"] = "teacher_student"
     temperature: Scale = 1.0  # of both distributions in the divergence
     contrast_weight: Weight = 1.0  # gamma, of the contrastive loss beside a teacher's
 
@@ -123,6 +149,7 @@ class Selection(Strict, frozen=True, kw_only=True):
     held_out: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # share of the training queries that are kept for choosing
     measure: str = "RR@10"
     depth: Positive = 1000  # documents of each query, the best by BM25, that the model ranks
+    subset: Count = 0  # documents that all queries search instead: the relevant ones, others drawn; 0: BM25's
     queries: Count = 0  # at most, drawn once; 0: all
     every: Positive = 10_000  # steps between two choices; the last step is one too
 
@@ -148,6 +175,7 @@ class Recipe(Strict, frozen=True, kw_only=True):
     license: str = ""  # of the trained weights, for the model card
     encoding: Encoding = Encoding()
     start: Start
+    exact_terms: ExactTerms | None = None
     pretrain: Pretrain | None = None
     vectors: Vectors | None = None
     stage1: Stage | None = None
@@ -159,6 +187,19 @@ class Recipe(Strict, frozen=True, kw_only=True):
     def stage(self, number: int) -> Stage | None:
         """Return stage 1, 2 or 3 of fine-tuning, None where the recipe has none of that number."""
         return (self.stage1, self.stage2, self.stage3)[number - 1]
+
+
+SECTIONS: Mapping[str, type[Strict]] = {
+    "encoding": Encoding,
+    "start": Start,
+    "exact_terms": ExactTerms,
+    "pretrain": Pretrain,
+    "vectors": Vectors,
+    "stage1": Stage,
+    "stage2": Stage,
+    "stage3": Stage,
+    "selection": Selection,
+}
 
 
 def placeholders(text: str) -> list[str]:

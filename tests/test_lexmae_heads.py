@@ -1,0 +1,124 @@
+"""Heads for models that have none, and the exact terms that training begins with."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("accelerate", reason="training is in the extra train")
+
+import torch
+import transformers
+from checkpoints import random_model, write_tokenizer
+from topics import RECIPE, enter, write
+
+from lexbench.checkpoints import exact_terms
+from lexbench.lexmae import recipe
+from lexbench.lexmae.data.tokens import TextReader
+from lexbench.lexmae.model import folders, heads, start
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.recipe import Encoding
+from lexbench.progress import Silent
+
+TERMS = '[exact_terms]\ncorpora = ["topics"]\n'
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Return what reads texts for a random model."""
+    write_tokenizer(tmp_path, "bert")
+    return TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
+
+
+@pytest.fixture
+def rows():
+    """Return texts in tokens: 40 of 20 random word pieces."""
+    rng = np.random.default_rng(3)
+    return [np.array([2, *rng.integers(10, 140, 20), 3]) for _ in range(40)]
+
+
+def ranks(model, reader, rows):
+    """Return the ranks, from 0, of the word pieces at their own positions among the model's logits."""
+    tensors = reader.tensors(rows)
+    with torch.no_grad():
+        logits = model.eval()(input_ids=tensors["ids"], attention_mask=tensors["real"].long()).logits
+    own = logits.gather(2, tensors["ids"][..., None])
+    return (logits > own).sum(2)[tensors["pools"]].float()
+
+
+def test_regression_is_that_of_the_normal_equations(reader, rows):
+    """The head's layer is the ridge regression of states on own embeddings, each weighted by the word piece's rarity."""
+    model = random_model("bert")
+    heads.project_by_regression(model, reader, rows)
+    tensors = reader.tensors(rows)
+    model.eval()
+    with torch.no_grad():
+        states = model.bert(input_ids=tensors["ids"], attention_mask=tensors["real"].long()).last_hidden_state
+    x = states[tensors["pools"]].double().numpy()
+    x = np.column_stack([x, np.ones(len(x))])
+    ids = tensors["ids"][tensors["pools"]].numpy()
+    embeddings = model.get_input_embeddings().weight.detach().double().numpy()
+    frequency = np.array([sum(piece in row for row in rows) for piece in range(len(embeddings))])
+    weight = np.maximum(np.log1p((len(rows) - frequency + 0.5) / (frequency + 0.5)), 0.2)[ids, None]
+    left = x.T @ (weight * x)
+    diagonal = np.arange(left.shape[0] - 1)
+    left[diagonal, diagonal] += 1e-5 * left[diagonal, diagonal].mean()
+    expected = np.linalg.solve(left, x.T @ (weight * (embeddings - embeddings.mean(0))[ids]))
+
+    dense = model.cls.predictions.transform.dense
+    found = np.column_stack([dense.weight.detach().numpy(), dense.bias.detach().numpy() - 10]).T
+    scale = found.std() / expected.std()
+    np.testing.assert_allclose(found, expected * scale, atol=2e-3 * np.abs(found).max())
+
+
+def test_regression_gives_a_texts_own_pieces_a_better_rank(reader, rows):
+    """With it they are nearer to the front than where the embeddings project the states as they are."""
+    found = []
+    for project in (heads.project_by_embeddings, heads.project_by_regression):
+        model = random_model("bert")
+        project(model, reader, rows)
+        found.append(ranks(model, reader, rows).mean().item())
+    assert found[1] < found[0] / 2
+
+
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta"])
+def test_a_text_has_about_150_terms(architecture, tmp_path, rows):
+    """One bias for all words makes the mean text of those that are given have 150 terms, of a vocabulary that has more."""
+    write_tokenizer(tmp_path, architecture)
+    reader = TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
+    model = random_model(architecture)
+    heads.project_by_regression(model, reader, rows)
+    encoder = LexiconEncoder(model.eval())
+    with torch.no_grad():
+        terms = (encoder(Texts(**reader.tensors(rows))) > 0).sum(1).float()
+    vocabulary = model.config.vocab_size
+    assert abs(terms.mean() - min(150, vocabulary)) < 0.1 * vocabulary
+
+
+def test_texts_are_drawn_evenly_and_the_same():
+    """Of every corpus as many, and the same for one seed."""
+    corpora = [[np.array([number]) for number in range(at, at + 2000)] for at in (0, 5000, 9000)]
+    first, again, other = (heads.drawn(corpora, seed) for seed in (1, 1, 2))
+    numbers = np.array([int(row[0]) for row in first])
+    assert np.histogram(numbers, [0, 5000, 9000, 12000])[0].tolist() == [256, 256, 256]
+    assert numbers.tolist() == [int(row[0]) for row in again]
+    assert numbers.tolist() != [int(row[0]) for row in other]
+
+
+def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
+    """They are .35 . 2 idf^.5 and .35 idf^.25, with idf of the corpora's documents, and are in the model's folder."""
+    place = write(tmp_path)
+    enter(place, monkeypatch)
+    (place / "exact.toml").write_text(RECIPE.replace("[stage1]", TERMS + "\n[stage1]", 1))
+    asked = recipe.read(place / "exact.toml")
+    folder = start.make(asked, Silent())
+    encoder, tokenizer = folders.load_encoder(folder)
+    texts = [json.loads(line) for line in (place / "topics" / "corpus.jsonl").read_text().splitlines()]
+    pieces = [set(tokenizer(f"{text.get('title', '')} {text['text']}")["input_ids"]) for text in texts]
+    words = [tokenizer.get_vocab()[word] for word in ("[MASK]", texts[0]["text"].split()[0])]
+    for word in words:
+        frequency = sum(word in one for one in pieces)
+        idf = np.log1p((len(texts) - frequency + 0.5) / (frequency + 0.5))
+        assert encoder.exact_terms.exact[word].item() == pytest.approx(0.7 * idf**0.5, rel=2e-3)
+        assert encoder.exact_terms.predicted[word].item() == pytest.approx(0.35 * idf**0.25, rel=2e-3)
+    assert exact_terms.read(folder, len(tokenizer)).mean_length == pytest.approx(encoder.exact_terms.mean_length)
