@@ -18,6 +18,7 @@ from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import LexiconEncoder, max_pool
 from lexbench.lexmae.recipe import Pretrain
 
+_PROBED = 8  # one text in so many, and two at least, tells how much the decoder uses the bottleneck
 _NOTHING = 1e-4  # added to the sum that the saturated weights are divided by (released code)
 
 
@@ -39,6 +40,14 @@ def bag_of_words(importances: Tensor, embeddings: Tensor, *, gradient: bool = Fa
     the gradient", section 3.4); with *gradient*, as in an ablation, they are trained too.
     """
     return importances @ (embeddings if gradient else embeddings.detach())
+
+
+def add_at(embedded: Tensor, bottleneck: Tensor, where: Tensor) -> Tensor:
+    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) added at the positions *where* (n, length).
+
+    Not in the paper: a decoder that sees the bag of words where it has to predict does not have to learn to look at position 0.
+    """
+    return embedded + bottleneck[:, None].to(embedded.dtype) * where[..., None].to(embedded.dtype)
 
 
 def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
@@ -71,13 +80,17 @@ class Decoder(nn.Module):
 class MaskedAutoencoder(nn.Module):
     """LexMAE's pretraining: encoder, bottleneck, decoder, and the sum of both losses (paper, Eq. 7)."""
 
-    def __init__(self, language_model: Any, recipe: Pretrain) -> None:
+    def __init__(self, language_model: Any, recipe: Pretrain, mask_token: int = -1) -> None:
+        """Take the *recipe*'s settings and the id of [MASK], where these may say that the bottleneck is added."""
         super().__init__()
-        self.recipe = recipe
+        self.recipe, self.mask_token = recipe, mask_token
         self.encoder = LexiconEncoder(language_model)
-        self.decoder = Decoder(language_model.config, recipe.decoder_layers, own_head=recipe.heads != "shared")
+        self.decoder: Decoder | None = None
+        if recipe.decoder_layers:
+            self.decoder = Decoder(language_model.config, recipe.decoder_layers, own_head=recipe.heads != "shared")
         self.bottleneck_head: nn.Module | None = None
-        if recipe.heads == "extra" and recipe.bottleneck in ("softmax", "saturated"):  # the others have no logits
+        has_logits = self.decoder is not None and recipe.bottleneck in ("softmax", "saturated")
+        if has_logits and recipe.heads == "extra":
             shape = _bert(language_model.config)
             self.bottleneck_head = _transform(shape)
             _initialise(self.bottleneck_head, shape.initializer_range)
@@ -101,10 +114,31 @@ class MaskedAutoencoder(nn.Module):
         hidden = encoder.hidden(encoder_ids, real)
         states = encoder.transformed(hidden)
         encoder_loss = losses.masked_language_modelling(states, *encoder.projection, encoder_labels)
+        if self.decoder is None:
+            return {"loss": encoder_loss, "encoder_loss": encoder_loss}
         bottleneck = self.bottleneck(hidden, states, pools)
         decoded = self.decode(bottleneck, decoder_ids, real)
         decoder_loss = losses.masked_language_modelling(*decoded, decoder_labels)
-        return {"loss": encoder_loss + decoder_loss, "encoder_loss": encoder_loss, "decoder_loss": decoder_loss}
+        parts = {"loss": encoder_loss + decoder_loss, "encoder_loss": encoder_loss, "decoder_loss": decoder_loss}
+        if bottleneck is not None and len(bottleneck) > 1:
+            parts["usage"] = self.usage(bottleneck, decoder_ids, decoder_labels, real)
+        return parts
+
+    @torch.no_grad()
+    def usage(self, bottleneck: Tensor, ids: Tensor, labels: Tensor, real: Tensor) -> Tensor:
+        """Return by how much the decoder's loss grows with another text's bottleneck, a scalar: 0 where it does not read it.
+
+        Of the first texts of a batch, without dropout, so that no random number is drawn for it.
+        """
+        some = slice(max(2, len(ids) // _PROBED))
+        was_training = self.training
+        self.eval()
+        both = [
+            losses.masked_language_modelling(*self.decode(bag, ids[some], real[some]), labels[some])
+            for bag in (bottleneck[some].roll(1, 0), bottleneck[some])
+        ]
+        self.train(was_training)
+        return both[0] - both[1]
 
     def bottleneck(self, hidden: Tensor, states: Tensor, pools: Tensor) -> Tensor | None:
         """Return what the decoder gets of each text (n, width), None for nothing: paper, Eqs. 3 and 4; ablations, Table 7."""
@@ -120,15 +154,19 @@ class MaskedAutoencoder(nn.Module):
 
     def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the decoder's states (n, length, width) as they are projected, the projection and its bias: paper, Eq. 5."""
+        decoder = self.decoder
+        assert decoder is not None
         body, transform = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
         if bottleneck is not None:
             embedded = replace_first(embedded, bottleneck)
-        states = self.decoder(embedded, real)
+            if self.recipe.bottleneck_at == "masks":
+                embedded = add_at(embedded, bottleneck, ids == self.mask_token)
+        states = decoder(embedded, real)
         weight, bias = self.encoder.projection
-        if self.decoder.transform is None:
+        if decoder.transform is None:
             return transform(states), weight, bias
-        return self.decoder.transform(states), weight, self.decoder.bias
+        return decoder.transform(states), weight, decoder.bias
 
 
 def _bert(config: Any) -> BertConfig:

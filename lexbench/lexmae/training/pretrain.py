@@ -33,7 +33,7 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     with processes.first_goes_first():
         initial = start.make(recipe, progress)
     torch.manual_seed(recipe.seed)
-    model, tokenizer = folders.load(initial)
+    encoder, tokenizer = folders.load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     corpora = [open_corpus_of(name, store, progress) for name in settings.corpora]
     tokens = [reader.corpus(corpus, store, progress) for corpus in corpora]
@@ -42,12 +42,12 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} pretraining", settings, recipe.hardware, recipe.seed, steps, state)
     draws = Draws(texts.example, len(texts), fit.draws, recipe.seed, batch=settings.batch_size, lengths=texts.lengths)
-    autoencoder = MaskedAutoencoder(model, settings)
+    autoencoder = MaskedAutoencoder(encoder.language_model, settings, tokenizer.mask_token_id)
     fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
     data = [
         Data(dataset=name, use="pretraining", counts={"documents": len(corpus)})
         for name, corpus in dict(zip(settings.corpora, corpora, strict=True)).items()
     ]
-    trained = publishing.Trained(autoencoder.encoder.language_model, tokenizer, autoencoder)
+    trained = publishing.Trained(encoder, tokenizer, autoencoder)
     facts = publishing.facts(fitted, steps, data)
     return publishing.publish(Paths(recipe).pretrained, recipe, "pretrained", trained, fitted.log, facts)
