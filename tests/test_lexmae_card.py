@@ -9,14 +9,16 @@ import pytest
 
 pytest.importorskip("transformers", reason="models are in the extra neural")
 
-from checkpoints import sparsified, tiny_bert
+import torch
+from checkpoints import reconfigure, sparsified, tiny_bert
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
+from lexbench.checkpoints import exact_terms
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.cards.facts import Data, Facts, Loss, Score, Selected
-from lexbench.lexmae.recipe import Encoding, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start
 from lexbench.runner import systems
 from lexbench.types import Document
 
@@ -110,6 +112,27 @@ def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
     expected = encoder.encode_tokens(encoder.tokenise_documents(documents)).toarray()
     assert np.count_nonzero(expected, axis=1).min() > 1
     np.testing.assert_allclose(place["encode"](*given, length=encoding.document_length), expected, **same)
+
+
+def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
+    """Where a model has exact terms, the lines for transformers count them too."""
+    vocabulary = json.loads((draft / "config.json").read_text())["vocab_size"]
+    predicted, exact = torch.rand(2, vocabulary, generator=torch.Generator().manual_seed(1))
+    terms = exact_terms.ExactTerms(predicted, exact - 0.2, mean_length=5.5)
+    exact_terms.write(terms, draft)
+    recipe = msgspec.structs.replace(RECIPE, encoding=ENCODINGS[0], exact_terms=ExactTerms(corpora=("any",)))
+    text = finished(draft, recipe)
+    place = {}
+    exec(block(text, "python").replace("FOLDER", str(draft)), place)
+    encoder = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
+    query = encoder.encode_query(["what is a query"]).toarray()
+
+    np.testing.assert_allclose(place["queries"], query, rtol=1e-3, atol=1e-5)
+    assert "*exact terms*" in text
+    (draft / exact_terms.FILE).unlink()
+    reconfigure(draft, lexbench={})
+    without = systems.system(f'sparse_mlm(model="{draft}", positions="text", query_length=9)').retriever.encoder
+    assert not np.allclose(without.encode_query(["what is a query"]).toarray(), query)
 
 
 def test_the_hub_reads_the_front_matter(draft):

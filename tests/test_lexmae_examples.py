@@ -109,3 +109,20 @@ def test_several_training_sets_follow_each_other(tmp_path):
 
     assert [examples.draw(index, np.random.default_rng(0), 1).source for index in range(len(examples))] == [0, 0, 0, 2]
     assert drawn(examples, 3)[:2] == ("qa", "a3")
+
+
+def test_negatives_are_drawn_from_every_part_of_a_list(tmp_path):
+    """With a boundary at rank 1, one negative of two is the best one, and the other is of those below it."""
+    examples = Examples([source(tmp_path / "fruit")], 3, strata=[1])
+    seconds = set()
+    for seed in range(20):
+        first, second = drawn(examples, 0, 2, seed)[2]
+        assert first == "a4"
+        seconds.add(second)
+    assert seconds == {"a2", "a1"}
+
+
+def test_a_list_that_ends_before_a_boundary(tmp_path):
+    """A list with fewer documents than a boundary has fewer parts; what lacks is repeated."""
+    examples = Examples([source(tmp_path / "fruit", {"qa": ["a1"], "qf": [], "qp": []})], 3, strata=[2, 8])
+    assert drawn(examples, 0, 3)[2] == ["a1"] * 3

@@ -1,5 +1,6 @@
 """A stage of fine-tuning: what it is trained on, the loss, and how a model in training is scored."""
 
+import gzip
 import sys
 
 import msgspec
@@ -12,10 +13,12 @@ import torch
 from checkpoints import random_model
 from topics import VOCABULARY, Process, enter, write
 
+from lexbench.checkpoints.exact_terms import ExactTerms
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.cards import provenance
+from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
@@ -103,7 +106,7 @@ def test_batches_have_each_querys_own_documents(stage):
     tokenizer = stage.reader.tokenizer
     cut = tokenizer([stage.query(one) for one in drawn], truncation=True, max_length=8)["input_ids"]
 
-    assert found.keys() == {"queries", "documents"}
+    assert found.keys() == {"queries", "documents", "relevant"}
     assert found["queries"]["ids"].tolist() == cut
     assert found["documents"]["ids"].shape == (8, 14)
     for place, one in enumerate(drawn):
@@ -133,6 +136,108 @@ def test_the_teachers_scores_are_the_documents(stage):
     assert stage.collate(drawn)["teacher"].tolist() == expected
 
 
+SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [["stage1.contrast=own"], ["stage1.contrast=in_batch"], ["stage1.contrast=in_batch", "stage1.divergence=margin_mse"]],
+    ids=["own", "in the batch", "margins"],
+)
+def test_a_system_teaches_by_what_it_finds(place, settings):
+    """Its scores of a query's list are put between 0 and 1; of a document that it does not find, or of another query's, 0.
+
+    They are in its run, which is an ordinary TREC run with relevant documents too.
+    """
+    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, *settings])
+    _, tokenizer = folders.load(start.make(asked, Silent()))
+    stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
+    run = {}
+    with gzip.open(place / "out" / "negatives" / "stage1" / "teacher-topics.trec.gz", "rt") as file:
+        for query_id, _, doc_id, _, score, _ in map(str.split, file):
+            run.setdefault(query_id, {})[doc_id] = float(score)
+    drawn = [stage.draw(number, np.random.default_rng(number)) for number in (3, 30, 55)]
+    own = [ranking.positions(one) for one in drawn]
+    asked_of = own if settings != ["stage1.contrast=in_batch"] else [[at for row in own for at in row]] * 3
+    (training_set,) = stage.training_sets
+    expected = []
+    for one, positions in zip(drawn, asked_of, strict=True):
+        scores = run[training_set.queries[one.query].query_id]
+        low, high = min(scores.values()), max(scores.values())
+        ids = [training_set.corpus.doc_ids[at].decode() for at in positions]
+        expected.append([(scores.get(doc_id, low) - low) / (high - low) for doc_id in ids])
+
+    found = stage.collate(drawn)["teacher"]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    assert 0 < np.mean(np.array(expected) > 0) < 1
+
+
+def test_queries_whose_source_the_teacher_misses_are_left_out(place):
+    """With teacher_rank a query is trained on only where one of its relevant documents is as high in the teacher's list."""
+    sizes = []
+    for rank in (0, 12, 1):
+        asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, f"stage1.teacher_rank={rank}"])
+        _, tokenizer = folders.load(start.make(asked, Silent()))
+        sizes.append(len(Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())))
+    assert sizes[0] >= sizes[1] > sizes[2] > 0
+
+
+def test_a_part_of_the_queries(place):
+    """With `most` so many queries are drawn, and searched with; negatives of other queries are not there."""
+    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.most=20"])
+    _, tokenizer = folders.load(start.make(asked, Silent()))
+    stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
+    (training_set,) = stage.training_sets
+    whole = open_training_set("topics", Store(), Silent())
+    with gzip.open(place / "out" / "negatives" / "stage1" / "topics.trec.gz", "rt") as file:
+        mined = {line.split()[0] for line in file}
+
+    assert len(training_set.queries) == 20
+    assert {query.query_id for query in training_set.queries} >= mined
+    for index, query in enumerate(training_set.queries):
+        at = whole.queries.index(query)
+        assert training_set.positives[index].tolist() == whole.positives[at].tolist()
+
+
+@pytest.mark.parametrize(
+    ("teacher", "is_system"),
+    [
+        ("bm25", True),
+        ("ensemble(bm25, bm25(k1=2.0))", True),
+        ("cross-encoder/ms-marco-MiniLM-L-6-v2", False),
+        ("a-name-that-nobody-has", False),
+        (None, False),
+    ],
+)
+def test_what_a_teacher_is(teacher, is_system):
+    """A name in the notation is a system; what is none is the name of a reranker."""
+    assert (negatives.teaching_system(teacher) is not None) == is_system
+
+
+def test_documents_are_cut_in_turn():
+    """With top_k of 1 and all, step 0 ranks by each document's largest weight alone, and step 1 by all."""
+    generator = np.random.default_rng(0)
+    stage = msgspec.convert(SETTINGS | {"top_k": (1, 0), "lambda_d": 0.0, "lambda_q": 0.0}, Stage)
+    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
+    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    with torch.no_grad():
+        q, d = tuner.encoder(Texts(**queries)), tuner.encoder(Texts(**documents))
+        found = [tuner(queries, documents, step)["loss"] for step in (0, 1, 2)]
+    expected = [losses.contrastive(q @ losses.largest(d, number).T, "in_batch") for number in (1, d.shape[1], 1)]
+    torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_words_have_a_learning_rate_of_their_own():
+    """With term_rate the bias of the projection and the exact terms are named with it, and nothing else is."""
+    terms = ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0)
+    encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
+    tuner = FineTuner(encoder, msgspec.convert(SETTINGS | {"term_rate": 5.0}, Stage), steps=10)
+    named = {name.removeprefix("encoder.").removeprefix("language_model.") for name in tuner.rates}
+    assert set(tuner.rates.values()) == {5.0}
+    assert {"exact_terms.predicted", "exact_terms.exact"} < named
+    assert len(named) == 3
+
+
 def batch(generator, lengths):
     """Return random texts of these lengths as `FineTuner.forward` takes them."""
     rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
@@ -144,7 +249,7 @@ def test_the_loss_is_the_papers(contrast):
     """Contrast plus both FLOPS terms by their weights (Eq. 11); with a teacher the divergence, and gamma times the contrast."""
     generator = np.random.default_rng(0)
     stage = msgspec.convert(SETTINGS | {"contrast": contrast, "contrast_weight": 0.2}, Stage)
-    tuner = FineTuner(random_model("bert", vocabulary=VOCABULARY), stage, steps=10)
+    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
     queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
     teacher = torch.tensor([[1.0, 3.0], [2.0, -1.0]])
     with torch.no_grad():
@@ -166,7 +271,7 @@ def test_flops_ramp_up():
     """With a quadratic ramp over 10 steps their weights are 0 at first, a quarter at step 5, and whole from step 10 on."""
     generator = np.random.default_rng(0)
     stage = msgspec.convert(SETTINGS | {"ramp": "quadratic"}, Stage)
-    tuner = FineTuner(random_model("bert", vocabulary=VOCABULARY), stage, steps=10)
+    tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
     queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
     with torch.no_grad():
         found = [tuner(queries, documents, step) for step in (0, 5, 10, 20)]

@@ -107,12 +107,12 @@ def test_divergence_by_hand(order, wanted):
 
 @pytest.mark.parametrize("order", ["teacher_student", "student_teacher"])
 def test_divergence_against_torch(order):
-    """It is the mean over queries of what torch.distributions says of both distributions at the temperature."""
+    """It is the mean over queries of what torch.distributions says at the temperature, times the temperature squared."""
     generator = torch.Generator().manual_seed(0)
     student, teacher = torch.randn(2, 5, 8, generator=generator) * 4
     ours, theirs = Categorical(logits=student / 2.5), Categorical(logits=teacher / 2.5)
     pair = (theirs, ours) if order == "teacher_student" else (ours, theirs)
-    torch.testing.assert_close(losses.divergence(student, teacher, order, 2.5), kl_divergence(*pair).mean())
+    torch.testing.assert_close(losses.divergence(student, teacher, order, 2.5), kl_divergence(*pair).mean() * 2.5**2)
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,35 @@ def test_divergence_against_torch(order):
 def test_ramp(kind, wanted):
     """A constant weight is always the whole one; a quadratic one is 0 at first and (step / 8)^2 until it is whole."""
     assert [losses.ramp(step, kind, 8) for step in (0, 2, 4, 8, 80)] == wanted
+
+
+def test_another_querys_document_that_is_relevant_is_no_negative():
+    """In the batch, -ln P is over all documents but those that are relevant to the query too; its own relevant one stays."""
+    scores = torch.tensor([[LN3, 0.0, 5.0, 0.0], [0.0, 0.0, LN2, 0.0]])
+    relevant = torch.tensor([[True, False, True, False], [False, False, True, False]])
+    found = losses.contrastive(scores, "in_batch", relevant)
+    assert float(found) == pytest.approx((-math.log(3 / 5) - math.log(2 / 5)) / 2)
+
+
+def test_flops_of_long_vectors_alone():
+    """With two free terms the first vector, which has two, counts as 0: the means are 0, 1/2 and 1, squared 1.25 in all."""
+    vectors = torch.tensor([[3.0, 4.0, 0.0], [0.0, 1.0, 2.0]])
+    assert float(losses.flops(vectors)) == pytest.approx(1.5**2 + 2.5**2 + 1)
+    assert float(losses.flops(vectors, 2)) == 0
+    assert float(losses.flops(torch.tensor([[3.0, 4.0, 0.0], [1e-9, 1.0, 2.0]]), 2)) == pytest.approx(0.5**2 + 1)
+
+
+def test_the_largest_weights():
+    """All but the largest weights are 0, and have no gradient; equal ones at the edge stay."""
+    vectors = torch.tensor([[1.0, 5.0, 3.0, 0.0], [2.0, 2.0, 1.0, 0.0]], requires_grad=True)
+    found = losses.largest(vectors, 1)
+    assert found.tolist() == [[0.0, 5.0, 0.0, 0.0], [2.0, 2.0, 0.0, 0.0]]
+    found.sum().backward()
+    assert vectors.grad.tolist() == [[0.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]
+    assert torch.equal(losses.largest(vectors, 9), vectors)
+
+
+def test_margin_mse_by_hand():
+    """Margins of the student are 2 and 0, of the teacher 1 and 3: the mean of 1 and 9."""
+    student, teacher = torch.tensor([[5.0, 3.0, 5.0]]), torch.tensor([[4.0, 3.0, 1.0]])
+    assert float(losses.margin_mse(student, teacher)) == 5

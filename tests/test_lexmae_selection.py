@@ -43,6 +43,19 @@ def test_candidates_are_what_bm25_finds(tmp_path, kept):
     assert listed(one) == {"qa": ["a4"], "qf": ["a1"], "qp": ["p1"]}
 
 
+def test_a_subset_is_what_all_queries_search(tmp_path, kept):
+    """With a subset every query has the same documents: those relevant to any of them, and others drawn to its number."""
+    dev = str(write(tmp_path / "fruit"))
+    relevant = {"a2", "a3", "a4", "p1", "p2"}
+    for number in (1, 5, 100):
+        (one,) = gathered(kept, datasets=[dev], subset=number).sets
+        rows = listed(one)
+        assert len({tuple(row) for row in rows.values()}) == 1
+        (row,) = {tuple(row) for row in rows.values()}
+        assert relevant <= set(row)
+        assert len(row) == min(max(number, len(relevant)), len(one.corpus))
+
+
 def test_pairs_name_queries_and_documents(tmp_path, kept):
     """Pairs are in the order of the candidates, and name each document by its place among all that are candidates."""
     (one,) = gathered(kept, datasets=[str(write(tmp_path / "fruit"))], depth=2).sets

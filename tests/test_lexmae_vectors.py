@@ -16,9 +16,10 @@ from topics import RECIPE, VOCABULARY, Process, enter, losses, write
 from lexbench.cli import code
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.data.batches import tensors
+from lexbench.lexmae.data.statistics import Statistics
 from lexbench.lexmae.data.tokens import TokenisedCorpus
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
-from lexbench.lexmae.model.vector_learner import Statistics, VectorLearner
+from lexbench.lexmae.model.vector_learner import VectorLearner
 from lexbench.lexmae.recipe import Vectors
 
 PAD, CLS, SEP = 0, 2, 3
@@ -67,7 +68,7 @@ def learner(place, **settings):
     rows = [[[CLS, 9, 9, 10, SEP], [CLS, 9, 11, SEP]], [[CLS, 11, 12, SEP]]]
     corpora = [TokenisedCorpus(np.concatenate(texts), np.cumsum([0, *map(len, texts)])) for texts in rows]
     statistics = Statistics.of(corpora, len(VOCABULARY), 2)
-    return VectorLearner(*models, statistics, asked(**settings))
+    return VectorLearner(LexiconEncoder(models[0]), models[1], statistics, asked(**settings))
 
 
 def batch(*rows, corpus=0, is_query=False):

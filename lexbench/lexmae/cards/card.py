@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from lexbench.checkpoints.files import read_json
+from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.cards.facts import Facts, Training, What
-from lexbench.lexmae.recipe import Encoding, Recipe
+from lexbench.lexmae.recipe import Recipe
 from lexbench.report.table import Table, escape, markdown, number
 from lexbench.storage import atomic
 
@@ -50,24 +51,36 @@ text, {positions}:
 
 ```python
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+{imports}from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 model = AutoModelForMaskedLM.from_pretrained("FOLDER", dtype=torch.float32).eval()
-{silent}
+{exact_terms}{silent}
 
 @torch.inference_mode()
 def encode(*texts, length):
     cut = {{"truncation": True, "max_length": length, "padding": True, "return_token_type_ids": False}}
     tokens = tokenizer(*texts, **cut, return_tensors="pt")
     pooled = {pooled}
-    return model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()
+    {weights}
 
 
 queries = encode(["what is a query"], length={query_length})
 documents = encode({call}, length={document_length})
 scores = queries @ documents.T
 ```"""
+_PREDICTED = "model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()"
+_WITH_EXACT_TERMS = f"""\
+predicted = {_PREDICTED}
+    counts = torch.zeros_like(predicted).scatter_add_(1, tokens["input_ids"], pooled.float())
+    norm = {1 - B:g} + {B:g} * counts.sum(1, keepdim=True) / terms["mean_length"]
+    saturated = counts * {1 + K1:g} / (counts + {K1:g} * norm)
+    return predicted * terms["predicted"].float() + saturated * terms["exact"].float().clamp(min=0)"""
+_EXACT_TERMS = """
+
+Unlike the paper's it has *exact terms*: a text's own word pieces have weights of their own, counted as BM25 counts them, beside
+those that the masked-language model predicts; exact_terms.safetensors has a number for each word piece. Programs that read the
+masked-language model alone, as sentence-transformers does, lose them."""
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
@@ -88,6 +101,8 @@ def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
     """
     config = read_json(folder / "config.json")
     encoding: dict[str, Any] = msgspec.to_builtins(recipe.encoding)
+    if recipe.exact_terms:
+        encoding[EXACT_TERMS] = True
     atomic.write_text(folder / "config.json", _json(config | {"lexbench": encoding}))
     training = Training(schema=1, what=what, recipe=recipe, facts=facts)
     atomic.write_text(folder / "training.json", _json(msgspec.to_builtins(training)))
@@ -111,7 +126,7 @@ def _json(value: Any) -> str:
 
 def text(recipe: Recipe, what: What, facts: Facts) -> str:
     """Return README.md: front matter for the hub, and the card in Markdown."""
-    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe.encoding), _data(recipe, facts))
+    about = (_front(recipe, what, facts), _about(recipe, what), _use(recipe), _data(recipe, facts))
     return "\n\n".join([*about, _recipe(recipe), _training(recipe, facts), *_scores(facts), _limits(recipe, facts)]) + "\n"
 
 
@@ -165,16 +180,22 @@ def _front(recipe: Recipe, what: What, facts: Facts) -> str:
 
 def _about(recipe: Recipe, what: What) -> str:
     described = f"“{_shown(recipe.description.strip())}”\n\n" if recipe.description.strip() else ""
-    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what])
+    exact_terms = _EXACT_TERMS if recipe.exact_terms else ""
+    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms
 
 
-def _use(encoding: Encoding) -> str:
+def _use(recipe: Recipe) -> str:
+    encoding = recipe.encoding
     document, call = _DOCUMENT[encoding.titles]
     silent, pooled = "", 'tokens["attention_mask"].bool()'
     if encoding.positions == "text":
         silent = "silent = torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id])\n"
         pooled += ' & ~torch.isin(tokens["input_ids"], silent)'
+    exact_terms = 'terms = load_file("FOLDER/exact_terms.safetensors")\n' if recipe.exact_terms else ""
     return _USE.format(
+        imports="from safetensors.torch import load_file\n" if recipe.exact_terms else "",
+        exact_terms=exact_terms,
+        weights=_WITH_EXACT_TERMS if recipe.exact_terms else f"return {_PREDICTED}",
         document=document,
         positions=_POOLED[encoding.positions],
         silent=silent,
@@ -194,7 +215,8 @@ def _data(recipe: Recipe, facts: Facts) -> str:
     remarks = [f"Documents were read {_DOCUMENT[recipe.encoding.titles][0]}."]
     remarks += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
-    inherited += [section.teacher for section in (recipe.vectors, recipe.stage3) if section and section.teacher]
+    taught = (recipe.vectors, recipe.stage1, recipe.stage2, recipe.stage3)
+    inherited += [section.teacher for section in taught if section and section.teacher]
     if inherited:
         remarks.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
     return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(remarks)}"

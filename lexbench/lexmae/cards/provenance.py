@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from lexbench.errors import CommandError
-from lexbench.lexmae.recipe import Fitting, Paths, Recipe
+from lexbench.lexmae.recipe import SECTIONS, Fitting, Paths, Recipe
 from lexbench.storage import atomic
 
 _RECIPE = "recipe.json"
@@ -50,7 +51,7 @@ def is_recorded(folder: Path) -> bool:
 
 def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
     """Raise CommandError unless *folder* says that *recipe* made it as the model *what*; the first difference is named."""
-    table = read(folder / _RECIPE, "none")
+    table = _with_defaults(read(folder / _RECIPE, "none"))
     compare(folder, _deciding(table, what), _deciding(_table(recipe), what))
 
 
@@ -72,6 +73,16 @@ def compare(folder: Path, recorded: dict[str, Any], expected: dict[str, Any]) ->
 def write(folder: Path, recipe: Recipe, what: str) -> None:
     """Note in *folder* the settings of *recipe* that decide the model *what*."""
     atomic.write_text(folder / _RECIPE, json.dumps(_deciding(_table(recipe), what), indent=1) + "\n")
+
+
+def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
+    """Return recorded settings with the defaults of those that lexbench did not have yet when they were recorded."""
+    filled = dict(table)
+    for name, kind in SECTIONS.items():
+        if isinstance(section := table.get(name), dict):
+            defaults = {field.name: field.default for field in fields(kind) if field.default is not msgspec.NODEFAULT}
+            filled[name] = json.loads(msgspec.json.encode(defaults)) | section
+    return filled
 
 
 def _table(recipe: Recipe) -> dict[str, Any]:

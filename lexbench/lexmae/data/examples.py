@@ -30,9 +30,18 @@ class Example(NamedTuple):
 class Examples:
     """An example for each relevant document of a query that has negatives, as in the released code; or one for each query."""
 
-    def __init__(self, sources: Sequence[Source], depth: int, pairs: Literal["all", "one_per_query"] = "all") -> None:
-        """Take the negatives of a query from the first *depth* of its list; CannotStart where there is no example at all."""
-        self.sources, self.depth, self.pairs = tuple(sources), depth, pairs
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        depth: int,
+        pairs: Literal["all", "one_per_query"] = "all",
+        strata: Sequence[int] = (),
+    ) -> None:
+        """Take the negatives of a query from the first *depth* of its list; CannotStart where there is no example at all.
+
+        *strata*: ranks, ascending, that part a list; each part gives as many negatives.
+        """
+        self.sources, self.depth, self.pairs, self.strata = tuple(sources), depth, pairs, tuple(strata)
         entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
         self._entries = np.concatenate(entries)  # (examples,) of the positives' documents
         self._ends = np.cumsum([len(part) for part in entries])  # (sources,) where the examples of each end
@@ -57,8 +66,16 @@ class Examples:
         query = int(np.searchsorted(positives.offsets, entry, side="right")) - 1
         positive = rng.choice(positives[query]) if self.pairs == "one_per_query" else positives.docs[entry]
         pool = mined[query][: self.depth]
-        drawn = rng.choice(pool, min(negatives, len(pool)), replace=False)
-        return Example(source, query, int(positive), np.resize(drawn, negatives))
+        return Example(source, query, int(positive), np.resize(self._drawn(pool, rng, negatives), negatives))
+
+    def _drawn(self, pool: NDArray[np.int32], rng: np.random.Generator, number: int) -> NDArray[np.int32]:
+        """Return at most *number* of the documents in *pool*, none twice."""
+        if not self.strata:
+            return rng.choice(pool, min(number, len(pool)), replace=False)
+        parts = [part for part in np.split(pool, [rank for rank in self.strata if rank < len(pool)]) if len(part)]
+        shares = [len(share) for share in np.array_split(np.arange(number), len(parts))]
+        chosen = [rng.choice(part, min(share, len(part)), replace=False) for part, share in zip(parts, shares, strict=True)]
+        return np.concatenate(chosen)
 
 
 def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:

@@ -11,12 +11,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.errors import CannotStart, CommandError, InvalidFile, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.notation import Call, Part, parse
@@ -31,15 +31,18 @@ from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.runs import Run, write_run
 
 _FORMAT = 1  # goes up when the same settings would give other negatives
+_LISTS = 2  # and this one when the lists that are read from them are kept otherwise
 _QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
+_NAME = re.compile(r"[\w.-]+")
 _FIELDS = 6  # of a line of a TREC run
 
 
 def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     """Return the runs of negatives of a stage, one for each of its training sets in their order; missing ones are mined.
 
-    Each has the best `depth` documents of each query that are not relevant to it. CommandError where the recipe has no such
-    stage or its `negatives` name no system; CannotStart where a model that they name is not trained yet.
+    Each has the best `depth` documents of each query that are not relevant to it. Where a system teaches the stage its runs
+    follow, relevant documents among them. CommandError where the recipe has no such stage or its `negatives` name no system;
+    CannotStart where a model that they name is not trained yet.
     """
     settings = recipe.stage(stage)
     if settings is None:
@@ -48,18 +51,43 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} has a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
-    system = systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives)
+    searches = [Search(systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives), settings.depth)]
+    if teacher := teaching_system(settings.teacher):
+        searches.append(Search(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     runs = []
-    for name in settings.queries:
-        runs.append(paths.negatives(stage, name))
-        _mine(runs[-1], open_training_set(name, store, progress), system, settings.depth, store, progress)
+    for search_with, path in zip(searches, (paths.negatives, paths.teacher_scores), strict=False):
+        for name in settings.queries:
+            runs.append(path(stage, name))
+            training_set = open_training_set(name, store, progress).drawn(settings.most, recipe.seed)
+            _mine(runs[-1], training_set, search_with, store, progress)
     return runs
 
 
-def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> None:
+class Search(NamedTuple):
+    """What is mined with."""
+
+    system: System
+    depth: int
+    keeps_relevant: bool = False  # as a teacher's scores need them, and negatives do not
+
+
+def teaching_system(teacher: str | None) -> System | None:
+    """Return the system that a stage's *teacher* names; None where that is the folder or hub name of a reranker, or nothing."""
+    if teacher is None or "/" in teacher.partition("(")[0] or Path(teacher).exists():
+        return None
+    try:
+        return systems.system(teacher)
+    except (NotationError, UnknownName):
+        if _NAME.fullmatch(teacher):  # a name on the hub, of models without an owner
+            return None
+        raise
+
+
+def _mine(path: Path, training_set: TrainingSet, search_with: Search, store: Store, progress: Progress) -> None:
     """Write the run of one training set, unless it is there and was made from the same."""
+    system, depth = search_with.system, search_with.depth
     contract, facts_path = training_set.contract, path.with_name(path.name.removesuffix(".trec.gz") + ".json")
     made_from = {
         "format": _FORMAT,
@@ -70,6 +98,8 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, sto
         "queries": training_set.dataset.queries_sha256,
         "qrels": training_set.dataset.qrels_sha256,
     }
+    if training_set.part:
+        made_from["part"] = training_set.part
     if isinstance(system.retriever, ReadsRuns):
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and facts_path.is_file():
@@ -85,7 +115,7 @@ def _mine(path: Path, training_set: TrainingSet, system: System, depth: int, sto
     lengths: list[int] = []
     with atomic.atomic_path(path) as draft, draft.open("wb") as whole:
         for run in _runs(training_set, system, depth, store, progress):
-            mined = _without_relevant(run, training_set).cut(depth)
+            mined = run if search_with.keeps_relevant else _without_relevant(run, training_set).cut(depth)
             progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
             write_run(mined, part)
             with part.open("rb") as file:
@@ -136,33 +166,37 @@ class _QueryNumbers:
 
 
 def read(path: Path, training_set: TrainingSet, store: Store, progress: Progress) -> Lists:
-    """Return the negatives that *mine* wrote, the best first, by query of the training set; mapped from the store.
+    """Return the lists that *mine* wrote with their scores, the best first, by query of the training set; from the store.
 
     Queries and documents that the training set does not have are passed over. InvalidFile where a line does not read.
     """
     recipe = {
-        "format": _FORMAT,
+        "format": _LISTS,
         "run": file_digest(path),
         "corpus": training_set.corpus.fingerprint,
         "queries": training_set.dataset.queries_sha256,
         "qrels": training_set.dataset.qrels_sha256,
     }
+    if training_set.part:
+        recipe["part"] = training_set.part
 
     def work(draft: Path) -> None:
         progress.start(training_set.contract.id, "read negatives", len(training_set.queries), "queries")
         lists = _parsed(path, training_set, progress)
         np.save(draft / "offsets.npy", lists.offsets)
         np.save(draft / "docs.npy", lists.docs)
+        np.save(draft / "scores.npy", np.asarray(lists.scores))
         progress.end()
 
     folder = store.produce("negatives", training_set.contract.id, recipe, work)
-    return Lists(np.load(folder / "offsets.npy"), np.load(folder / "docs.npy", mmap_mode="r"))
+    docs, scores = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("docs", "scores"))
+    return Lists(np.load(folder / "offsets.npy"), docs, scores)
 
 
 def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
     numbers = _QueryNumbers(training_set)
-    queries, docs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for query_ids, doc_ids in _columns(path):
+    queries, docs, scores = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.float32)]
+    for query_ids, doc_ids, values in _columns(path):
         first = np.flatnonzero(np.append(True, query_ids[1:] != query_ids[:-1]))
         progress.advance(len(first))
         query = np.repeat(numbers.of(query_ids[first]), np.diff(np.append(first, len(query_ids))))
@@ -171,14 +205,16 @@ def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
         known = (query >= 0) & (doc >= 0)
         queries.append(query[known].astype(np.int32))
         docs.append(doc[known].astype(np.int32))
+        scores.append(values[known])
     query = np.concatenate(queries)
     lengths = np.bincount(query, minlength=len(training_set.queries))
     by_query = np.argsort(query, kind="stable")
-    return Lists(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(docs)[by_query])
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return Lists(offsets, np.concatenate(docs)[by_query], np.concatenate(scores)[by_query])
 
 
-def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
-    """Yield query and document ids, (lines,) each, of a TREC run, some megabytes of it at a time."""
+def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_], NDArray[np.float32]]]:
+    """Yield query ids, document ids and scores, (lines,) each, of a TREC run, some megabytes of it at a time."""
     try:
         for block in blocks(path):
             fields, newlines = block.text.split(), block.text.count(b"\n")
@@ -186,8 +222,8 @@ def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_
                 raise InvalidFile(f"{path}: the last line has no end")  # noqa: TRY301 - as what does not decompress
             if len(fields) != _FIELDS * newlines:
                 raise InvalidFile(f"{path}: not every line has {_FIELDS} columns")  # noqa: TRY301
-            yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS])
-    except InvalidFile as error:
+            yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS]), np.array(fields[4::_FIELDS], np.float32)
+    except (InvalidFile, ValueError) as error:
         raise InvalidFile(f"{error}; remove it, and mine again") from None
 
 

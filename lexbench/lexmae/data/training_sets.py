@@ -1,7 +1,7 @@
 """Corpora on disk, training queries in memory, the documents relevant to each, and what a system finds for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart
-from lexbench.lexmae.data import sizes
+from lexbench.lexmae.data import sizes, splits
 from lexbench.progress import Progress
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
@@ -29,6 +29,7 @@ class Lists:
 
     offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
     docs: NDArray[np.int32]  # (entries,) corpus positions
+    scores: NDArray[np.float32] | None = None  # (entries,) where a system's are known
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -52,18 +53,30 @@ class TrainingSet:
     corpus: StoredCorpus
     queries: tuple[Query, ...]  # by ascending bytes of the id
     positives: Lists  # documents of the contract's relevant grades
+    part: str = ""  # which of the dataset's queries these are, "" for all
 
     @property
     def contract(self) -> Contract:
         """The facts of the dataset."""
         return self.dataset.contract
 
+    def drawn(self, most: int, seed: int) -> "TrainingSet":
+        """Return the set with at most *most* of its queries, the same for one seed; 0: with all."""
+        if not 0 < most < len(self.queries):
+            return self
+        chosen = np.sort(np.random.default_rng((seed, len(self.queries))).permutation(len(self.queries))[:most])
+        lengths = self.positives.lengths[chosen]
+        docs = np.concatenate([self.positives[index] for index in chosen.tolist()])
+        queries = tuple(self.queries[index] for index in chosen.tolist())
+        positives = Lists(np.concatenate(([0], np.cumsum(lengths))), docs)
+        return replace(self, queries=queries, positives=positives, part=f"{most} drawn with seed {seed}")
+
 
 def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
     """Return the dataset of that id, or that of the BEIR folder or of its qrels file at that path.
 
-    Of a folder it is `train`, or the only qrels if they are not `test`. Judged documents that the corpus lacks, and queries
-    without a relevant one, are left out.
+    Of a folder it is `train`, or the only qrels if they are not `test`. Judged documents that the corpus lacks, queries
+    without a relevant one, and queries that are nearly those of a tested dataset are left out.
 
     UnknownName, MissingData, InvalidFile or ContractMismatch; CannotStart where no query is left.
     """
@@ -74,7 +87,13 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
     if not relevant.any():
         raise CannotStart(f"no query of {name} has a relevant document in its corpus; are qrels and corpus of one dataset?")
+    near = [splits.tested_queries().has_nearly(query.text) for query in dataset.queries]
+    if any(near):
+        progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are nearly those of a tested dataset, and are left out")
+        relevant &= ~np.repeat(near, np.diff(qrels.offsets))
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
+    if not counts.any():
+        raise CannotStart(f"every query of {name} is nearly one of a tested dataset; give other queries")
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)))

@@ -35,18 +35,18 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
     torch.manual_seed(recipe.seed)
     initial, *_ = [initial_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
-    model, tokenizer = folders.load(initial)
+    encoder, tokenizer = folders.load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
     kind = stages.kind_of(stage)(recipe, number, reader, store, progress)
     steps, every = trainer.steps(stage, len(kind)), recipe.selection.every
     fit = trainer.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, ramps=True)
-    tuned = kind.model(model, steps)
+    tuned = kind.model(encoder, steps)
     draws = Draws(kind.draw, len(kind), fit.draws, recipe.seed)
     candidates = selection.gather(recipe, kind.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
     fitted = trainer.fit(tuned, draws, kind.collate, fit, progress, score)
     facts = publishing.facts(fitted, steps, [*publishing.data_of(initial), *kind.data()], candidates)
-    trained = publishing.Trained(model, tokenizer)
+    trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
 
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from lexbench.checkpoints.hub import fetch_model
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae.data import sizes
+from lexbench.lexmae.data.negatives import teaching_system
 from lexbench.lexmae.data.splits import check_selection
 from lexbench.lexmae.recipe import Paths, Recipe, Stage, placeholders
 from lexbench.progress import Progress
@@ -153,7 +154,7 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     """Raise what finding the models and data of a task would."""
     if task.kind == "start" and not Paths(recipe).start.is_dir():
         _check_model(recipe.start.model, recipe.start.revision)
-    if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher):
+    if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
     if task.kind == "vectors" and recipe.vectors:
         _check_model(recipe.vectors.teacher)
@@ -190,6 +191,8 @@ def _outputs(recipe: Recipe, task: Task) -> list[Path]:
         case "vectors":
             return [paths.vectors]
         case "mine":
-            return [paths.negatives(task.stage, name) for name in _stage(recipe, task).queries]
+            stage = _stage(recipe, task)
+            runs = [paths.negatives, *([paths.teacher_scores] if teaching_system(stage.teacher) else [])]
+            return [run(task.stage, name) for run in runs for name in stage.queries]
         case "finetune":
             return [paths.stage(task.stage)]

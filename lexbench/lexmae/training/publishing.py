@@ -13,6 +13,7 @@ from torch import nn
 from lexbench.lexmae.cards import card, provenance
 from lexbench.lexmae.cards.facts import Data, Facts, Loss, Selected, What
 from lexbench.lexmae.model import folders
+from lexbench.lexmae.model.encoder import LexiconEncoder
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training import processes
 from lexbench.lexmae.training.selection import Candidates
@@ -27,7 +28,7 @@ _NO_LOSS = ("step", "grad_norm", "learning_rate")  # of a line of the log
 class Trained(NamedTuple):
     """The model that a training made."""
 
-    model: Any  # *ForMaskedLM
+    encoder: LexiconEncoder
     tokenizer: Any
     autoencoder: nn.Module | None = None  # of pretraining, all of which but its encoder is kept beside the model
 
@@ -43,7 +44,7 @@ def publish(
         draft = folder.with_name(f"{folder.name}.draft")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        folders.save(trained.model, trained.tokenizer, draft)
+        folders.save(trained.encoder, trained.tokenizer, draft)
         if trained.autoencoder is not None:
             _write_decoder(trained.autoencoder, draft / _DECODER)
         atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))

@@ -122,6 +122,8 @@ def fit(
         checkpoint = resuming.last(settings.folder)
     resumed = resuming.step(checkpoint) if checkpoint else 0
     start = time.perf_counter()
+    if remark := processes.remark(settings.hardware):
+        progress.note(f"{settings.what}: {remark}")
     if score and not checkpoint:
         trainer.evaluate()  # the model that training begins with is a candidate too (released code)
     progress.start(settings.what, "train", settings.steps - resumed, "steps")

@@ -16,10 +16,11 @@ from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.errors import CommandError
 from lexbench.lexmae.cards.facts import Data
 from lexbench.lexmae.data.batches import Draws
+from lexbench.lexmae.data.statistics import Statistics
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.data.training_sets import open_corpus_of, open_training_set
 from lexbench.lexmae.model import folders
-from lexbench.lexmae.model.vector_learner import Statistics, VectorLearner
+from lexbench.lexmae.model.vector_learner import VectorLearner
 from lexbench.lexmae.recipe import Paths, Recipe, Vectors
 from lexbench.lexmae.training import publishing, resuming, trainer
 from lexbench.lexmae.training.finetune import initial_model
@@ -88,17 +89,17 @@ def learn_vectors(recipe: Recipe, progress: Progress) -> Path:
 def _trained(recipe: Recipe, settings: Vectors, state: Path, progress: Progress) -> Path:
     initial = initial_model(recipe, settings.start, progress)
     torch.manual_seed(recipe.seed)
-    model, tokenizer = folders.load(initial)
+    encoder, tokenizer = folders.load_encoder(initial)
     teacher, reader = _teacher(settings.teacher, tokenizer), TextReader(tokenizer, recipe.encoding)
     texts, data = _texts(recipe, settings, reader, progress)
-    statistics = Statistics.of(texts.corpora, model.config.vocab_size, special=2)
+    statistics = Statistics.of(texts.corpora, encoder.config.vocab_size, special=2)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} vectors", settings, recipe.hardware, recipe.seed, steps, state)
     draws = Draws(texts.example, len(texts), fit.draws, recipe.seed)
-    learner = VectorLearner(model, teacher, statistics, settings)
+    learner = VectorLearner(encoder, teacher, statistics, settings)
     fitted = trainer.fit(learner, draws, collate(reader), fit, progress)
     facts = publishing.facts(fitted, steps, [*publishing.data_of(initial), *data])
-    trained = publishing.Trained(model, tokenizer)
+    trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).vectors, recipe, "vectors", trained, fitted.log, facts)
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from lexbench.lexmae.cards.facts import Data
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import TrainingSet
+from lexbench.lexmae.model.encoder import LexiconEncoder
 from lexbench.lexmae.recipe import Fitting, Recipe
 from lexbench.lexmae.training.kinds import kinds
 from lexbench.progress import Progress
@@ -48,7 +49,7 @@ class StageKind(ABC):
         """Return a batch of examples as the keyword arguments of the model's forward."""
 
     @abstractmethod
-    def model(self, language_model: Any, steps: int) -> nn.Module:
+    def model(self, encoder: LexiconEncoder, steps: int) -> nn.Module:
         """Return the model that is trained for *steps*: `forward` returns the loss and its parts, `encoder` encodes texts.
 
         `forward` also takes `step`, the number of optimiser steps so far.
