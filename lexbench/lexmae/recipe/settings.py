@@ -125,7 +125,8 @@ class Stage(Fitting, frozen=True, kw_only=True):
     lambda_q: Weight  # likewise of queries
     ramp: Literal["constant", "quadratic"] = "constant"  # of both weights; quadratic: (t / ramp_steps)^2, as SPLADE does
     ramp_steps: Count = 0  # 0: all steps
-    free_terms: Count = 0  # FLOPS does not count vectors that have no more terms than this
+    free_terms_d: Count = 0  # FLOPS does not count documents that have no more terms than this
+    free_terms_q: Count = 0  # likewise queries
     top_k: tuple[
         Count, ...
     ] = ()  # how many weights of a document, the largest, count in a step: these in turn; 0: all; (): always all

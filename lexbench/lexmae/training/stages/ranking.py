@@ -162,7 +162,7 @@ class FineTuner(nn.Module):
         """
         stage = self.stage
         query_vectors, document_vectors = (in_groups(self.encoder, Texts(**texts)) for texts in (queries, documents))
-        flops_d, flops_q = losses.flops(document_vectors, stage.free_terms), losses.flops(query_vectors, stage.free_terms)
+        flops_d, flops_q = losses.flops(document_vectors, stage.free_terms_d), losses.flops(query_vectors, stage.free_terms_q)
         terms_d = (document_vectors > 0).sum(-1).float().mean()
         if stage.top_k and (number := stage.top_k[step % len(stage.top_k)]):
             document_vectors = losses.largest(document_vectors, number)
