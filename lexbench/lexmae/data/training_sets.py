@@ -1,5 +1,6 @@
 """Corpora on disk, training queries in memory, the documents relevant to each, and what a system finds for them."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +54,7 @@ class TrainingSet:
     corpus: StoredCorpus
     queries: tuple[Query, ...]  # by ascending bytes of the id
     positives: Lists  # documents of the contract's relevant grades
-    part: str = ""  # which of the dataset's queries these are, "" for all
+    part: str = ""  # a digest of the queries' ids where they are not all that have a relevant document, else ""
 
     @property
     def contract(self) -> Contract:
@@ -69,7 +70,7 @@ class TrainingSet:
         docs = np.concatenate([self.positives[index] for index in chosen.tolist()])
         queries = tuple(self.queries[index] for index in chosen.tolist())
         positives = Lists(np.concatenate(([0], np.cumsum(lengths))), docs)
-        return replace(self, queries=queries, positives=positives, part=f"{most} drawn with seed {seed}")
+        return replace(self, queries=queries, positives=positives, part=_digest(queries))
 
 
 def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
@@ -96,7 +97,12 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
         raise CannotStart(f"every query of {name} is nearly one of a tested dataset; give other queries")
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
-    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)))
+    part = _digest(queries) if any(near) else ""
+    return TrainingSet(dataset, corpus, queries, Lists(offsets, docs[relevant].astype(np.int32)), part)
+
+
+def _digest(queries: Sequence[Query]) -> str:
+    return hashlib.sha256("\n".join(query.query_id for query in queries).encode()).hexdigest()[:16]
 
 
 def open_corpus_of(name: str, store: Store, progress: Progress) -> StoredCorpus:
