@@ -30,6 +30,13 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
     queries: float  # share of queries with a tie across the cut-off
 
 
+class Incomplete(msgspec.Struct, frozen=True, kw_only=True):
+    """What one measure's mean would be if documents that nobody judged were not taken for irrelevant ones."""
+
+    condensed: float  # with these taken out of the lists
+    highest: float  # if they were of the best grade
+
+
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """What went into the means."""
 
@@ -37,6 +44,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0  # of those, without a single document in the run: they score 0
     unjudged: int = 0  # queries of the run that the contract does not count
     self_matches: int = 0  # documents dropped because their id is the query's
+    excluded: int = 0  # documents dropped because their grade says that they are no answers, as Cranfield's source papers
     documents: int | None = None  # in the corpus; None where a run was scored without it
     judged_absent: int | None = None  # judged documents that the corpus does not have
 
@@ -90,6 +98,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     k: int  # documents asked for
     threads: int
     exact: bool  # whether the system returns what an exhaustive search would
+    candidates: int = 0  # of a pipeline or a reranker: the documents that are ranked, however many were asked for; 0 for others
     queries: int
     passes: int  # timed ones
     warm_up: int  # passes before them
@@ -124,6 +133,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     per_query: dict[str, list[float]]  # in the order of query_ids
     counts: Counts
     ties: dict[str, Tie] = {}
+    incomplete: dict[str, Incomplete] = {}  # by measure, of those that look at no more than 20 documents
     precision: str = ""  # as what scores were compared: "float32", or "double" of run files; "" is float32, of older versions
     other_precision: dict[str, float] = {}  # means that differ where the scores of a run file are compared as the other
     sizes: dict[str, int] = {}  # bytes: index, corpus
@@ -158,6 +168,8 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 R = TypeVar("R")
+
+_OF_CANDIDATES = ("retrievers/pipeline", "retrievers/rerank")  # whose timings before 0.2 did not tell of candidates
 _SCHEMA = 1  # of files of results, of both kinds
 _ROUNDING = 1e-6  # between a mean and that of the values as they were written
 
@@ -210,7 +222,10 @@ def _checked(result: Result, path: Path) -> Result:
         total, mean = sum(values), result.means[measure]
         if values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING:  # of counts the mean is the sum
             raise InvalidFile(f"{what}: the mean of {measure} is {mean}, and that of its values {total / len(values)}")
-    return msgspec.structs.replace(result, recipe=legacy.modern(result.recipe))
+    recipe = legacy.modern(result.recipe)
+    ranked = int(recipe.get("settings", {}).get("k", 0)) if recipe.get("plugin") in _OF_CANDIDATES else 0
+    timings = [msgspec.structs.replace(timing, candidates=timing.candidates or ranked) for timing in result.timings]
+    return msgspec.structs.replace(result, recipe=recipe, timings=timings)
 
 
 def _refuse_newer(schema: int, path: Path) -> None:

@@ -168,6 +168,23 @@ def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(
     assert compare_all({f"s{n:02}": rng.random(9) for n in range(27)}).resamples == resamples_for(351) == 14_040
 
 
+def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
+    """A pipeline of 100 candidates is never called exact at k=1000: old results learn it from their recipe."""
+    timing = Timing(
+        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
+        stages={"e2e": Latency(p50=0.01, mean=0.01)}, qps={"e2e": 100}, cpu_per_wall=1.0, checked=True, fingerprint="f",
+    )  # fmt: skip
+    recipe = {"plugin": "lexbench.retrievers.pipeline:Pipeline", "settings": {"k": 100}}
+    write_results([result("bm25", timings=[timing]), result("p", timings=[timing], recipe=recipe)], "pydoc", tmp_path)
+    titles = [line for line in markdown(tmp_path).splitlines() if line.startswith("### ")]
+
+    assert [title.partition(" on ")[0] for title in titles] == [
+        "### e2e QPS, single-stream-1t, k=1000",
+        "### e2e QPS, single-stream-1t, k=1000, candidates=100",
+    ]
+    assert "| p | 100 | 10 | — | — | candidates=100 |  |" in markdown(tmp_path)
+
+
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     """A result of other queries than the rest has its score, and a note says that it was not compared."""
     other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
@@ -191,7 +208,7 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
     _, first, second = markdown(tmp_path).split("### ")
 
     assert first.startswith("e2e QPS, single-stream-1t, k=1000 on pydoc/test: Fast (fingerprint f1)\n")
-    assert "| b | 200 | 5 | — | — | exact | noisy |\n| a | 50 | 20 | — | — | exact |  |\n" in first
+    assert "| a | 50 | 20 | — | — | exact |  |\n| b | 200 | 5 | — | — | exact | noisy |\n" in first  # noisy: no rank
     assert "| c | 100 |" in second
     assert "| a |" not in second
 

@@ -40,6 +40,7 @@ class Protocol(Strict, frozen=True):
 
     queries: Literal["judged"] = "judged"  # means are over queries that have at least one judgement
     self_match: Literal["keep", "drop"] = "keep"  # drop: the document whose id is the query's is taken out before the cut
+    drop_grade: int | None = None  # documents judged with it are no answers, and no failures: taken out of lists before scoring
 
 
 class Relevance(Strict, frozen=True):
@@ -67,6 +68,14 @@ class Expected(Strict, frozen=True):
         """Refuse a grade that is no whole number: msgspec makes it an error with its place."""
         if wrong := [grade for grade in self.grades if not re.fullmatch(r"-?[0-9]{1,10}", grade)]:
             raise ValueError(f"the grade {wrong[0]!r} is no whole number")
+
+
+class Judging(Strict, frozen=True):
+    """Who judged which documents: what decides how far scores of systems outside the pool can be trusted."""
+
+    by: str  # as "language models"
+    pool: tuple[str, ...] = ()  # the systems whose results were judged
+    source: str = ""
 
 
 class Related(Strict, frozen=True):
@@ -103,6 +112,7 @@ class Contract(Strict, frozen=True):
     expected: Expected = Expected()
     tuning: str | None = None  # the dataset whose queries weights may be tuned on; never this one
     aggregates: tuple[str, ...] = ()  # the named means it is a member of
+    judging: Judging | None = None
     related: Related = Related()
     defects: tuple[Defect, ...] = ()
 

@@ -6,6 +6,7 @@ computes. Other packages take what is named here, and no module of this package.
 
 from lexbench.measures._external import External
 from lexbench.measures._external import library as ir_measures_library
+from lexbench.measures._incomplete import incomplete_report
 from lexbench.measures._notation import AnyMeasure, Notation, cutoff, known, parse, parse_native, with_threshold
 from lexbench.measures._scores import Scores, score, tie_report
 from lexbench.plugins import Measure
@@ -19,6 +20,7 @@ __all__ = [
     "Notation",
     "Scores",
     "cutoff",
+    "incomplete_report",
     "ir_measures_library",
     "join",
     "known",

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lexbench.analysis import aggregates
+from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.report.table import Table, heading, number
 from lexbench.results import EXPOSURES, Latency, Result, Timing, Vectors, Work
 from lexbench.suites import Suite
@@ -35,7 +36,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    scores.append(replace(last, notes=(*last.notes, *exposures(results))))
+    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposures(results))))
     return [*scores, *_vector_tables(results), *timing_tables(results)]
 
 
@@ -93,6 +94,10 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: {counts.unjudged} queries of the run have no judgement, and are not counted")
         if counts.self_matches:
             lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
+        if counts.excluded:
+            lines.append(
+                f"{name}: {counts.excluded} documents were dropped whose grade says that they are no answers (likewise)"
+            )
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
             for measure, tie in result.ties.items()
@@ -187,7 +192,8 @@ class _Timed(NamedTuple):
 
 def conditions(timing: Timing) -> str:
     """Return what a rate or latency of *timing* is of: the part of its name that no table leaves out."""
-    return f"{timing.scenario}, k={timing.k}, {'exact' if timing.exact else 'approximate'}"
+    searched = f"candidates={timing.candidates}" if timing.candidates else "exact" if timing.exact else "approximate"
+    return f"{timing.scenario}, k={timing.k}, {searched}"
 
 
 def qps_name(timing: Timing, stage: str = "e2e") -> str:

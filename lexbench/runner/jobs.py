@@ -24,7 +24,7 @@ from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.runner import notes, tuning
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.scoring import score_ranked, score_run
+from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
@@ -199,12 +199,12 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
     dataset = runner.dataset
     named = {"system": job.system.label, "dataset": job.contract.id, "contract": job.contract.stamp}
     if isinstance(ranked, Run):
-        drop = job.contract.protocol.self_match == "drop"
-        result = score_ranked(ranked, dataset.qrels, job.measures, named, drop=drop, depth=job.depth)
+        result = score_ranked(ranked, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
         counts = result.counts
     else:
-        result = score_run(ranked.run, dataset.qrels, job.measures, **named, depth=job.depth)
-        counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped)
+        kept = excluded(ranked.run, dataset.qrels, job.contract.protocol)
+        result = score_run(kept.run, dataset.qrels, job.measures, **named, depth=job.depth)
+        counts = msgspec.structs.replace(result.counts, self_matches=ranked.dropped, excluded=kept.dropped)
     digests = {"queries": dataset.queries_sha256, "qrels": dataset.qrels_sha256}
     if corpus is not None:
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))

@@ -7,12 +7,15 @@ import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.datasets.contracts import contract_of
+from lexbench.datasets.contracts import Protocol, contract_of
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import Counts, Result
+from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, read_run, without_self_matches
+
+_PLAIN = Protocol()
 
 
 def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, dataset: str, contract: str, depth: int) -> Result:
@@ -28,6 +31,7 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
         per_query={name: values.tolist() for name, values in scores.values.items()},
         counts=Counts(queries=len(scores.query_ids), missing=scores.missing, unjudged=scores.unjudged),
         ties=measures.tie_report(run, qrels, named),
+        incomplete=measures.incomplete_report(run, qrels, named),
         precision=run.precision,
     )
 
@@ -60,8 +64,7 @@ def score_file(
         check(contract, judgement_facts(tuple(judged.judgements())))
     stamps = {"system": path.name, "dataset": contract.id, "contract": contract.stamp}
     wanted = [measures.with_threshold(measure, contract) for measure in named]
-    drop = contract.protocol.self_match == "drop"
-    return score_ranked(run, judged, wanted, stamps, drop=drop, precision=precision)
+    return score_ranked(run, judged, wanted, stamps, protocol=contract.protocol, precision=precision)
 
 
 def score_ranked(
@@ -70,26 +73,32 @@ def score_ranked(
     named: Sequence[str],
     stamps: Mapping[str, str],
     *,
-    drop: bool = False,
+    protocol: Protocol = _PLAIN,
     depth: int | None = None,
     precision: Precision = "double",
 ) -> Result:
     """Return the result of a finished run from a file, whose scores are kept as double.
 
-    Self-matches are taken out if *drop*, then lists are cut to *depth*. Where the order of scores as float32 gives other means
-    than that as double, both are in the result. LexbenchError where float32 was asked for and cannot hold a score.
+    What *protocol* leaves out is taken out, then lists are cut to *depth*. Where the order of scores as float32 gives other
+    means than that as double, both are in the result. LexbenchError where float32 was asked for and cannot hold a score.
     """
-    kept = Filtered(run, 0) if not drop else without_self_matches(run)
+    others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
+    kept = excluded(others.run, qrels, protocol)
     chosen = kept.run if precision == "double" else kept.run.as_float32()
     deepest = int(np.diff(chosen.offsets).max(initial=0))
     limit = deepest if depth is None else depth
     result = score_run(chosen.cut(limit), qrels, named, **stamps, depth=limit)
     return msgspec.structs.replace(
         result,
-        counts=msgspec.structs.replace(result.counts, self_matches=kept.dropped),
+        counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
         notes=_short_lists(named, min(deepest, limit)),
     )
+
+
+def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:
+    """Take the documents whose grade *protocol* excludes out of the lists."""
+    return Filtered(run, 0) if protocol.drop_grade is None else without_grade(run, qrels, protocol.drop_grade)
 
 
 def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict[str, float]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart
-from lexbench.plugins import EncodesVectors, ReadsRuns
+from lexbench.plugins import EncodesVectors, RanksCandidates, ReadsRuns
 from lexbench.results import Timing
 from lexbench.runner.jobs import TimedRun
 from lexbench.runner.stages import DatasetRunner, own_positions
@@ -115,6 +115,7 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
             threads=scenario.threads,
             k=k,
             exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(timed.system.retriever)),
+            candidates=timed.system.retriever.candidates if isinstance(timed.system.retriever, RanksCandidates) else 0,
             queries=len(queries),
             differing=_differing(draft, timed, queries, runner, k),
             baseline=_baseline(draft),

@@ -17,6 +17,7 @@ from lexbench.types import Hits
 
 CONDITIONS_FILE = "conditions.json"
 _MOST_OVERHEAD = 0.05
+_SAME = ("scenario", "k", "threads", "exact", "candidates", "queries", "disk", "taken")  # in the conditions and the timing
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     k: int
     exact: bool
+    candidates: int = 0
     queries: int
     differing: int  # queries with other documents than in the untimed run
     baseline: dict[str, int]  # bytes of a process that opens nothing
@@ -60,7 +62,7 @@ def read_timing(folder: Path) -> Timing:
     overhead = statistics.overhead(arrays["null"], arrays["e2e"]) if single else None
     notes = list(_notes(conditions, facts, arrays["e2e"], overhead))
     return Timing(
-        **{name: getattr(conditions, name) for name in ("scenario", "k", "threads", "exact", "queries", "disk", "taken")},
+        **{name: getattr(conditions, name) for name in _SAME},
         passes=len(arrays["e2e"]),
         warm_up=facts.warm_up,
         stages={stage: statistics.latency(matrix) for stage, matrix in stages.items()} if single else {},

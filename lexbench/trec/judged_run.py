@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lexbench.trec.ids import lookup
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run
+from lexbench.trec.runs import Filtered, Run, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,14 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
         judged_query=judged_query,
         judged_grade=qrels.grades[np.lexsort((-qrels.grades, judged_query))],
     )
+
+
+def without_grade(run: Run, qrels: Qrels, grade: int) -> Filtered:
+    """Take the documents that are judged with *grade* for a query out of its list."""
+    judged = join(run, qrels)
+    keep = np.ones(len(run), dtype=bool)
+    keep[judged.entry[judged.grade == grade]] = False
+    return Filtered(kept(run, keep), int(np.count_nonzero(~keep)))
 
 
 def _entries_of(run: Run, codes: NDArray[np.int64], depth: int | None) -> NDArray[np.int64]:

@@ -65,7 +65,7 @@ class Run:
 
     def cut(self, depth: int) -> "Run":
         """Return the run with only the first *depth* entries of each list."""
-        return _keep(self, self.ranks <= depth)
+        return kept(self, self.ranks <= depth)
 
     @classmethod
     def from_hits(cls, query_ids: Iterable[str], hits: Hits, table: NDArray[np.bytes_]) -> "Run":
@@ -172,11 +172,12 @@ def without_self_matches(run: Run, depth: int | None = None) -> Filtered:
     """
     self_matches = lookup(run.table, encode(run.query_ids))
     others = run.docs != np.repeat(self_matches, np.diff(run.offsets))
-    filtered = _keep(run, others)
+    filtered = kept(run, others)
     return Filtered(filtered if depth is None else filtered.cut(depth), int(len(run) - others.sum()))
 
 
-def _keep(run: Run, keep: NDArray[np.bool_]) -> Run:
+def kept(run: Run, keep: NDArray[np.bool_]) -> Run:
+    """Return the run with only the entries *keep* (entries,), each list in its order."""
     offsets = np.concatenate(([0], np.cumsum(keep)))[run.offsets]
     return replace(run, offsets=offsets, docs=run.docs[keep], scores=run.scores[keep])
 

@@ -21,6 +21,7 @@ from lexbench.analysis.compare.model import (
 )
 from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
+from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.stored_results import StoredResult
@@ -84,7 +85,11 @@ def compare(
         resamples=resamples,
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in corrected for one in on.differences if _is_worse(one)],
-        notes=[*_left_out(systems, chosen), *_bounds(labels, chosen.values())],
+        notes=[
+            *_left_out(systems, chosen),
+            *_bounds(labels, chosen.values()),
+            *judged_gaps([entry.result for group in chosen.values() for entry in group]),
+        ],
     )
 
 

@@ -19,7 +19,7 @@ class CellSpeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How fast a system answers on one dataset, from its query's text to its documents."""
 
     name: str  # "e2e QPS, single-stream-1t, k=1000, exact": scenario, stage, depth and exactness
-    group: str  # the same without exactness: what may be ranked together within one fingerprint
+    group: str  # what may be ranked together within one fingerprint: without exactness, with the number of candidates
     qps: float
     p50: float | None = None  # seconds
     p95: float | None = None

@@ -20,6 +20,10 @@ dataset, not across datasets, p < .05), which does not show that they are equal.
 of the dataset (another split or task of the same collection), ‡ those that have read its documents, ? those of which nobody
 says what they have seen; the rest are zero-shot. † marks scores that others published: not ours, not ranked, not tested.
 """
+_SPEEDS = """\
+p50, p95 and p99 are of queries, each by its median over the passes, seen before in the warm-up: they say how queries differ,
+not how often a query waits. Noisy timings stand last and have no rank.
+"""
 
 
 def markdown(board: Board) -> str:
@@ -41,6 +45,8 @@ def _section(section: Section) -> str:
             f"A difference of {', '.join(least)} would be found four times in five at Holm's first step (median over the pairs "
             f"that differ at all). Tests draw {_resamples(section)} resamples.\n"
         )
+    if any(cell and cell.speed for panel in section.datasets for cell in panel.cells):
+        lines.append(_SPEEDS)
     if section.published:
         lines += ["† Published by\n", *(f"- {escape(source)}" for source in section.published), ""]
     if notes:
@@ -117,7 +123,7 @@ def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
     groups = dict.fromkeys((speed.group, speed.fingerprint, speed.machine) for _, speed in timed)
     for group, fingerprint, machine in sorted(groups):
         rows = [(system, speed) for system, speed in timed if (speed.group, speed.fingerprint) == (group, fingerprint)]
-        rows.sort(key=lambda row: (-row[1].qps, row[0].label))
+        rows.sort(key=lambda row: (row[1].noisy, -row[1].qps, row[0].label))
         header = ("system", "QPS", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
         title = f"{escape(group)} on {escape(panel.id)}: {escape(machine)} (fingerprint {escape(fingerprint)})"
         yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in rows))

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.analysis.significance import bootstrap, groups, randomisation
 from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.dataset import open_dataset
@@ -57,7 +58,7 @@ def panel_of(
         curves=tuple(curves_of(systems, results, headline)),
         timed=any(cell is not None and cell.speed is not None for cell in cells),
         digests=_digests(present),
-        notes=(*notes(present), *_not_tested(systems, results, tested)),
+        notes=(*judged_gaps(present), *notes(present), *_not_tested(systems, results, tested)),
     )
 
 
@@ -71,7 +72,8 @@ def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> 
     """Return the cells of our systems, without what a comparison adds."""
     bounds = {system.label for system in systems if system.bound}
     present = {result.system: result for result in results if result is not None}
-    measures = dict.fromkeys(measure for result in present.values() for measure in result.means)
+    measured = dict.fromkeys(measure for result in present.values() for measure in result.means)
+    measures = [measure for measure in measured if not measure.startswith("Judged")]  # no merit of a system: never ranked
     marks = {
         measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds) for measure in measures
     }
@@ -112,7 +114,7 @@ def _speed(timings: Sequence[Timing]) -> CellSpeed | None:
     latency, name = timing.stages[_STAGE], qps_name(timing, _STAGE)
     return CellSpeed(
         name=name,
-        group=name.rpartition(", ")[0],
+        group=name if timing.candidates else name.rpartition(", ")[0],
         qps=timing.qps[_STAGE],
         p50=latency.p50,
         p95=latency.p95,

@@ -1,0 +1,79 @@
+"""Documents that nobody judged: condensed lists, the most that a mean could be, and the gaps between systems."""
+
+import numpy as np
+import pytest
+
+from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.datasets.contracts import Protocol, contract_of
+from lexbench.measures import incomplete_report, score
+from lexbench.report import leaderboard
+from lexbench.results import Counts, Exposure, Incomplete, Result, write_results
+from lexbench.runner.scoring import score_ranked
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
+from lexbench.types import Judgement
+
+QRELS = Qrels.from_judgements([Judgement("q", "a", 2), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "a", 1)])
+RUN = Run.from_entries(["q"] * 5 + ["other"], [*"xbayc", "a"], [5, 4, 3, 2, 1, 1])  # x and y were not judged; r has no list
+
+
+def test_condensed_lists_and_the_most_by_hand():
+    """Without x and y the list is b a c; with these of the best grade the first document is relevant, and so is the third."""
+    found = incomplete_report(RUN, QRELS, ["RR@3", "P@2", "nDCG@2", "Judged@2", "AP"])
+    gain = 1 / np.log2(3)
+
+    assert set(found) == {"RR@3", "P@2", "nDCG@2"}
+    assert found["RR@3"] == Incomplete(condensed=(1 / 2 + 0) / 2, highest=(1 + 0) / 2)
+    assert found["P@2"] == Incomplete(condensed=(1 / 2) / 2, highest=(1 / 2) / 2)
+    assert found["nDCG@2"].condensed == pytest.approx(2 * gain / (2 + gain) / 2)
+    assert found["nDCG@2"].highest == pytest.approx(2 / (2 + 2 * gain) / 2)  # the ideal has x and a, both of grade 2
+
+
+def test_where_all_is_judged_nothing_is_open():
+    """Both figures are the mean itself."""
+    run = Run.from_entries(["q", "q", "r"], ["b", "a", "a"], [2, 1, 1])
+    means = score(run, QRELS, ["nDCG@10", "RR@10"]).means
+
+    for measure, one in incomplete_report(run, QRELS, ["nDCG@10", "RR@10"]).items():
+        assert (one.condensed, one.highest) == pytest.approx((means[measure], means[measure]))
+
+
+def result(system, judged, **more):
+    """Return a result with that share of judged documents."""
+    means = {"nDCG@10": 0.5, "Judged@10": judged}
+    return Result(
+        system=system, dataset="pydoc/test", contract="pydoc/test@1", depth=10, means=means, query_ids=["a", "b"],
+        per_query={name: [mean, mean] for name, mean in means.items()}, counts=Counts(queries=2),
+        exposure=Exposure(status="zero-shot"), **more,
+    )  # fmt: skip
+
+
+def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
+    """.97 and .63 are no peers: the line says so, who judged what, and what is open of the one below; .05 is no gap."""
+    open_ = {"nDCG@10": Incomplete(condensed=0.6, highest=0.8)}
+    made = [result("bm25", 0.97), result("lexmae", 0.63, incomplete=open_)]
+    lines = list(judged_gaps(made))
+
+    assert lines[0].startswith("pydoc/test: Judged@10 is from 0.63 (lexmae) to 0.97 (bm25)")
+    assert lines[1] == (
+        "pydoc/test was judged by language models, over a pool of BM25 with and without stemming; character n-grams; MiniLM, "
+        "which it favours"
+    )
+    assert lines[2] == "lexmae on pydoc/test: nDCG@10 0.5000, on condensed lists 0.6000, at most 0.8000"
+    assert list(judged_gaps([result("a", 0.97), result("b", 0.92)])) == []
+    write_results(made, "pydoc", tmp_path)
+    page = leaderboard.pages(tmp_path)[tmp_path / "README.md"]
+    assert lines[0] in page
+    assert "| 0.9700 |" in page  # neither bold nor underlined: it is no merit
+    assert "**0.9700**" not in page
+
+
+def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():
+    """Cranfield's source papers are taken out of lists and counted; the contract's version says so."""
+    stamps = {"system": "s", "dataset": "d", "contract": "c"}
+    kept = score_ranked(RUN, QRELS, ["RR@3"], stamps)
+    dropped = score_ranked(RUN, QRELS, ["RR@3"], stamps, protocol=Protocol(drop_grade=0))
+
+    assert (kept.means["RR@3"], dropped.means["RR@3"]) == ((1 / 3) / 2, (1 / 2) / 2)
+    assert (kept.counts.excluded, dropped.counts.excluded) == (0, 1)
+    assert (contract_of("cranfield").stamp, contract_of("cranfield").protocol.drop_grade) == ("cranfield@2", 0)
