@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([256,128,64,32,16,8,4,2,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano install test lint format test-slow docs picture clean
+.PHONY: help demo nano install test lint format test-slow test-faults docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -58,6 +58,9 @@ format: .venv/.dev  ## let ruff rewrite the code
 
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow
+
+test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 takes an hour or two
+	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40)
 
 docs: .venv/.docs  ## build the documentation into build/docs, warnings being errors
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs

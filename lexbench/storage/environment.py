@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
@@ -41,6 +41,12 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     *packages* are what plug-ins in use need: modules as they are imported (`faiss`), or distributions (`faiss-cpu`). What is
     not installed is left out.
     """
+    return dict(_versions(tuple(packages)))
+
+
+@cache
+def _versions(packages: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the same, once a process: each version is in a file that is read and parsed."""
     needed = [item for package in packages for item in _distributions(package)]
     always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
     return {name: item.version for name, item in always} | {item.name: item.version for item in needed}
