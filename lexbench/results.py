@@ -100,7 +100,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool  # whether the system returns what an exhaustive search would
     candidates: int = 0  # of a pipeline or a reranker: the documents that are ranked, however many were asked for; 0 for others
     queries: int
-    passes: int  # timed ones
+    passes: int  # timed ones, of all processes
+    processes: int = 1  # fresh ones that were timed, one after the other
+    qps_range: dict[str, tuple[float, float]] = {}  # by stage: the rates of the slowest and the fastest process
+    first_pass: dict[str, Latency] = {}  # by stage: of queries that were not seen before; `stages` are steady
     warm_up: int  # passes before them
     stages: dict[str, Latency]  # encode_query, search, e2e; empty for offline, where no query has a latency of its own
     qps: dict[str, float]  # queries a second by the same names: of the median pass

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.timing import fingerprint, statistics
 from lexbench.timing.child import chosen_weights, with_threads, with_weights
+from lexbench.timing.loop import Work, serve
 from lexbench.timing.measure import Timer, differing
 from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, sample
 from lexbench.timing.stored_timings import read_durations, read_timing
@@ -36,7 +38,7 @@ def timed(fruit, *given, **settings):
     """Run *given* with timing; return the outcomes."""
     folder, store = fruit
     planned = plan_dataset(str(folder), given or ["bm25"], ["nDCG@10"], 10)
-    return list(jobs.run(planned, store, timer=Timer(Settings(threads=2, **settings))))
+    return list(jobs.run(planned, store, timer=Timer(Settings(**{"threads": 2, "seconds": 0.2, "processes": 1, **settings}))))
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +281,7 @@ def test_tables_name_the_conditions(bm25):
     assert rates.title == "fruit: QPS, offline-2t, k=10, exact"
     assert latencies.header[1:4] == ("encode\np50", "search\np50", "e2e\np50")
     assert bm25.timings[0].fingerprint in latencies.notes[0]
-    assert memory.rows[0][-1] == f"{bm25.sizes['index'] / 6:,.0f}"
+    assert memory.rows[0][-2] == f"{bm25.sizes['index'] / 6:,.0f}"
     assert any("p95 takes 200 queries" in note for note in latencies.notes)
 
 
@@ -298,6 +300,7 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
     """With --time everything is in the one document of --json, and the tables have it; how without --time is an error."""
     monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
     given = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-threads", "2"]
+    given += ["--time-seconds", ".2", "--time-processes", "1"]
     told = [code([*given, "--time", *more]) for more in ([], ["--json"])], capsys.readouterr().out
     shown, document = told[1].split("{", 1)
     timings = json.loads("{" + document)["results"][0]["timings"]
@@ -313,7 +316,41 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
 @pytest.mark.slow
 def test_the_api_times_too(tmp_path):
     """`lexbench.run(..., time=...)` gives results with timings; a mapping's label stays."""
-    (result,) = lexbench.run("pydoc", {"mine": "bm25"}, store=tmp_path, time=Settings(queries=20, threads=1))
+    (result,) = lexbench.run(
+        "pydoc", {"mine": "bm25"}, store=tmp_path, time=Settings(queries=20, threads=1, seconds=0.2, processes=1)
+    )
 
     assert [timing.queries for timing in result.timings] == [20, 20]
     assert result.timings[0].checked
+
+
+def test_processes_depths_and_loads_are_timings_of_their_own(fruit):
+    """Two fresh processes are one timing with the range of both; each k is one, and each load, whose waiting counts."""
+    (outcome,) = timed(fruit, processes=2, k=(2, 5), loads=(200.0,), threads=1)
+    by_name = {(one.scenario, one.k): one for one in outcome.result.timings}
+    single, served = by_name[SINGLE, 2], by_name["server-1t-200qps", 5]
+
+    assert {k for _, k in by_name} == {2, 5}
+    assert single.processes == 2
+    assert single.passes >= 10
+    low, high = single.qps_range["e2e"]
+    assert low <= high
+    assert single.first_pass["e2e"].p50 > 0
+    assert (served.processes, served.qps) == (1, {})
+    assert served.stages["e2e"].p50 >= served.stages["search"].p50
+    tables = [table.title for table in timing_tables([outcome.result])]
+    assert any("server-1t-200qps, k=5" in title for title in tables)
+
+
+def test_queries_that_come_faster_than_they_are_answered_wait():
+    """At 1,000 a second, of 5 ms each, the last of fifty waits for those before it; every duration has its own search in it."""
+
+    def search(_encoded, _k):
+        time.sleep(0.005)
+
+    work = Work(lambda item: item, search, range(3), 1)
+    encoding, searching, busy = serve(work, 1000, 0.05)
+
+    assert len(busy) == 50
+    assert busy[-1] >= 50 * 5e6 - 1e8  # fifty searches, less the time until it came: 0.1 s at most
+    assert (busy >= encoding + searching).all()

@@ -95,7 +95,16 @@ def timing_options(function: F) -> F:
     for option in (
         click.option("--time-threads", type=_COUNT, help="Threads of the scenario offline; default: every core."),
         click.option("--time-queries", type=_COUNT, default=1000, show_default=True, help="At most, evenly spaced."),
-        click.option("--time-k", type=_COUNT, help="Documents asked for while timing; default: --depth."),
+        click.option(
+            "--time-k", type=_COUNT, multiple=True, help="Documents asked for while timing; repeatable; default: --depth."
+        ),
+        click.option(
+            "--time-load", type=click.FloatRange(min=0.01), multiple=True, help="Queries offered a second; repeatable."
+        ),
+        click.option("--time-seconds", type=click.FloatRange(min=0), default=10.0, show_default=True, help="Of timed passes."),
+        click.option(
+            "--time-processes", type=_COUNT, default=3, show_default=True, help="Fresh ones, for one query in flight."
+        ),
         click.option("--time-again", is_flag=True, help="Time also what this machine has timed before."),
         click.option("--time", "time", is_flag=True, help="Time each system, in a fresh process on one core; then on all."),
     ):
@@ -108,10 +117,12 @@ def timing_settings(options: dict[str, Any]) -> "Settings | None":
     time, again, k, queries, threads = (
         options.pop(name) for name in ("time", "time_again", "time_k", "time_queries", "time_threads")
     )
+    loads, seconds, processes = (options.pop(name) for name in ("time_load", "time_seconds", "time_processes"))
     if not (time or again):
-        if k or threads:
-            raise click.UsageError("--time-k and --time-threads say how to time; type --time, too")
+        if k or threads or loads:
+            raise click.UsageError("--time-k, --time-load and --time-threads say how to time; type --time, too")
         return None
     from lexbench.timing.protocol import Settings
 
-    return Settings(k=k, queries=queries, threads=threads, again=again)
+    how = {"seconds": seconds, "processes": processes, "loads": loads}
+    return Settings(k=k or None, queries=queries, threads=threads, again=again, **how)

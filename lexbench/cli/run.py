@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SYSTEMS = system_option("As 'bm25(k1=0.9)'; repeatable.")
 _DRY = click.option("--dry-run", is_flag=True, help="Check everything, show the plan, do nothing.")
+_BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, both recalls, queries a second, index MB.")
 _DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents kept for each query.")
 
 
@@ -43,6 +44,7 @@ def command() -> None:
 @measures_option("This measure instead of the suite's; repeatable.")
 @_DEPTH
 @_DRY
+@_BRIEF
 @click.option(
     "--results", cls=Option, former=["--save"], type=FOLDER, metavar="FOLDER", help="Also write the results into this folder."
 )
@@ -65,6 +67,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @measures_option(default=MEASURES)
 @_DEPTH
 @_DRY
+@_BRIEF
 @timing_options
 @json_option
 def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
@@ -76,11 +79,14 @@ def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **op
     _carry_out(planned, folder=None, timing=timing, **options)
 
 
-def _carry_out(plan: "Plan", *, folder: Path | None, timing: "Settings | None", dry_run: bool, as_json: bool) -> None:
+def _carry_out(
+    plan: "Plan", *, folder: Path | None, timing: "Settings | None", dry_run: bool, brief: bool, as_json: bool
+) -> None:
     """Run the jobs of *plan* and show what came of them, or show the plan."""
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
+    from lexbench.report.brief import brief as first_screen
     from lexbench.report.run import tables
     from lexbench.report.terminal import render
     from lexbench.runner import jobs
@@ -97,7 +103,8 @@ def _carry_out(plan: "Plan", *, folder: Path | None, timing: "Settings | None", 
     if as_json:
         print_json(_document(plan, outcomes))
     else:
-        print_rich(*(render(table) for table in tables(_results(outcomes), plan.suite)))
+        results = _results(outcomes)
+        print_rich(*(render(table) for table in (first_screen(results) if brief else tables(results, plan.suite))))
     failed = _complain(outcomes)
     if folder:
         save(plan, outcomes, folder)

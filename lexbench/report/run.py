@@ -15,11 +15,11 @@ _WARN = 0.001  # a tie interval wider than this is said
 _FLOAT32 = "float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"
 _PRECISIONS = {"double": _FLOAT32, "float32": ("double", "trec_eval since 2023 and v10.0")}  # the other one, and whose it is
 
-_SPARSE_HEADER = ("system", "terms", "bytes", "index", "query terms", "postings", "FLOPS")
+_SPARSE_HEADER = ("system", "terms", "bytes\na doc.", "index bytes\na doc.", "query terms", "postings", "FLOPS")
 _SPARSE_LEGEND = (
     "a document's terms, its bytes at 3 a term and in the index; a query's terms and postings; products per document"
 )
-_DENSE_HEADER = ("system", "dimensions", "vectors", "bytes", "index")
+_DENSE_HEADER = ("system", "dimensions", "vectors", "bytes\na doc.", "index bytes\na doc.")
 _DENSE_LEGEND = "a document's vectors, their bytes as float32, and its bytes in the index"
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
@@ -27,6 +27,7 @@ _PERCENTILES = ("p50", "p95", "p99")
 _PASSES = (
     "a query's latency is its median over the passes, each query seen before in the warm-up; e2e is measured, not added up"
 )
+_SERVED = "a query's e2e latency is from its arrival, waiting included; each is counted, and is no median"
 _FEW = "p95 takes 200 queries, p99 1,000"
 _NOISY = "noisy: in no ranking, since the machine was disturbed"
 
@@ -178,6 +179,8 @@ def _remarks(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
             lines.append(f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's length")
         if vectors.empty:
             lines.append(f"{vectors.empty:,} of {documents:,} documents have no term")
+        if "top_k(" in result.system and not vectors.dropped:
+            lines.append(f"{result.system}: top_k had no effect, no document has more terms")
         if vectors.clipped:
             lines.append(f"{result.system}: {vectors.clipped:,} weights were clipped")
     return list(dict.fromkeys(lines))
@@ -229,21 +232,37 @@ def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
         (
             row.result.system,
             *(_ms(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
-            number(row.timing.qps["e2e"], ",.0f" if row.timing.qps["e2e"] > 100 else ".1f"),  # noqa: PLR2004 - digits
+            _qps(row.timing),
             f"{row.timing.cpu_per_wall:.2f}",
             number(row.timing.overhead, ".2%"),
             ", ".join(row.timing.flags),
         )
         for row in timed
     ]
+    served = not timed[0].timing.qps
     few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
-    title = f"{dataset}: latency in ms; {qps_name(timed[0].timing)}"
+    title = f"{dataset}: latency in ms; {conditions(timed[0].timing) if served else qps_name(timed[0].timing)}"
     return Table(
         title,
         ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
         tuple(rows),
-        (*_timing_notes(timed), *few, _PASSES),
+        (*_timing_notes(timed), *few, _SERVED if served else _PASSES),
     )
+
+
+def _qps(timing: Timing) -> str:
+    rate = timing.qps.get("e2e")
+    return number(rate, ",.0f" if rate is not None and rate > 100 else ".1f")  # noqa: PLR2004 - digits
+
+
+def _spread(result: Result, timing: Timing) -> Iterator[str]:
+    """Yield how much processes differ, and what queries take that were not seen before."""
+    if "e2e" in timing.qps_range:
+        low, high = timing.qps_range["e2e"]
+        yield f"{result.system}: {low:,.0f} to {high:,.0f} e2e QPS over {timing.processes} fresh processes"
+    if "e2e" in timing.first_pass:
+        first, steady = timing.first_pass["e2e"].p50 * 1e3, timing.stages["e2e"].p50 * 1e3
+        yield f"{result.system}: e2e p50 {first:.3f} ms in the first pass, {steady:.3f} ms steady"
 
 
 def _ms(latency: Latency, percentile: str) -> str:
@@ -274,11 +293,13 @@ def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
         per_document = disk / result.counts.documents if result.counts.documents else None
         names = ("pss_anonymous", "pss_file", "peak_search", "model")
         megabytes = [number(memory[name] / 1e6 if name in memory else None, ",.1f") for name in names]
-        rows.append((result.system, *megabytes, number(disk / 1e6, ",.1f"), number(per_document, ",.0f")))
-    header = ("system", "own", "files", "peak", "model", "on disk", "bytes a\ndocument")
+        built = sum(result.measured.seconds.get(stage, 0.0) for stage in ("encode", "build"))
+        seconds = number(built or None, ",.1f")
+        rows.append((result.system, *megabytes, number(disk / 1e6, ",.1f"), number(per_document, ",.0f"), seconds))
+    header = ("system", "own", "files", "peak", "model", "on disk", "bytes a\ndocument", "built in s")
     legend = (
         "own and files: proportional set size, less that of a process that imports the same and opens nothing; "
-        "peak: most resident memory while searching, with all"
+        "peak: most resident memory while searching, with all; built in: encoding and indexing, when that was done"
     )
     return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (legend,))
 
@@ -288,6 +309,7 @@ def _timing_notes(timed: Sequence[_Timed]) -> Iterator[str]:
     first = timed[0].timing
     yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {_passes(timed)} timed passes"
     for row in timed:
+        yield from _spread(row.result, row.timing)
         yield from (f"{row.result.system}: {note}" for note in row.timing.notes)
     if any("noisy" in row.timing.flags for row in timed):
         yield _NOISY

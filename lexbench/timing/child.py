@@ -22,7 +22,7 @@ from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, LeavesOut, NeedsQueryIds, S
 from lexbench.runner import systems
 from lexbench.storage import atomic
 from lexbench.timing import counters
-from lexbench.timing.loop import Pass, Work, null, order_of, run_pass, timed_passes, warm_up
+from lexbench.timing.loop import Pass, Work, null, order_of, run_pass, serve, timed_passes, warm_up
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, LEAST_PASSES, STAGES, Facts, Task
 from lexbench.types import Hits, Query
 
@@ -127,7 +127,8 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
     warm = warm_up(work, watch.warmed)
     memory |= counters.memory() | {"model": counters.model_bytes()}
     before, joules = counters.moment(), counters.energy_counters()
-    passes = timed_passes(work, len(warm), watch.timed)
+    passes = timed_passes(work, len(warm), watch.timed, 0 if task.load else task.seconds)
+    served = serve(work, task.load, task.seconds)[:, np.newaxis] if task.load else None
     after = counters.moment()
     energy = counters.energy_spent(joules, counters.energy_counters(), len(task.queries) * len(passes))
     memory["peak_search"] = counters.peak_memory()
@@ -138,7 +139,8 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
     if task.single and (crowd := counters.crowded(cpu_per_wall)):
         noise.append(crowd)
     out = Path(task.out)
-    arrays = _arrays(passes, "") | _arrays(warm, "warm_up.") | {"null": _arrays(idle, "")["e2e"]} | _joined(watch.hits)
+    timed = _arrays(passes, "") if served is None else dict(zip(STAGES, served, strict=True))
+    arrays = timed | _arrays(warm, "warm_up.") | {"null": _arrays(idle, "")["e2e"]} | _joined(watch.hits)
     atomic.write_bytes(out / DURATIONS_FILE, save(arrays))
     facts = Facts(
         warm_up=len(warm),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.timing.protocol import ENOUGH, LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, SEED, STAGES, STEADY
+from lexbench.timing.protocol import LEAST_PASSES, MOST_PASSES, MOST_WARM_UP, SEED, STAGES, STEADY
 from lexbench.timing.statistics import Durations
 from lexbench.types import Hits
 
@@ -88,8 +88,8 @@ def _without_hits(timed: Pass, on_pass: Callable[[Pass], None]) -> Pass:
     return timed
 
 
-def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None]) -> list[Pass]:
-    """Return five passes, or more where they are short; *first* is the number of the first one's order.
+def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
+    """Return five passes, or more up to so many *seconds*; *first* is the number of the first one's order.
 
     *on_pass* hears of each pass; only it has the hits. Garbage collection is off, and what is there already is left out of it.
     """
@@ -98,13 +98,39 @@ def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None]) -> lis
     gc.freeze()
     gc.disable()
     try:
-        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and sum(item.wall for item in passes) < ENOUGH * 1e9):
+        wall = 0
+        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and wall < seconds * 1e9):
             order = order_of(first + len(passes), len(work.inputs))
             passes.append(_without_hits(run_pass(work, order), on_pass))
+            wall += passes[-1].wall
     finally:
         gc.enable()
         gc.unfreeze()
     return passes
+
+
+def serve(work: Work, load: float, seconds: float) -> Durations:
+    """Return durations (stages, arrivals) of queries that arrive at *load* a second for so many *seconds*, in nanoseconds.
+
+    They come at random (a Poisson process, the same for all systems) and wait their turn; the end-to-end duration is from the
+    arrival, waiting included, as a user has it. Where a system cannot keep up it grows with every query.
+    """
+    generator = np.random.default_rng(SEED)
+    arrivals = np.cumsum(generator.exponential(1e9 / load, max(1, round(load * seconds)))).astype(np.int64)
+    numbers = generator.integers(0, len(work.inputs), len(arrivals)).tolist()
+    encode, search, inputs, k, clock = work.encode, work.search, work.inputs, work.k, time.perf_counter_ns
+    times: list[Any] = [None] * len(arrivals)
+    start = clock()
+    for place, (number, offset) in enumerate(zip(numbers, arrivals.tolist(), strict=True)):
+        arrival = start + offset
+        while (begin := clock()) < arrival:
+            pass
+        encoded = encode(inputs[number])
+        between = clock()
+        search(encoded, k)
+        times[place] = (arrival, begin, between, clock())
+    came, begins, betweens, ends = np.array(times, np.int64).T
+    return np.stack([betweens - begins, ends - betweens, ends - came])
 
 
 def null(work: Work, answers: Sequence[Hits]) -> Work:

@@ -31,6 +31,7 @@ from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
 from lexbench.timing.protocol import (
     FACTS_FILE,
+    SINGLE,
     Baseline,
     Facts,
     Scenario,
@@ -41,12 +42,12 @@ from lexbench.timing.protocol import (
     sample,
     scenarios,
 )
-from lexbench.timing.stored_timings import CONDITIONS_FILE, Conditions, read_hits, read_timing
+from lexbench.timing.stored_timings import CONDITIONS_FILE, PROCESS, Conditions, read_hits, read_timing
 from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
 
 STAGE = "timings"
-_PROTOCOL = 1  # goes up when what is measured, or stored of it, changes
+_PROTOCOL = 2  # goes up when what is measured, or stored of it, changes
 _ROUNDING = 1e-3  # of a list's largest score
 
 
@@ -71,21 +72,26 @@ class Timer:
 
         The system must have passed `check`. LexbenchError where the process that measures it fails.
         """
-        for scenario in scenarios(self.settings):
-            yield read_timing(_folder(timed, runner, self.settings, scenario))
+        asked = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        for k in asked:
+            for scenario in scenarios(self.settings):
+                yield read_timing(_folder(timed, runner, msgspec.structs.replace(self.settings, k=k), scenario))
 
 
 def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario) -> Path:
     """Return the folder of one scenario's durations."""
     drop = runner.dataset.contract.protocol.self_match == "drop"
     queries = sample(runner.dataset.queries, settings.queries)
-    k = settings.k or timed.depth + drop
+    k = int(settings.k) if isinstance(settings.k, int) else timed.depth + drop
+    processes = settings.processes if scenario.name == SINGLE else 1
     recipe: Recipe = {
         "protocol": _PROTOCOL,
         "run": key_of(timed.run),
         "scenario": scenario.name,
         "k": k,
         "queries": len(queries),
+        "seconds": settings.seconds,
+        "processes": processes,
         "fingerprint": fingerprint(),
         "lexbench": environment.versions().get("lexbench"),
     }
@@ -104,11 +110,17 @@ def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
             k=k,
             threads=scenario.threads,
             single=scenario.single,
+            seconds=settings.seconds / processes,
+            load=scenario.load,
             core=core,
             out=str(draft),
         )
         runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
-        run_task(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
+        for number in range(processes):
+            own = draft if number == 0 else draft / f"{PROCESS}{number + 1}"
+            own.mkdir(exist_ok=True)
+            again = msgspec.structs.replace(task, out=str(own))
+            run_task(again, scenario.threads, lambda: runner.progress.advance(len(queries)))
         runner.progress.end()
         conditions = Conditions(
             scenario=scenario.name,

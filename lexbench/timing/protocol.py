@@ -20,14 +20,13 @@ from lexbench.storage import atomic
 
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # that are timed
-MOST_PASSES = 15
-ENOUGH = 2.0  # seconds of timed passes; further ones are added up to it, since short passes are the noisier
+MOST_PASSES = 5000
 MOST_WARM_UP = 5  # passes
 STEADY = 0.02  # two warm-up passes whose medians differ by less end the warm-up
 SEED = 42  # of the order of queries
 ONE_THREAD = 1.05  # CPU time over wall time, at most
 DONE = "pass done"  # a measuring process writes after each one
-SINGLE, OFFLINE = "single-stream-1t", "offline"
+SINGLE, OFFLINE, SERVER = "single-stream-1t", "offline", "server"
 DURATIONS_FILE, FACTS_FILE = "durations.safetensors", "facts.json"  # that a measuring process writes
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "RAYON", "NUMBA")  # _NUM_THREADS
 _TASK = "task.json"
@@ -38,7 +37,10 @@ T = TypeVar("T")
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a user asks for with `--time`."""
 
-    k: int | None = None  # documents asked for; None: as many as the untimed run asked for
+    k: int | tuple[int, ...] | None = None  # documents asked for, one timing each; None: as many as the untimed run asked for
+    seconds: float = 10.0  # of timed passes, of all processes together; there are at least five passes
+    processes: int = 3  # fresh ones, one after the other, for the scenario of one query in flight: they differ, too
+    loads: tuple[float, ...] = ()  # queries a second that are offered, one scenario `server` each
     queries: int = 1000  # at most, evenly spaced
     threads: int | None = None  # of the scenario offline; None: every core of this process
     again: bool = False  # also where this machine has timed it before
@@ -55,6 +57,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     k: int
     threads: int
     single: bool  # one query in flight, or all at once
+    seconds: float = 10.0  # of timed passes, or of offered load
+    load: float = 0.0  # queries a second that are offered; 0: the next is sent when the last is answered
     core: int | None = None  # to which one thread is pinned
     out: str  # folder for what it measured
 
@@ -92,17 +96,22 @@ class Scenario:
 
     name: str
     threads: int
+    load: float = 0.0  # queries a second that are offered
 
     @property
     def single(self) -> bool:
-        """Whether there is one query in flight."""
-        return self.name == SINGLE
+        """Whether queries are answered one by one."""
+        return not self.name.startswith(OFFLINE)
 
 
 def scenarios(settings: Settings) -> list[Scenario]:
-    """Return the scenarios that are measured: one query in flight on one core, then all at once on all of them."""
+    """Return the scenarios that are measured: one query in flight on one core, then all at once on all of them.
+
+    And for each load one of queries that arrive at that rate, at random, whether or not the last has been answered.
+    """
     threads = settings.threads or len(cores())
-    return [Scenario(SINGLE, 1), Scenario(f"{OFFLINE}-{threads}t", threads)]
+    served = [Scenario(f"{SERVER}-1t-{load:g}qps", 1, load) for load in settings.loads]
+    return [Scenario(SINGLE, 1), Scenario(f"{OFFLINE}-{threads}t", threads), *served]
 
 
 def cores() -> list[int]:

@@ -12,10 +12,11 @@ from safetensors.numpy import load_file
 from lexbench.results import Timing
 from lexbench.storage.store import Store, finished_files, recipe_of
 from lexbench.timing import statistics
-from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SERVER, SINGLE, STAGES, Facts
 from lexbench.types import Hits
 
 CONDITIONS_FILE = "conditions.json"
+PROCESS = "process-"  # begins the names of the folders of further processes
 _MOST_OVERHEAD = 0.05
 _SAME = ("scenario", "k", "threads", "exact", "candidates", "queries", "disk", "taken")  # in the conditions and the timing
 
@@ -57,16 +58,21 @@ def read_timing(folder: Path) -> Timing:
     conditions = msgspec.json.decode((folder / CONDITIONS_FILE).read_bytes(), type=Conditions)
     facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=Facts)
     arrays = read_durations(folder)
-    stages = {stage: arrays[stage] for stage in STAGES}
-    single = conditions.scenario == SINGLE
+    further = [read_durations(path) for path in sorted(folder.glob(f"{PROCESS}*"))]
+    stages = {stage: np.concatenate([part[stage] for part in (arrays, *further)]) for stage in STAGES}
+    single, served = conditions.scenario == SINGLE, conditions.scenario.startswith(SERVER)
     overhead = statistics.overhead(arrays["null"], arrays["e2e"]) if single else None
-    notes = list(_notes(conditions, facts, arrays["e2e"], overhead))
+    notes = list(_notes(conditions, facts, stages["e2e"], overhead, served=served))
+    rates = {stage: [statistics.rate(part[stage], conditions.queries) for part in (arrays, *further)] for stage in STAGES}
     return Timing(
         **{name: getattr(conditions, name) for name in _SAME},
-        passes=len(arrays["e2e"]),
+        passes=len(stages["e2e"]),
+        processes=1 + len(further),
+        qps_range={stage: (min(by_process), max(by_process)) for stage, by_process in rates.items()} if further else {},
+        first_pass={stage: statistics.latency(arrays[f"warm_up.{stage}"][:1]) for stage in STAGES} if single else {},
         warm_up=facts.warm_up,
-        stages={stage: statistics.latency(matrix) for stage, matrix in stages.items()} if single else {},
-        qps={stage: statistics.rate(matrix, conditions.queries) for stage, matrix in stages.items()},
+        stages={stage: statistics.latency(matrix) for stage, matrix in stages.items()} if single or served else {},
+        qps={} if served else {stage: statistics.rate(matrix, conditions.queries) for stage, matrix in stages.items()},
         overhead=overhead,
         cpu_per_wall=facts.cpu_per_wall,
         flags=list(dict.fromkeys(flag for flag, _ in notes)),
@@ -82,9 +88,11 @@ def read_timing(folder: Path) -> Timing:
     )
 
 
-def _notes(conditions: Conditions, facts: Facts, e2e: NDArray[np.int64], overhead: float | None) -> Iterator[tuple[str, str]]:
+def _notes(
+    conditions: Conditions, facts: Facts, e2e: NDArray[np.int64], overhead: float | None, *, served: bool
+) -> Iterator[tuple[str, str]]:
     """Yield each flag with why it is there."""
-    for reason in [*facts.noise, statistics.unsteady(e2e)]:
+    for reason in [*facts.noise, None if served else statistics.unsteady(e2e)]:
         if reason:
             yield "noisy", reason
     if conditions.scenario == SINGLE and facts.cpu_per_wall > ONE_THREAD:

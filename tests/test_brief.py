@@ -1,0 +1,48 @@
+"""The first screen: one table, the mission's figures by their names, at most twenty lines."""
+
+from rich.console import Console
+
+from lexbench.report.brief import brief
+from lexbench.report.terminal import render
+from lexbench.results import Counts, Exposure, Latency, Result, Timing, Vectors
+
+MEANS = {"nDCG@10": 0.26, "RR(rel=2)@10": 0.39, "R(rel=2)@100": 0.61, "Success(rel=2)@100": 0.95, "Judged@10": 0.97}
+
+
+def result(system, qps=6796.0, means=MEANS, dropped=0):
+    """Return a timed result of an index of 0.77 MB."""
+    timing = Timing(
+        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1, checked=True,
+        stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, fingerprint="f",
+    )  # fmt: skip
+    return Result(
+        system=system, dataset="pydoc/test", contract="pydoc/test@1", depth=1000, means=means, query_ids=["a"],
+        per_query={}, counts=Counts(queries=1), sizes={"index": 770_000}, timings=[timing],
+        exposure=Exposure(status="zero-shot"), vectors=Vectors(terms={"mean": 30.0}, bytes_per_document=90.0, dropped=dropped),
+    )  # fmt: skip
+
+
+def test_the_first_screen_has_the_missions_figures():
+    """nDCG, MRR, the official recall and DPR's at the same cut-off, queries a second and megabytes, each with its name."""
+    (table,) = brief([result("bm25")])
+
+    assert table.header == (
+        "system", "nDCG@10", "RR@10\nrel=2\nMRR", "R@100\nrel=2\nofficial recall", "Success@100\nrel=2\nDPR recall",
+        "QPS", "index\nMB",
+    )  # fmt: skip
+    assert table.rows == (("bm25", "0.2600", "0.3900", "0.6100", "0.9500", "6,796", "0.8"),)
+    assert table.notes[0] == "QPS: one query in flight, its encoding included, k=1000"
+
+
+def test_it_is_at_most_twenty_lines():
+    """Of fifteen systems nine are shown and six counted; a top_k that took nothing away is no row of its own."""
+    many = [result(f"s{number}") for number in range(14)] + [result("m|top_k(256)"), result("m|top_k(8)", dropped=9)]
+    (table,) = brief(many)
+    console = Console(width=100)
+    with console.capture() as text:
+        console.print(render(table))
+
+    assert len(table.rows) == 9
+    assert "6 more systems are in --json" in table.notes
+    assert any("1 more are the same, as top_k had no effect" in note for note in table.notes)
+    assert len(text.get().splitlines()) <= 20
