@@ -183,6 +183,17 @@ def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
     assert "red \ufffd car" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "\x1b", ""])
+def test_an_endless_setting_costs_one_line(folder, capsys, value):
+    """A setting of a recipe that no number can be is refused in a line, whatever its length or depth."""
+    exit_code = code(["train", "pretrain", "lexmae_nano", "--dry-run", "--set", f"pretrain.steps={value}"])
+    err = capsys.readouterr().err
+
+    assert exit_code == 2
+    assert "mistake" not in err
+    assert err.count("\n") == 1
+
+
 def test_a_fault_that_may_pass_is_tried_again(folder, capsys, monkeypatch):
     """Where the same command may succeed, after a mistake of a plug-in is mended, it is said."""
 

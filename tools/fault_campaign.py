@@ -465,21 +465,24 @@ def _spread(count: int, most: int) -> list[int]:
     return [number * count // min(most, count) for number in range(min(most, count))]
 
 
-def rows(campaign: Campaign, trials: int) -> Iterator[Row]:
+def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
     """Yield the rows of the table: of *trials* kills most are spread over the stages, the others over training and timing."""
-    slow = max(1, trials // 20)
-    for stage in STAGES:
-        yield campaign.kills(stage, max(1, (trials - slow - max(1, trials // 50)) // len(STAGES)))
-    yield campaign.full_disks(max(1, trials // 2))
-    yield campaign.limits("limit of file size", max(1, trials // 20))
-    yield campaign.damages(max(1, trials // 2))
-    yield campaign.races(max(1, trials // 20))
-    yield campaign.signals(max(1, trials // 10))
-    yield campaign.limits("limit of memory", max(1, trials // 20))
-    yield campaign.clocks(max(1, trials // 50))
-    yield campaign.hostile(trials * 10)
-    yield campaign.trainings(slow)
-    yield campaign.timings(max(1, trials // 50))
+    slow, slowest = max(1, trials // 20), max(1, trials // 50)
+    kills = max(1, (trials - slow - slowest) // len(STAGES))
+    kinds: dict[str, Callable[[], Row]] = {
+        **{f"kill -9 in {stage}": partial(campaign.kills, stage, kills) for stage in STAGES},
+        "full disk": partial(campaign.full_disks, max(1, trials // 2)),
+        "limit of file size": partial(campaign.limits, "limit of file size", slow),
+        "damage": partial(campaign.damages, max(1, trials // 2)),
+        "races": partial(campaign.races, slow),
+        "signals": partial(campaign.signals, max(1, trials // 10)),
+        "limit of memory": partial(campaign.limits, "limit of memory", slow),
+        "clocks": partial(campaign.clocks, slowest),
+        "hostile inputs": partial(campaign.hostile, trials * 10),
+        "kill -9 in training": partial(campaign.trainings, slow),
+        "kill -9 in timings": partial(campaign.timings, slowest),
+    }
+    yield from (kind() for name, kind in kinds.items() if only in name)
 
 
 def main() -> None:
@@ -487,13 +490,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trials", type=int, default=40, help="random kills over all stages; other kinds in proportion")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="kinds whose names have this in them, as 'hostile'")
     given = parser.parse_args()
     print(f"{environment.facts()['processor']}, {environment.facts()['cores']} cores, seed {given.seed}\n")
     print("| kind | trials | survived | redone | silent errors |\n|:--|--:|--:|--:|--:|", flush=True)
     total = Row("all")
     with tempfile.TemporaryDirectory() as folder:
         campaign, begin = Campaign(Path(folder), given.seed), time.monotonic()
-        for row in rows(campaign, given.trials):
+        for row in rows(campaign, given.trials, given.only):
             print(f"{row.kind}: {time.monotonic() - begin:.0f} s since the beginning", file=sys.stderr)
             print(f"| {row.kind} | {row.trials:,} | {row.survived:,} | {row.redone:,} | {row.silent:,} |", flush=True)
             for name in ("trials", "survived", "redone", "silent"):

@@ -79,7 +79,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidFile(f"{path} does not read: {error.strerror}") from None
-    except ValueError as error:  # not UTF-8, or not TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML, or nested without end
         raise InvalidFile(f"{path}: {error}") from None
 
 
@@ -109,7 +109,7 @@ def _value(override: str) -> Any:
     text = override.partition("=")[2].strip()
     try:
         table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML; or a number of thousands of digits, or nested without end
         return text
     return table["value"] if len(table) == 1 else text
 
