@@ -317,7 +317,7 @@ class Campaign:
         return row
 
     def damages(self, trials: int) -> Row:
-        """Flip a byte of a file of a finished store, cut, swap or remove it: then read, and run again."""
+        """Flip a byte of a file of a finished store, cut, swap or remove it: then read it, and run again what is made of it."""
         row, root, out = Row("flip, cut, swap, remove of stored files"), self.place / "store", self.place / "out"
         exports = (["export", "csv"], ["export", "trec"])
         files = sorted(
@@ -330,14 +330,18 @@ class Campaign:
         for number in _spread(len(every), trials):
             name, harm = every[number]
             self._copy(self.calm, root)
-            _damage(root / name, harm, root / self.chance.choice([other for other in files if other != name]), self.chance)
+            other = self.chance.choice([other for other in files if other != name])
+            _damage(root / name, harm, root / other, self.chance)
             shutil.rmtree(out, ignore_errors=True)
             codes = [ended(started([*words, str(out)], root, self.said)) for words in exports]
             wrong = [path.name for path in out.glob("*") if path.read_bytes() != known[path.name]]
             if wrong:
                 row.count(survived=False, silent=True, why=f"{harm} of {name}: {wrong}, {codes}")
-            else:
-                self.mended(row, root, {}, f"{harm} of {name}")
+                continue
+            first = min(STAGES.index(file.parts[0]) for file in ((name, other) if harm == "swap" else (name,)))
+            for later in STAGES[first + 1 :]:  # else nobody would read vectors of which everything has been made
+                shutil.rmtree(root / later)
+            self.mended(row, root, {}, f"{harm} of {name}")
         return row
 
     def races(self, trials: int) -> Row:
