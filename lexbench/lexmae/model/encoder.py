@@ -3,10 +3,10 @@
 Pooling takes the largest logit of every word over the positions of a text, without keeping the logits of all positions: a batch
 of 32 texts of 144 tokens has 141 million over BERT's vocabulary. Only the largest at each word counts, and only there does a
 gradient flow (released code: argmax, then gather). So logits are computed for a piece of the vocabulary at a time, only the
-positions of the maxima are kept, and in the backward pass a word's gradient is one row of the projection.
+positions of the maxima are kept, or not even these, and in the backward pass a word's gradient is one row of the projection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,6 @@ from lexbench.checkpoints.masked_lm import body_and_transform
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens of texts of like length that are computed at a time, padding included
 _SILENT = -1e4  # below every logit, and a number in half precision
 _FEW = 0.1  # of all gradients: in fine-tuning only active words have one, as ReLU stops the others
-_ROWS = 1 << 14  # gradients of words that are multiplied out at a time
 _PIECE = {"cpu": 2048, "cuda": 8192}  # words projected at a time: a processor's cache, a GPU's memory
 
 
@@ -87,7 +86,7 @@ class LexiconEncoder(nn.Module):
     def largest_logits(self, texts: Texts) -> Tensor:
         """Return Max-Pool(S) (n, vocabulary), float32: the largest logit of each word in each text."""
         states = self.transformed(self.hidden(texts.ids, texts.real))
-        return max_pool(states, *self.projection, texts.pools)
+        return max_pool(states, *self.projection, texts.pools, few=True)
 
 
 def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:
@@ -103,52 +102,66 @@ def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:
     return torch.cat(vectors)[torch.argsort(order)]
 
 
-def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> Tensor:
+def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor, *, few: bool = False) -> Tensor:
     """Return Max-Pool(S), the largest logits of each text (n, vocabulary), float32: paper, Eq. 3.
 
     *states* (n, length, width) after the head's transform; *weight* (vocabulary, width) and *bias* (vocabulary,) project them;
     only positions of *pools* (n, length) count. A text without any has -1e4 everywhere, so weights of 0, and no gradient.
+    *few* says that few words of a text will have a gradient, as in fine-tuning, where ReLU stops the others: then the positions
+    of the maxima, which take longer to find than the products, are found for those words alone, in the backward pass.
     """
-    pooled: Tensor = _MaxPool.apply(states, weight, bias, pools)  # type: ignore[no-untyped-call]
+    pooled: Tensor = _MaxPool.apply(states, weight, bias, pools, few)  # type: ignore[no-untyped-call]
     return torch.where(pools.any(1)[:, None], pooled, _SILENT)
 
 
 class _MaxPool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> Tensor:
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor, few: bool) -> Tensor:  # noqa: FBT001
         if torch.is_autocast_enabled(states.device.type):
             states = states.to(torch.get_autocast_dtype(states.device.type))
         with torch.autocast(states.device.type, enabled=False):
-            largest, positions = _maxima(states, weight, bias, pools)
-        ctx.save_for_backward(states, weight, positions)
+            if few:
+                largest, positions = _maxima(states, weight, pools), None
+            else:
+                largest, positions = _maxima_and_positions(states, weight, pools)
+        ctx.save_for_backward(states, weight, pools, positions)
         ctx.has_bias = bias is not None
-        return largest
+        return largest if bias is None else largest + bias  # the same at every position, so it comes after the maximum
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
-        states, weight, positions = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, pools, positions = ctx.saved_tensors
         (gradient,) = gradients
         with torch.autocast(states.device.type, enabled=False):
-            few = torch.count_nonzero(gradient) < _FEW * gradient.numel()
-            spread = _spread_few if few else _spread
-            of_states, of_weight = spread(gradient.float(), states.float(), weight, positions)
-        return of_states, of_weight, gradient.float().sum(0) if ctx.has_bias else None, None
+            if torch.count_nonzero(gradient) < _FEW * gradient.numel():
+                of_states, of_weight = _spread_few(gradient.float(), states, weight, pools, positions)
+            else:
+                if positions is None:
+                    _, positions = _maxima_and_positions(states, weight, pools)
+                of_states, of_weight = _spread(gradient.float(), states.float(), weight, positions)
+        return of_states, of_weight, gradient.float().sum(0) if ctx.has_bias else None, None, None
 
 
 def _piece(states: Tensor) -> int:
     return _PIECE.get(states.device.type, _PIECE["cuda"])
 
 
-def _maxima(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest logits (n, vocabulary), float32, and the positions that have them, int64."""
-    largest, positions = [], []
+def _logits(states: Tensor, weight: Tensor, pools: Tensor) -> Iterator[Tensor]:
+    """Yield the logits (n, length, words) of a piece of the vocabulary at a time, -1e4 where a position does not count."""
     silent = ~pools[:, :, None]
     for piece in torch.split(weight.to(states.dtype), _piece(states)):
-        maxima, argmaxima = (states @ piece.T).masked_fill_(silent, _SILENT).max(1)
-        largest.append(maxima)
-        positions.append(argmaxima)
-    together = torch.cat(largest, 1).float()  # the bias is the same at every position, so it comes after the maximum
-    return together if bias is None else together + bias, torch.cat(positions, 1)
+        yield (states @ piece.T).masked_fill_(silent, _SILENT)
+
+
+def _maxima(states: Tensor, weight: Tensor, pools: Tensor) -> Tensor:
+    """Return the largest logits (n, vocabulary), float32."""
+    return torch.cat([logits.amax(1) for logits in _logits(states, weight, pools)], 1).float()
+
+
+def _maxima_and_positions(states: Tensor, weight: Tensor, pools: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest logits (n, vocabulary), float32, and the positions that have them, int64."""
+    pairs = [logits.max(1) for logits in _logits(states, weight, pools)]
+    return torch.cat([largest for largest, _ in pairs], 1).float(), torch.cat([positions for _, positions in pairs], 1)
 
 
 def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,14 +179,23 @@ def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor)
     return of_states, of_weight.to(weight.dtype)
 
 
-def _spread_few(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same as `_spread`, quicker where most of *gradient* is zero: the rest is skipped."""
-    flat = states.flatten(0, 1)
-    of_flat, of_weight = torch.zeros_like(flat), torch.zeros_like(weight, dtype=torch.float32)
-    texts, words = gradient.nonzero(as_tuple=True)
-    for text, word in zip(torch.split(texts, _ROWS), torch.split(words, _ROWS), strict=True):
-        at = text * states.shape[1] + positions[text, word]
-        amounts = gradient[text, word, None]
-        of_flat.index_add_(0, at, amounts * weight[word].float())
-        of_weight.index_add_(0, word, amounts * flat[at])
-    return of_flat.view(states.shape), of_weight.to(weight.dtype)
+def _spread_few(
+    gradient: Tensor, states: Tensor, weight: Tensor, pools: Tensor, positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the same as `_spread`, quicker where most of *gradient* is zero: the rest is skipped.
+
+    Without *positions* those of the words that have a gradient are found again.
+    """
+    of_states, of_weight = torch.zeros_like(states, dtype=torch.float32), torch.zeros_like(weight, dtype=torch.float32)
+    for text, amounts in enumerate(gradient):
+        words = amounts.nonzero()[:, 0]
+        rows = weight[words]
+        if positions is None:
+            logits = states[text].float() @ rows.float().T  # of few rows, where products of bfloat16 take longer to set up
+            at = logits.masked_fill_(~pools[text, :, None], _SILENT).argmax(0)
+        else:
+            at = positions[text, words]
+        scaled = amounts[words, None]
+        of_states[text].index_add_(0, at, scaled * rows.float())
+        of_weight.index_add_(0, words, scaled * states[text, at].float())
+    return of_states, of_weight.to(weight.dtype)
