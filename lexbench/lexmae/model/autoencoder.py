@@ -100,6 +100,12 @@ class MaskedAutoencoder(nn.Module):
         """The configuration of the encoder."""
         return self.encoder.config
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """What the learning rate of a parameter is multiplied with, by its name."""
+        rate = self.recipe.decoder_rate
+        return {name: rate for name, _ in self.named_parameters() if rate != 1 and name.startswith("decoder.")}
+
     def forward(
         self,
         encoder_ids: Tensor,

@@ -88,6 +88,7 @@ class Pretrain(Fitting, frozen=True, kw_only=True):
     embedding_gradient: bool = False  # whether the bottleneck trains the word embeddings
     heads: Literal["separate", "shared", "extra"] = "separate"  # of encoder and decoder; extra: one more, for the bottleneck
     decoder_layers: Count = 2  # 0: no decoder, so masked-language modelling alone
+    decoder_rate: Scale = 1.0  # what the learning rate of the decoder is multiplied with: its weights are new
 
 
 class Vectors(Fitting, frozen=True, kw_only=True):

@@ -1,0 +1,122 @@
+"""What pretraining is worth: one model, pretrained in several ways for as many seconds each, then fine-tuned alike.
+
+    make build/minilm build/training-texts
+    python benchmarks/pretraining.py --minutes 6 --seeds 1 2 3        # some hours on one core; goes on where it was stopped
+    python benchmarks/pretraining.py --only none mlm softmax --minutes 1 --seeds 1
+
+Ways, all from the initial model of recipes/pretraining.toml:
+
+    none         no pretraining
+    longer       no pretraining, and fine-tuning for as many seconds more as the others pretrain
+    mlm          masked-language modelling of the encoder alone
+    decoder      LexMAE's encoder and decoder without a bottleneck
+    softmax      LexMAE, the paper's bottleneck
+    saturated    LexMAE, the bottleneck of the paper's section 4.3
+    masks        LexMAE, the bag of words at every mask of the decoder too, which is not the paper's
+
+How many steps the seconds are is measured first, of each way, on this machine. Printed are the mean nDCG@10 over the seeds, its
+standard deviation, and by how much the decoder's loss grew with another text's bag of words at the end (`usage`). Of all
+collections but Cranfield the queries are ones that no table reports. Needs: the extra `train`.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RECIPE = "pretraining"
+COLLECTIONS = ("beir/scifact/train", "beir/nfcorpus/dev", "pydoc/dev", "cranfield")
+WAYS: dict[str, tuple[str, ...] | None] = {  # settings of pretraining; None: there is none
+    "none": None,
+    "longer": None,
+    "mlm": ("pretrain.decoder_layers=0",),
+    "decoder": ("pretrain.bottleneck=none",),
+    "softmax": ("pretrain.bottleneck=softmax",),
+    "saturated": ("pretrain.bottleneck=saturated",),
+    "masks": ("pretrain.bottleneck=softmax", "pretrain.bottleneck_at=masks"),
+}
+STEPS = 150  # of fine-tuning, as the recipe has them
+TRIAL = 12  # steps that a step's time is measured on
+
+
+def lexbench(*arguments: str) -> str:
+    """Run lexbench, its progress shown; return what it prints."""
+    command = [sys.executable, "-m", "lexbench", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def train(kind: str, output: Path, settings: Sequence[str]) -> Path:
+    """Do one task of the recipe with *settings*, unless it is done; return the folder of the model that it is about."""
+    command = ["train", kind, RECIPE, *([] if kind == "pretrain" else ["--stage", "1"]), "--output", str(output)]
+    lexbench(*command, *(f"--set={setting}" for setting in settings))
+    return output / ("pretrained" if kind == "pretrain" else "stage1")
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """Return the facts of a training."""
+    table: dict[str, Any] = json.loads((folder / "training.json").read_bytes())["facts"]
+    return table
+
+
+def seconds_a_step(kind: str, output: Path, settings: Sequence[str]) -> float:
+    """Return what a step takes, of a training of a few of them that is kept."""
+    section = "pretrain" if kind == "pretrain" else "stage1"
+    measured = facts(train(kind, output, [*settings, f"{section}.steps={TRIAL}"]))
+    return float(measured["seconds"]) / int(measured["steps"])
+
+
+def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float | None]:
+    """Return the folder of the model of one *way* and *seed*, trained, and the usage of its bottleneck, None for none."""
+    output, settings = root / f"{way}-{seed}", [f"seed={seed}", *(WAYS[way] or ("stage1.start=start",))]
+    usage = None
+    if WAYS[way] is not None:
+        steps = round(seconds / seconds_a_step("pretrain", root / f"trial-{way}", settings))
+        settings.append(f"pretrain.steps={steps}")
+        losses = facts(train("pretrain", output, settings))["losses"]
+        usage = next((loss["last"] for loss in losses if loss["name"] == "usage"), None)
+    elif way == "longer":
+        train("mine", root / "trial-longer", settings)
+        more = round(seconds / seconds_a_step("finetune", root / "trial-longer", settings))
+        settings.append(f"stage1.steps={STEPS + more}")
+    train("mine", output, settings)
+    return train("finetune", output, settings), usage
+
+
+def scores(folder: Path) -> dict[str, float]:
+    """Return nDCG@10 of a model on each collection."""
+    system = f'sparse_mlm(model="{folder}", dtype="bfloat16")@impact'
+    values = {}
+    for collection in COLLECTIONS:
+        (result,) = json.loads(lexbench("run", "dataset", collection, "-r", system, "-m", "nDCG@10", "--json"))["results"]
+        values[collection] = float(result["means"]["nDCG@10"])
+    return values
+
+
+def main() -> None:
+    """Train, evaluate, and print a row for each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=6.0, help="of pretraining, of each way")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--root", type=Path, default=Path("build/pretraining"))
+    options = parser.parse_args()
+    print(f"{'':10s}" + "".join(f"{name:>20s}" for name in (*COLLECTIONS, "usage")))
+    for way in options.only:
+        models = [model(way, seed, 60 * options.minutes, options.root) for seed in options.seeds]
+        values = [scores(folder) for folder, _ in models]
+        cells = []
+        for collection in COLLECTIONS:
+            each = [value[collection] for value in values]
+            deviation = f" ± {statistics.stdev(each):.4f}" if len(each) > 1 else ""
+            cells.append(f"{statistics.mean(each):.4f}{deviation}")
+        usages = [usage for _, usage in models if usage is not None]
+        cells.append(f"{statistics.mean(usages):.4f}" if usages else "")
+        print(f"{way:10s}" + "".join(f"{cell:>20s}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()
