@@ -97,6 +97,32 @@ def test_a_folder_tells_of_its_training_and_of_what_it_began_with(tmp_path):
     assert data.models == ("sentence-transformers/all-MiniLM-L6-v2",)
 
 
+@pytest.mark.parametrize(
+    ("teacher", "models"),
+    [
+        (
+            "ensemble(bm25, minilm(dtype='bfloat16'), splade_tiny(model='x')|top_k(64)@impact)",
+            ("minilm", "splade_tiny"),
+        ),
+        ("bm25", ()),
+        ("owner/reranker", ("owner/reranker",)),
+        ("pipeline(bm25, ensemble(bm25, minilm), k=5)", ("minilm",)),
+        (None, ()),
+    ],
+)
+def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
+    """A teacher in the notation names the models in it; a number of queries for choosing is no collection."""
+    of_training(tmp_path)
+    path = tmp_path / "training.json"
+    training = json.loads(path.read_text())
+    training["recipe"] |= {"stage1": {"queries": ["beir/scifact/train"], "teacher": teacher}, "selection": {"queries": 250}}
+    training["recipe"]["start"] = {}
+    path.write_text(json.dumps(training))
+
+    assert training_data(tmp_path).models == models
+    assert training_data(tmp_path).queries == ("beir/scifact/train",)
+
+
 def test_the_head_of_a_card_is_read(tmp_path):
     """The collections of `datasets:` are told, by the names of contracts where these have one; no head, nothing told."""
     (tmp_path / "README.md").write_text(CARD)

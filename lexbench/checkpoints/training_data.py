@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lexbench.checkpoints.files import optional_json
+from lexbench.errors import NotationError
+from lexbench.notation import Call, Part, parse
 from lexbench.types import TrainingData
 
 _CARD = "README.md"
@@ -38,15 +40,37 @@ def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
     start = (recipe.get("start") or {}).get("model")
     named = {start: facts.get("base_model") or start}  # a folder of that machine, and what it is on the hub
     stages = [stage for stage in recipe.values() if isinstance(stage, dict)]
-    teachers = [stage.get("teacher") for stage in stages]
+    teachers = [name for stage in stages for name in _models(stage.get("teacher"))]
     models = [named.get(model, model) for model in (start, *teachers) if model]
-    queries = [str(name) for stage in stages for name in stage.get("queries") or () if isinstance(stage.get("queries"), list)]
+    named = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # [selection] has a number there
+    queries = [str(name) for names in named for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
         texts=tuple(dict.fromkeys(name for name, use in uses if use != "training")),
         models=tuple(dict.fromkeys(map(str, models))),
         source="its training.json",
     )
+
+
+def _models(teacher: Any) -> Iterator[str]:
+    """Yield the models of a *teacher*: itself, or those that a system in the notation is made of; BM25 has learned nothing."""
+    if not isinstance(teacher, str) or "(" not in teacher:
+        yield from [teacher] if isinstance(teacher, str) and teacher != "bm25" else []
+        return
+    try:
+        waiting: list[Any] = [parse(teacher)]
+    except NotationError:
+        yield teacher
+        return
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, Part):
+            waiting.insert(0, value.head)
+        elif isinstance(value, Call):
+            inner = [argument for argument in value.args if isinstance(argument, Part | Call)]
+            waiting += inner
+            if not inner and value.name != "bm25":
+                yield value.name
 
 
 def _listed(card: Path) -> Iterator[str]:

@@ -131,9 +131,9 @@ def _of_entry(entry: Model | None) -> TrainingData | None:
 
 
 def _known(model: str) -> Model | None:
-    """Return the entry of the catalogue whose weights are *model*, a name on the hub."""
-    entries = (entry for entry in catalog.listing().values() if isinstance(entry, Model) and entry.training)
-    return next((entry for entry in entries if entry.settings.get("model") == model), None)
+    """Return the entry of the catalogue that is called *model*, or whose weights are, a name on the hub."""
+    entries = {name: entry for name, entry in catalog.listing().items() if isinstance(entry, Model) and entry.training}
+    return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 
 
 def _named(part: Part) -> Iterator[tuple[str, Model]]:
