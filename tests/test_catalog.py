@@ -544,7 +544,8 @@ def test_the_weights_in_the_package():
     vectors = encoder.encode_query(["sort a list by key"])
     terms = [encoder.token(term) for term in vectors.indices[np.argsort(-vectors.data)]]
 
-    assert {"sort", "list", "key", "sorted", "keys"} <= set(terms[:10])
+    assert {"sort", "list", "key"} == set(terms[:3])
+    assert {"sorting", "lists", "keys"} & set(terms)
     assert {"README.md", "NOTICE"} <= {path.name for path in place.iterdir()}
     assert training["recipe"]["license"] == found.license.lower()
     assert all(one["dataset"] in found.data for one in training["facts"]["data"])

@@ -1,0 +1,75 @@
+"""The packages in models/: a wheel each, which lexbench finds by its entry point."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="models are in the extra neural")
+
+MODELS = Path(__file__).parent.parent / "models"
+if not MODELS.is_dir():
+    pytest.skip("the packages of models are in the repository, and not in the source distribution", allow_module_level=True)
+NAMES = sorted(path.parent.name for path in MODELS.glob("*/pyproject.toml"))
+MOST = 50e6  # bytes of a wheel
+ENCODED = """
+from lexbench.runner import systems
+encoder = systems.system("{name}@impact").retriever.encoder
+vectors = encoder.encode_query(["how do I sort a list by a key"])
+weights = {{encoder.token(term): weight for term, weight in zip(vectors.indices, vectors.data)}}
+print(sorted(weights, key=weights.get)[-8:])
+"""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def installed(request, tmp_path_factory):
+    """Build a package's wheel and install it into a folder of its own; return name, wheel and folder."""
+    folder = tmp_path_factory.mktemp(request.param)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(MODELS / request.param)]
+    subprocess.run(build, check=True, capture_output=True)
+    wheel = next(folder.glob("*.whl"))
+    site = folder / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    return request.param, wheel, site
+
+
+def python(site, *arguments):
+    """Run Python with the installed package on its path; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(MODELS.parent)])}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_are_packages():
+    """lexmae_mini is one of them."""
+    assert "lexmae_mini" in NAMES
+
+
+def test_a_wheel_holds_the_model_and_is_small(installed):
+    """It has weights, exact terms, tokenizer, card, notice and the entry of the catalogue, in at most 50 MB."""
+    name, wheel, _ = installed
+    names = set(zipfile.ZipFile(wheel).namelist())
+    files = ("config.json", "model.safetensors", "exact_terms.safetensors", "tokenizer.json", "README.md", "training.json")
+    assert {f"{name}/{name}.toml", *(f"{name}/{name}/{file}" for file in files)} <= names
+    assert any(file.endswith("/licenses/NOTICE") for file in names)
+    assert wheel.stat().st_size <= MOST
+
+
+def test_lexbench_knows_it_by_its_name(installed):
+    """Once installed it is in the catalogue, with its licence, its data and what to type."""
+    name, _, site = installed
+    shown = python(site, "-m", "lexbench", "show", "model", name)
+    assert "weights: included" in shown
+    assert f"run: lexbench run suite beir -r {name}@impact" in shown
+    assert "license: Apache-2.0" in shown
+
+
+def test_it_encodes(installed):
+    """Its weights give a question its own words, and those of the same meaning."""
+    name, _, site = installed
+    assert "'sort'" in python(site, "-c", ENCODED.format(name=name))

@@ -1,0 +1,83 @@
+"""Put a trained model into a package: its weights in half precision, and its scores on its card.
+
+    python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano
+    lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --results build/board
+    python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano --scores build/board
+
+The second call writes the scores of the packaged weights, with bootstrap intervals over queries, on their card. Where the model
+was trained with a recipe whose paths are absolute, --root names the folder that they are to be relative to.
+"""
+
+import argparse
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import safetensors.torch
+import torch
+
+from lexbench.analysis.significance.bootstrap import interval
+from lexbench.checkpoints.exact_terms import FILE
+from lexbench.lexmae.cards import card
+from lexbench.lexmae.cards.facts import Score, Training
+from lexbench.results import load_system
+from lexbench.storage import atomic
+
+COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+MEASURE = "nDCG@10"
+BASES = {"lexmae_nano": "rasyosef/splade-tiny", "lexmae_mini": "sentence-transformers/all-MiniLM-L6-v2"}
+LIMITS = (
+    "Its teachers are BM25 and all-MiniLM-L6-v2, on queries made of titles, headings and sentences; no person judged them.",
+    "It knows English: scientific abstracts, nutrition, short web passages, and texts about software.",
+)
+
+
+def scores(folder: Path, name: str) -> Iterator[Score]:
+    """Yield the scores of all systems in *folder* that the model *name* is a part of."""
+    paths = sorted(folder.glob("results/*/*.json"))
+    for suite, result in [(path.parent.name, result) for path in paths for result in load_system(path).results]:
+        if name in result.system:
+            command = f"lexbench run suite {suite} -d {result.dataset} -r '{result.system}'"
+            span = interval(np.array(result.per_query[MEASURE]))
+            measure, value = f"{MEASURE} of {result.system}", result.means[MEASURE]
+            yield Score(dataset=result.dataset, measure=measure, value=value, command=command, interval=span)
+
+
+def relative(training: Training, roots: Sequence[str]) -> Training:
+    """Return what a model was trained by with its paths relative to the *roots* that they lie in."""
+    text = msgspec.json.encode(training).decode()
+    for root in roots:
+        text = text.replace(root.rstrip("/") + "/", "")
+    return msgspec.json.decode(text, type=Training)
+
+
+def main() -> None:
+    """Write the folder of the package."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trained", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--scores", type=Path, help="a folder of results")
+    parser.add_argument("--root", default=[], action="append", help="a folder that the recipe's paths are to be relative to")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())
+    half = {name: tensor.to(torch.float16) for name, tensor in tensors.items()}
+    atomic.write_bytes(options.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
+    for name in (*COPIED, *([FILE] if (options.trained / FILE).is_file() else [])):
+        shutil.copyfile(options.trained / name, options.folder / name)
+    trained = relative(card.read(options.trained), options.root)
+    facts = msgspec.structs.replace(
+        trained.facts,
+        language="en",
+        base_model=BASES[trained.recipe.name],
+        limits=LIMITS,
+        scores=tuple(scores(options.scores, trained.recipe.name)) if options.scores else (),
+    )
+    card.finish(options.folder, trained.recipe, trained.what, facts)
+    print(f"{options.folder}: {(options.folder / 'model.safetensors').stat().st_size / 1e6:.1f} MB of weights")
+
+
+if __name__ == "__main__":
+    main()
