@@ -127,7 +127,7 @@ def rows(text):
     """Yield the name and the other cells of each row of the tables in a page, without marks."""
     for line in text.splitlines():
         if line.startswith("| "):
-            plain = re.sub(r"<sup>.*?</sup>|<.*?>|\*\*", "", line.replace("\\|", "\x00").replace("\\", ""))
+            plain = re.sub(r"<sup>.*?</sup>|<.*?>|\*\*| [‡?]+(?= )", "", line.replace("\\|", "\x00").replace("\\", ""))
             name, *cells = (cell.strip().replace("\x00", "|") for cell in plain.strip("| ").split(" | "))
             yield name, cells
 
