@@ -161,7 +161,7 @@ def test_settings_of_another_kind_of_system_are_implied():
         ),
         ({"contract": "pydoc/test@2"}, "contract pydoc/test@1 and pydoc/test@2"),
         ({"query_ids": [f"x{number}" for number in range(QUERIES)]}, "were scored on different queries of pydoc/test"),
-        ({"per_query": {"RR@10": [0.0] * QUERIES}}, "b on pydoc/test has no nDCG@10; it has: RR@10"),
+        ({"per_query": {"RR@10": [0.0] * QUERIES}, "means": {"RR@10": 0.0}}, "b on pydoc/test has no nDCG@10; it has: RR@10"),
     ],
 )
 def test_results_that_are_no_comparison_are_refused(store, tmp_path, capsys, facts, said):

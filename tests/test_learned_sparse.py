@@ -170,6 +170,9 @@ def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path)
     shutil.copytree(place, older)
     for path in (*older.glob("runs/*/work.json"), *older.glob("corpora/*/bodies.npy")):
         path.unlink()
+        manifest = json.loads((path.parent / "manifest.json").read_text())
+        del manifest["files"][path.name]  # which a manifest of that version did not list either
+        (path.parent / "manifest.json").write_text(json.dumps(manifest))
     found = list(stored_results(store.Store(older)))
 
     assert [kept.result.work for kept in found] == [None] * 4

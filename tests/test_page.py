@@ -296,7 +296,9 @@ def test_the_keyboard_reaches_every_cell_and_its_interval(show, speeds):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
 
-    assert "nDCG@10 of b on beir/scifact/test\n95 % interval 0.4" in page.locator("#tip").inner_text()
+    assert (
+        "nDCG@10 of b on beir/scifact/test\nseen in training: unknown\n95 % interval 0.4" in page.locator("#tip").inner_text()
+    )
     assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()

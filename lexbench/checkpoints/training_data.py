@@ -38,12 +38,12 @@ def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
     """Return what our own training notes: its collections, the model that it began with, and its teachers."""
     uses = [(str(data.get("dataset")), data.get("use")) for data in facts.get("data") or () if isinstance(data, dict)]
     start = (recipe.get("start") or {}).get("model")
-    named = {start: facts.get("base_model") or start}  # a folder of that machine, and what it is on the hub
+    named: dict[Any, Any] = {start: facts.get("base_model") or start}  # a folder of that machine, and what it is on the hub
     stages = [stage for stage in recipe.values() if isinstance(stage, dict)]
     teachers = [name for stage in stages for name in _models(stage.get("teacher"))]
     models = [named.get(model, model) for model in (start, *teachers) if model]
-    named = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # [selection] has a number there
-    queries = [str(name) for names in named for name in names]
+    lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # [selection] has a number there
+    queries = [str(name) for names in lists for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
         texts=tuple(dict.fromkeys(name for name, use in uses if use != "training")),

@@ -7,20 +7,14 @@ from typing import NamedTuple
 from lexbench.analysis import aggregates
 from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.report.table import Table, heading, number
-from lexbench.results import EXPOSURES, Latency, Result, Timing, Vectors, Work
+from lexbench.report.vectors import vector_tables
+from lexbench.results import EXPOSURES, Latency, Result, Timing
 from lexbench.suites import Suite
 
 _WARN = 0.001  # a tie interval wider than this is said
 
 _FLOAT32 = "float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"
 _PRECISIONS = {"double": _FLOAT32, "float32": ("double", "trec_eval since 2023 and v10.0")}  # the other one, and whose it is
-
-_SPARSE_HEADER = ("system", "terms", "bytes\na doc.", "index bytes\na doc.", "query terms", "postings", "FLOPS")
-_SPARSE_LEGEND = (
-    "a document's terms, its bytes at 3 a term and in the index; a query's terms and postings; products per document"
-)
-_DENSE_HEADER = ("system", "dimensions", "vectors", "bytes\na doc.", "index bytes\na doc.")
-_DENSE_LEGEND = "a document's vectors, their bytes as float32, and its bytes in the index"
 
 _STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
 _PERCENTILES = ("p50", "p95", "p99")
@@ -38,7 +32,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
         return []
     *scores, last = _score_tables(results, suite)
     scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposures(results))))
-    return [*scores, *_vector_tables(results), *timing_tables(results)]
+    return [*scores, *vector_tables(results), *timing_tables(results)]
 
 
 def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
@@ -129,61 +123,6 @@ def _of_precision(result: Result) -> list[str]:
     other, tools = _PRECISIONS[result.precision]
     means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
     return [f"scores are compared as {result.precision}; as {other}, as {tools} do: {means}"]
-
-
-def _vector_tables(results: Sequence[Result]) -> list[Table]:
-    """Return tables for each dataset on which systems have vectors; but for the index, the same on every machine."""
-    tables = []
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
-        sparse = [(result, vectors) for result, vectors in group if not vectors.dimensions]
-        dense = [(result, vectors) for result, vectors in group if vectors.dimensions]
-        if sparse:
-            rows = tuple(_sparse_row(result, vectors) for result, vectors in sparse)
-            tables.append(Table(f"sparse vectors, {dataset}", _SPARSE_HEADER, rows, (_SPARSE_LEGEND, *_remarks(sparse))))
-        if dense:
-            rows = tuple(_dense_row(result, vectors) for result, vectors in dense)
-            tables.append(Table(f"dense vectors, {dataset}", _DENSE_HEADER, rows, (_DENSE_LEGEND, *_remarks(dense))))
-    return tables
-
-
-def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
-    work = result.work or Work()
-    return (
-        result.system,
-        number(vectors.terms.get("mean"), ".1f"),
-        number(vectors.bytes_per_document, ".0f"),
-        _index_bytes(result),
-        number(work.query_terms.get("mean"), ".1f"),
-        number(work.postings.get("mean"), ",.0f"),
-        number(work.flops, ".3g"),
-    )
-
-
-def _dense_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
-    sizes = number(vectors.vectors, ".1f"), number(vectors.bytes_per_document, ",.0f"), _index_bytes(result)
-    return result.system, str(vectors.dimensions), *sizes
-
-
-def _index_bytes(result: Result) -> str:
-    """Return the bytes of the index a document."""
-    return number(result.sizes["index"] / (result.counts.documents or 1) if "index" in result.sizes else None, ",.0f")
-
-
-def _remarks(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
-    """Return what a reader must know of vectors; what is the same line for several systems is there once."""
-    lines = []
-    for result, vectors in group:
-        documents = result.counts.documents
-        if vectors.truncated:
-            lines.append(f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's length")
-        if vectors.empty:
-            lines.append(f"{vectors.empty:,} of {documents:,} documents have no term")
-        if "top_k(" in result.system and not vectors.dropped:
-            lines.append(f"{result.system}: top_k had no effect, no document has more terms")
-        if vectors.clipped:
-            lines.append(f"{result.system}: {vectors.clipped:,} weights were clipped")
-    return list(dict.fromkeys(lines))
 
 
 class _Timed(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from lexbench import measures
 from lexbench.datasets.contracts import Contract, all_contracts, contract_of
-from lexbench.datasets.find import find_folder
+from lexbench.datasets.find import find_folder, status
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
 from lexbench.runner import tuning
@@ -57,11 +57,15 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """Estimate of what the store will grow by: each corpus and encoding once, an index for each retriever, the runs."""
-        contracts = {job.contract.corpus: job.contract for job in self.jobs}
-        texts = {job.contract.corpus: _text_bytes(job) for job in self.jobs}
+        """Estimate of what the store will grow by: each corpus and encoding once, an index for each retriever, the runs.
+
+        Datasets that are neither here nor to be fetched take nothing: their jobs will say so and fail.
+        """
+        jobs = [job for job in self.jobs if job.source is not None or status(job.contract) != "not here"]
+        contracts = {job.contract.corpus: job.contract for job in jobs}
+        texts = {job.contract.corpus: _text_bytes(job) for job in jobs}
         documents = {name: contract.expected.documents or texts[name] // _SHORT for name, contract in contracts.items()}
-        used = [(job.contract.corpus, retriever) for job in self.jobs for retriever in leaves(job.system.retriever)]
+        used = [(job.contract.corpus, retriever) for job in jobs for retriever in leaves(job.system.retriever)]
         indexes = {(corpus, str(describe(retriever))) for corpus, retriever in used}
         encodings = {
             (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind)
@@ -70,9 +74,7 @@ class Plan:
         }
         vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
         built = sum(max(documents[corpus] * _INDEX, texts[corpus]) for corpus, _ in indexes)
-        entries = sum(
-            (job.contract.expected.queries or 0) * min(job.depth, documents[job.contract.corpus]) for job in self.jobs
-        )
+        entries = sum((job.contract.expected.queries or 0) * min(job.depth, documents[job.contract.corpus]) for job in jobs)
         return sum(texts.values()) * _COPIES + built + vectors + entries * _ENTRY
 
 
