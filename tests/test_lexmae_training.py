@@ -22,6 +22,7 @@ from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.batches import Draws
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import resuming, trainer
 from lexbench.progress import Silent
@@ -212,7 +213,7 @@ def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
     assert not (place / "odd").exists()
 
 
-class Point(nn.Module):
+class Point(Learner):
     """A model that is one number, whose loss is its mean squared distance from what is drawn."""
 
     def __init__(self):
@@ -222,6 +223,30 @@ class Point(nn.Module):
     def forward(self, x):
         """Return loss and one part of it."""
         return {"loss": ((self.at - x) ** 2).mean(), "distance": (self.at - x).abs().mean()}
+
+
+class Rated(Point):
+    """The point, which asks for ten times the rate, with a matrix beside it that asks for none and one for a tenth."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain, self.slow = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2, 2))
+
+    rates = {"at": 10.0, "slow": 0.1}  # noqa: RUF012 - of this one class
+
+
+def test_rates_and_what_decays(tmp_path):
+    """Named parameters have their own learning rate, the rest the training's; matrices decay, and single numbers do not."""
+    settings = Fitting(batch_size=4, learning_rate=0.1, steps=7, weight_decay=0.01)
+    model = Rated()
+    how = trainer.Fit("point", settings, Hardware(device="cpu"), 1, 7, tmp_path)
+    fitting = trainer.LexMAETrainer(model=model, args=how.arguments())
+    groups = fitting.create_optimizer().param_groups
+    found = {id(one): (group["lr"], group["weight_decay"]) for group in groups for one in group["params"]}
+
+    assert found[id(model.at)] == (pytest.approx(1.0), 0.0)
+    assert found[id(model.slow)] == (pytest.approx(0.01), 0.01)
+    assert found[id(model.plain)] == (pytest.approx(0.1), 0.01)
 
 
 def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):

@@ -16,6 +16,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHead
 from lexbench.checkpoints.masked_lm import body_and_transform
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import LexiconEncoder, max_pool
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Pretrain
 
 _PROBED = 8  # one text in so many, and two at least, tells how much the decoder uses the bottleneck
@@ -77,7 +78,7 @@ class Decoder(nn.Module):
         return states
 
 
-class MaskedAutoencoder(nn.Module):
+class MaskedAutoencoder(Learner):
     """LexMAE's pretraining: encoder, bottleneck, decoder, and the sum of both losses (paper, Eq. 7)."""
 
     def __init__(self, language_model: Any, recipe: Pretrain, mask_token: int = -1) -> None:

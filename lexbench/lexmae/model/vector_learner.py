@@ -14,15 +14,16 @@ its vector: a query of three words counts as much as a document.
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lexbench.checkpoints.exact_terms import saturated
 from lexbench.lexmae.data.statistics import Statistics
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Vectors
 
 
-class VectorLearner(nn.Module):
+class VectorLearner(Learner):
     """The encoder with the loss of this stage. Its teacher is no part of it, so that no checkpoint has its weights."""
 
     def __init__(self, encoder: LexiconEncoder, teacher: Any, statistics: Statistics, settings: Vectors) -> None:

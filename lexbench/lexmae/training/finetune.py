@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from lexbench.errors import CannotStart
 from lexbench.lexmae.cards import provenance
@@ -13,6 +12,7 @@ from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import folders, start
 from lexbench.lexmae.model.encoder import LexiconEncoder
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Paths, Recipe, Stage, placeholders
 from lexbench.lexmae.training import processes, publishing, resuming, selection, stages, trainer
 from lexbench.progress import Progress
@@ -56,7 +56,7 @@ def _score(
     """Return the function that scores a model in training on *candidates*."""
     corpora = [reader.corpus(candidate_set.corpus, store, progress) for candidate_set in candidates.sets]
 
-    def score(model: nn.Module) -> Mapping[str, float]:
+    def score(model: Learner) -> Mapping[str, float]:
         assert isinstance(model.encoder, LexiconEncoder)
         reranker = selection.Reranker(model.encoder, reader, precision)
         return candidates.measure([reranker.scores(*pair) for pair in zip(candidates.sets, corpora, strict=True)])

@@ -154,6 +154,8 @@ def _check_inputs(recipe: Recipe, task: Task) -> None:
     """Raise what finding the models and data of a task would."""
     if task.kind == "start" and not Paths(recipe).start.is_dir():
         _check_model(recipe.start.model, recipe.start.revision)
+        for name in recipe.exact_terms.corpora if recipe.exact_terms else ():
+            sizes.check_corpus(name)
     if task.kind == "finetune" and (teacher := _stage(recipe, task).teacher) and not teaching_system(teacher):
         _check_model(teacher)
     if task.kind == "vectors" and recipe.vectors:

@@ -19,13 +19,14 @@ from transformers.utils import logging as transformers_logging
 
 from lexbench.errors import LexbenchError
 from lexbench.lexmae.data.batches import Draws, InOrder
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
 from lexbench.progress import Progress
 
 _LOGGED = 10  # steps, at most, whose mean is one line of the log
 
-Score = Callable[[nn.Module], Mapping[str, float]]
+Score = Callable[[Learner], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def steps(fitting: Fitting, examples: int) -> int:
 
 
 def fit(
-    model: nn.Module,
+    model: Learner,
     draws: Draws[Any],
     collate: Callable[[list[Any]], dict[str, Tensor]],
     settings: Fit,
@@ -151,16 +152,16 @@ class LexMAETrainer(Trainer):
         return InOrder(self.settings.draws)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Give the parameters that the model names in `rates` a learning rate of their own, and no weight decay."""
+        """Give the parameters that the model names in `rates` a learning rate of their own; matrices alone decay."""
         is_new = self.optimizer is None
         optimizer: torch.optim.Optimizer = super().create_optimizer(model)
-        rates = getattr(self._unwrapped(), "rates", {}) if is_new else {}
+        rates = self._unwrapped().rates if is_new else {}
         for name, parameter in self._unwrapped().named_parameters():
             if name in rates:
                 for group in optimizer.param_groups:
                     group["params"] = [other for other in group["params"] if other is not parameter]
-                rate = rates[name] * self.args.learning_rate
-                optimizer.add_param_group({"params": [parameter], "lr": rate, "weight_decay": 0.0})
+                rate, decay = rates[name] * self.args.learning_rate, self.args.weight_decay if parameter.ndim > 1 else 0.0
+                optimizer.add_param_group({"params": [parameter], "lr": rate, "weight_decay": decay})
         return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
@@ -217,8 +218,8 @@ class LexMAETrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
         return scores
 
-    def _unwrapped(self) -> nn.Module:
-        model: nn.Module = self.accelerator.unwrap_model(self.model)
+    def _unwrapped(self) -> Learner:
+        model: Learner = self.accelerator.unwrap_model(self.model)
         return model
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import nn
 
 from lexbench.lexmae.cards.facts import Data
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import TrainingSet
 from lexbench.lexmae.model.encoder import LexiconEncoder
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Fitting, Recipe
 from lexbench.lexmae.training.kinds import kinds
 from lexbench.progress import Progress
@@ -49,11 +49,8 @@ class StageKind(ABC):
         """Return a batch of examples as the keyword arguments of the model's forward."""
 
     @abstractmethod
-    def model(self, encoder: LexiconEncoder, steps: int) -> nn.Module:
-        """Return the model that is trained for *steps*: `forward` returns the loss and its parts, `encoder` encodes texts.
-
-        `forward` also takes `step`, the number of optimiser steps so far.
-        """
+    def model(self, encoder: LexiconEncoder, steps: int) -> Learner:
+        """Return the model that is trained for *steps*; its `forward` takes `step` beside a batch."""
 
     @abstractmethod
     def data(self) -> Iterator[Data]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from lexbench.lexmae.cards.facts import Data
 from lexbench.lexmae.data import negatives
@@ -18,6 +18,7 @@ from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
+from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Hardware, Recipe, Stage
 from lexbench.lexmae.training import processes, stages, teachers
 from lexbench.lexmae.training.selection import held_out_ids
@@ -122,7 +123,7 @@ class Ranking(stages.StageKind):
         """Return the document at a *position* of an example's corpus."""
         return next(self.examples.sources[example.source].training_set.corpus.documents(position, position + 1))
 
-    def model(self, encoder: LexiconEncoder, steps: int) -> nn.Module:
+    def model(self, encoder: LexiconEncoder, steps: int) -> Learner:
         """Return the encoder with the loss of the stage."""
         return FineTuner(encoder, self.stage, steps)
 
@@ -133,7 +134,7 @@ class Ranking(stages.StageKind):
             yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
 
 
-class FineTuner(nn.Module):
+class FineTuner(Learner):
     """The encoder with the loss of a stage: paper, Eqs. 11 to 13. One encoder serves queries and documents."""
 
     def __init__(self, encoder: LexiconEncoder, stage: Stage, steps: int) -> None:
