@@ -53,9 +53,7 @@ class Facts:
     requires: Sequence[str] = ()  # modules that must be importable, as ("faiss",)
     extra: str = ""  # the extra of lexbench that installs them; "" where it is another package's
     family: str = "other"  # of the systems that it makes, in the words of the catalogue, as "sparse"; leaderboards show it
-    absent_is_zero: bool = (
-        False  # of a retriever: whether the score is 0 of each document that is not in a list shorter than asked
-    )
+    absent_is_zero: bool = False  # of a retriever: documents that a list shorter than asked lacks have the score 0
 
     @classmethod
     def of(cls, plugin: Any) -> Self:

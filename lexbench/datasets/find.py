@@ -39,6 +39,11 @@ def status(contract: Contract) -> str:
     return next(filter(None, (locator.status(contract, folders) for locator in locators(contract))), "not here")
 
 
+def is_here(contract: Contract) -> bool:
+    """Return whether the dataset can be read on this machine without a network."""
+    return status(contract) not in ("not here", "to be fetched")
+
+
 def find_folder(path: Path, split: str | None = None) -> Located:
     """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
 

@@ -14,7 +14,7 @@ from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChan
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.datasets.find import status
+from lexbench.datasets.find import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
 from lexbench.plugins import EncodesVectors, NamesTerms
@@ -95,7 +95,7 @@ class Topics:
 def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
     """Return the topics that results are of; None where they are not on this machine. Nothing is fetched."""
     contract = all_contracts().get(dataset)
-    if contract is None or status(contract) in ("not here", "to be fetched"):
+    if contract is None or not is_here(contract):
         return None
     try:
         opened = open_dataset(contract)

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from lexbench import suites
 from lexbench.datasets.contracts import all_contracts
-from lexbench.datasets.find import find, status
+from lexbench.datasets.find import find, is_here
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.recipe import Recipe
 
 _TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
 _NEAR = 0.8  # of the words of both queries are in each of them
 _WORD = re.compile(r"\w+")
-_FETCHED = ("not here", "to be fetched")  # datasets that nothing is compared with, as their queries are not on this machine
 
 
 def check_selection(recipe: Recipe) -> None:
@@ -88,7 +87,7 @@ def tested_queries() -> TestedQueries:
     """Return the queries of all tested datasets that are on this machine."""
     texts: list[str] = []
     for contract in all_contracts().values():
-        if contract.id in _tested() and status(contract) not in _FETCHED:
+        if contract.id in _tested() and is_here(contract):
             try:
                 source = find(contract)
                 judged = {judgement.query_id for judgement in source.judgements()}
