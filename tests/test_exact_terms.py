@@ -13,6 +13,7 @@ from checkpoints import reconfigure, tiny_bert
 
 from lexbench.checkpoints import exact_terms
 from lexbench.checkpoints.exact_terms import ExactTerms
+from lexbench.checkpoints.settings import EXACT_TERMS_FILE
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import InvalidFile, MissingData
 from lexbench.types import Document
@@ -123,7 +124,7 @@ def test_a_file_that_was_lost_is_missed(folder):
     with_terms(folder)
     reconfigure(folder, lexbench={"positions": "text", "exact_terms": True})
     assert encoder(folder).checkpoint_defaults({"model": str(folder)}) == {"positions": "text"}
-    (folder / exact_terms.FILE).unlink()
+    (folder / EXACT_TERMS_FILE).unlink()
     with pytest.raises(MissingData, match=r"exact_terms\.safetensors is missing"):
         encoder(folder).identity()
 
@@ -141,7 +142,7 @@ def test_a_file_that_was_lost_is_missed(folder):
 def test_a_file_that_does_not_fit_is_refused(folder, change, said):
     """A damaged file, or one of another model, is named."""
     with_terms(folder)
-    path = folder / exact_terms.FILE
+    path = folder / EXACT_TERMS_FILE
     path.write_bytes(safetensors.torch.save(change(safetensors.torch.load(path.read_bytes()))))
     with pytest.raises(InvalidFile, match=said):
         encoder(folder).encode_query(["beta"])
@@ -150,7 +151,7 @@ def test_a_file_that_does_not_fit_is_refused(folder, change, said):
 def test_a_file_that_was_cut_is_refused(folder):
     """A file that is cut is named."""
     with_terms(folder)
-    path = folder / exact_terms.FILE
+    path = folder / EXACT_TERMS_FILE
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(InvalidFile, match=r"exact_terms\.safetensors"):
         encoder(folder).encode_query(["beta"])

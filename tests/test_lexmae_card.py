@@ -15,6 +15,7 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from lexbench.checkpoints import exact_terms
+from lexbench.checkpoints.settings import EXACT_TERMS_FILE
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.cards.facts import Data, Facts, Loss, Score, Selected
@@ -129,7 +130,7 @@ def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
 
     np.testing.assert_allclose(place["queries"], query, rtol=1e-3, atol=1e-5)
     assert "*exact terms*" in text
-    (draft / exact_terms.FILE).unlink()
+    (draft / EXACT_TERMS_FILE).unlink()
     reconfigure(draft, lexbench={})
     without = systems.system(f'sparse_mlm(model="{draft}", positions="text", query_length=9)').retriever.encoder
     assert not np.allclose(without.encode_query(["what is a query"]).toarray(), query)

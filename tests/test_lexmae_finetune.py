@@ -199,6 +199,20 @@ def test_a_part_of_the_queries(place):
         assert training_set.positives[index].tolist() == whole.positives[at].tolist()
 
 
+def test_a_rank_of_no_teacher_is_refused(place):
+    """teacher_rank is of a system's list: without a system that teaches it is no setting to pass over."""
+    asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.teacher_rank=20"])
+    with pytest.raises(CommandError, match=r"stage1\.teacher_rank is of a system that teaches"):
+        negatives.mine(asked, 1, Silent())
+
+
+@pytest.mark.parametrize("strata", ["[30, 4]", "[4, 4]"])
+def test_strata_ascend(place, strata):
+    """Ranks that part a list are in order, each once."""
+    with pytest.raises(CommandError, match="Expected ranks that ascend"):
+        recipe.read(place / "tiny.toml", [f"stage1.strata={strata}"])
+
+
 @pytest.mark.parametrize(
     ("teacher", "is_system"),
     [

@@ -13,6 +13,7 @@ from checkpoints import random_model, write_tokenizer
 from topics import RECIPE, enter, write
 
 from lexbench.checkpoints import exact_terms
+from lexbench.cli import code
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import folders, heads, start
@@ -122,3 +123,14 @@ def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
         assert encoder.exact_terms.exact[word].item() == pytest.approx(0.7 * idf**0.5, rel=2e-3)
         assert encoder.exact_terms.predicted[word].item() == pytest.approx(0.35 * idf**0.25, rel=2e-3)
     assert exact_terms.read(folder, len(tokenizer)).mean_length == pytest.approx(encoder.exact_terms.mean_length)
+
+
+def test_texts_of_exact_terms_are_looked_for_before_any_work(tmp_path, monkeypatch, capsys):
+    """Corpora that are not there are said before the start is made, in one line."""
+    place = write(tmp_path)
+    enter(place, monkeypatch)
+    (place / "exact.toml").write_text(RECIPE.replace("[stage1]", '[exact_terms]\ncorpora = ["nowhere"]\n\n[stage1]', 1))
+    assert code(["train", "all", "exact.toml"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'nowhere'" in line
+    assert not (place / "out").exists()

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.checkpoints.exact_terms import FILE
+from lexbench.checkpoints.settings import EXACT_TERMS_FILE
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.cards.facts import Score, Training
 from lexbench.results import load_system
@@ -65,13 +65,13 @@ def main() -> None:
     tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())
     half = {name: tensor.to(torch.float16) for name, tensor in tensors.items()}
     atomic.write_bytes(options.folder / "model.safetensors", safetensors.torch.save(half, {"format": "pt"}))
-    for name in (*COPIED, *([FILE] if (options.trained / FILE).is_file() else [])):
+    for name in (*COPIED, *([EXACT_TERMS_FILE] if (options.trained / EXACT_TERMS_FILE).is_file() else [])):
         shutil.copyfile(options.trained / name, options.folder / name)
     trained = relative(card.read(options.trained), options.root)
     facts = msgspec.structs.replace(
         trained.facts,
         language="en",
-        base_model=BASES[trained.recipe.name],
+        base_model=BASES.get(trained.recipe.name, trained.facts.base_model),
         limits=LIMITS,
         scores=tuple(scores(options.scores, trained.recipe.name)) if options.scores else (),
     )

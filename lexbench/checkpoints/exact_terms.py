@@ -19,11 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
+from lexbench.checkpoints.settings import EXACT_TERMS_FILE, K1, B
 from lexbench.checkpoints.weights import read_tensors
 from lexbench.errors import InvalidFile
-
-FILE = f"{EXACT_TERMS}.safetensors"
 
 
 class ExactTerms(nn.Module):
@@ -52,19 +50,19 @@ class ExactTerms(nn.Module):
 def saturated(counts: Tensor, mean_length: float | Tensor) -> Tensor:
     """Return BM25's term frequencies of *counts* (n, vocabulary), which are of whole texts; 0 where a count is 0."""
     norm = 1 - B + B * counts.sum(1, keepdim=True) / mean_length
-    return counts * (K1 + 1) / (counts + K1 * norm.clamp(min=1 - B))
+    return counts * (K1 + 1) / (counts + K1 * norm)
 
 
 def write(terms: ExactTerms, folder: Path) -> None:
     """Write *terms* into *folder*, in half precision."""
     tensors = {name: value.detach().to("cpu", torch.float16).contiguous() for name, value in terms.named_parameters()}
     tensors["mean_length"] = torch.tensor([terms.mean_length], dtype=torch.float32)
-    (folder / FILE).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+    (folder / EXACT_TERMS_FILE).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
 
 
 def read(folder: Path, vocabulary: int) -> ExactTerms | None:
     """Return the terms of the model in *folder*, None where it has none; InvalidFile where they do not read or fit it."""
-    path = folder / FILE
+    path = folder / EXACT_TERMS_FILE
     return _checked(read_tensors([path]), vocabulary, path) if path.is_file() else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lexbench.checkpoints.files import MODULES, CheckpointFiles, transformer_files
-from lexbench.checkpoints.settings import EXACT_TERMS, sparse_encoder_modules, sparse_mlm_defaults
+from lexbench.checkpoints.settings import EXACT_TERMS, EXACT_TERMS_FILE, sparse_encoder_modules, sparse_mlm_defaults
 from lexbench.errors import MissingData
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def masked_lm_files(folder: Path) -> CheckpointFiles:
     files = transformer_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config)
     stated = bool(defaults.pop(EXACT_TERMS, False))
-    exact_terms = [path] if (path := files.folder / f"{EXACT_TERMS}.safetensors").is_file() else []
+    exact_terms = [path] if (path := files.folder / EXACT_TERMS_FILE).is_file() else []
     if stated and not exact_terms:
         raise MissingData(
             f"{folder}: config.json says {EXACT_TERMS}, and {path.name} is missing; copy it from the model's source"

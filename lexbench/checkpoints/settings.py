@@ -14,7 +14,8 @@ from typing import Any
 from lexbench.checkpoints.files import ABOUT, TRANSFORMER, Module, modules, of_folder, optional_json, prompts, read_json
 from lexbench.errors import CommandError, InvalidFile
 
-EXACT_TERMS = "exact_terms"  # a file of that name, see `exact_terms`, and in the table `lexbench` that there is one
+EXACT_TERMS = "exact_terms"  # in the table `lexbench`: whether there is the file that follows, see the module `exact_terms`
+EXACT_TERMS_FILE = "exact_terms.safetensors"
 K1, B = 0.9, 0.4  # BM25's, as Anserini has them, of the counts of exact terms
 POOLINGS = ("mean", "cls")
 _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers 5.4 and later; MLMTransformer before

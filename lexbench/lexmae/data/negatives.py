@@ -51,22 +51,25 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} has a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
-    searches = [Search(systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives), settings.depth)]
-    if teacher := teaching_system(settings.teacher):
-        searches.append(Search(teacher, settings.depth, keeps_relevant=True))
+    minings = [Mining(systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives), settings.depth)]
+    teacher = teaching_system(settings.teacher)
+    if settings.teacher_rank and not teacher:
+        raise CommandError(f"stage{stage}.teacher_rank is of a system that teaches, as ensemble(bm25, minilm); it has none")
+    if teacher:
+        minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
     store.prepare()
     runs = []
-    for search_with, path in zip(searches, (paths.negatives, paths.teacher_scores), strict=False):
+    for mining, path in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
         for name in settings.queries:
             runs.append(path(stage, name))
             training_set = open_training_set(name, store, progress).drawn(settings.most, recipe.seed)
-            _mine(runs[-1], training_set, search_with, store, progress)
+            _mine(runs[-1], training_set, mining, store, progress)
     return runs
 
 
-class Search(NamedTuple):
-    """What is mined with."""
+class Mining(NamedTuple):
+    """Which lists are mined: what a system finds, how deep, with the relevant documents or without."""
 
     system: System
     depth: int
@@ -85,9 +88,9 @@ def teaching_system(teacher: str | None) -> System | None:
         raise
 
 
-def _mine(path: Path, training_set: TrainingSet, search_with: Search, store: Store, progress: Progress) -> None:
+def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> None:
     """Write the run of one training set, unless it is there and was made from the same."""
-    system, depth = search_with.system, search_with.depth
+    system, depth = mining.system, mining.depth
     contract, facts_path = training_set.contract, path.with_name(path.name.removesuffix(".trec.gz") + ".json")
     made_from = {
         "format": _FORMAT,
@@ -115,7 +118,7 @@ def _mine(path: Path, training_set: TrainingSet, search_with: Search, store: Sto
     lengths: list[int] = []
     with atomic.atomic_path(path) as draft, draft.open("wb") as whole:
         for run in _runs(training_set, system, depth, store, progress):
-            mined = run if search_with.keeps_relevant else _without_relevant(run, training_set).cut(depth)
+            mined = run if mining.keeps_relevant else _without_relevant(run, training_set).cut(depth)
             progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
             write_run(mined, part)
             with part.open("rb") as file:

@@ -259,6 +259,8 @@ def _of_stage(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
             lacking = "pretrain" if name == "pretrained" else name
             models = ", ".join(trained)
             yield f"The recipe makes no model {name!r}: it has no [{lacking}]; there is: {models} - at {section}.{key}`"
+    if list(stage.strata) != sorted(set(stage.strata)):
+        yield f"Expected ranks that ascend - at {section}.strata`"
     try:
         parse(_PLACEHOLDER.sub("x", stage.negatives))
     except LexbenchError as error:
