@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny
 
 from lexbench import suites
 from lexbench.cli import Commands, app, code
@@ -18,18 +19,8 @@ from lexbench.runner.jobs import Outcome
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Make a BEIR folder of three documents, and a store of its own."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / "tiny"
-    (place / "qrels").mkdir(parents=True)
-    documents = [("d1", "the red fox"), ("d2", "a red red car"), ("d3", "blue sky")]
-    (place / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": i, "title": "", "text": text}) + "\n" for i, text in documents)
-    )
-    (place / "queries.jsonl").write_text('{"_id": "q1", "text": "red car"}\n{"_id": "q2", "text": "green"}\n')
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\nq2\td3\t1\n")
-    return place
+    tiny.enter(tmp_path, monkeypatch)
+    return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
 
 
 def run(capsys, *arguments):

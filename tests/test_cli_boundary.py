@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny
 
 from lexbench import cli, suites
 from lexbench.cli import code
@@ -22,16 +23,9 @@ HOSTILE = "a\x1b[31mb\x07\x9bc\u202ed\x7f\nnext"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Make a BEIR folder with a hostile name, whose query has controls, and a store of its own."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / "tiny\x1b[31m\u202e"
-    (place / "qrels").mkdir(parents=True)
-    documents = [("d1", "the red fox"), ("d2", "a red red car")]
-    (place / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in documents))
-    (place / "queries.jsonl").write_text(json.dumps({"_id": "q\x1b", "text": f"red {HOSTILE}"}) + "\n")
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\x1b\td2\t1\n")
-    return place
+    tiny.enter(tmp_path, monkeypatch)
+    documents = {"d1": "the red fox", "d2": "a red red car"}
+    return tiny.write(tmp_path / "tiny\x1b[31m\u202e", documents, {"q\x1b": f"red {HOSTILE}"}, [("q\x1b", "d2", 1)])
 
 
 def typed(words, *, stdout=subprocess.PIPE, **environment):

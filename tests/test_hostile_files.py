@@ -5,6 +5,7 @@ import json
 import shlex
 
 import pytest
+import tiny
 
 from lexbench.cli import code
 from lexbench.errors import InvalidFile
@@ -18,16 +19,8 @@ MARK = b"\xef\xbb\xbf"  # of UTF-8, as Windows tools write it at the beginning o
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Make a BEIR folder of three documents, and a store of its own."""
-    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / "tiny"
-    (place / "qrels").mkdir(parents=True)
-    documents = [("d1", "the red fox"), ("d2", "a red red car"), ("d3", "blue sky")]
-    (place / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in documents))
-    (place / "queries.jsonl").write_text('{"_id": "q1", "text": "red car"}\n{"_id": "q2", "text": "green"}\n')
-    (place / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t2\nq2\td3\t1\n")
-    return place
+    tiny.enter(tmp_path, monkeypatch)
+    return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q2", "d3", 1)])
 
 
 def scored(capsys, run, qrels):
