@@ -21,10 +21,10 @@ demo: .venv/.neural  ## BM25, a small LexMAE and both together on the embedded s
 		--brief --time --time-queries 50 --time-seconds 1 --time-processes 1
 	@echo "The leaderboard is in $$($(BIN)/lexbench leaderboard --results $(DEMO))"
 
-nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the small LexMAE that lexbench carries (an hour or two)
+nano: .venv/.dev build/minilm build/splade-tiny build/training-texts  ## train the small LexMAE that lexbench carries
 	$(BIN)/lexbench train all lexmae_nano
 
-mini: .venv/.dev build/minilm build/training-texts  ## train the LexMAE of models/lexmae_mini (two hours on two cores with AMX)
+mini: .venv/.dev build/minilm build/training-texts  ## train the LexMAE of models/lexmae_mini
 	$(BIN)/lexbench train all lexmae_mini
 
 build/minilm: | .venv/.dev
