@@ -130,6 +130,14 @@ class HasRemarks(Protocol):
 
 
 @runtime_checkable
+class KnowsWhatIsSlow(Protocol):
+    """An encoder or reranker that can tell when another setting would be faster on this machine."""
+
+    def slow_note(self) -> str:
+        """Return one line that says so, and what to type; "" for nothing. It is shown before the work, and is in no result."""
+
+
+@runtime_checkable
 class NeedsQueryIds(Protocol[V_co]):
     """An encoder or searcher that must know which query a text is: its vectors may come from a file, by id."""
 

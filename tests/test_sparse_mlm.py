@@ -2,9 +2,15 @@
 
 import json
 import multiprocessing
+import os
 import pickle
+import platform
+import re
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -416,3 +422,37 @@ def test_nobody_elses_tokenizer_is_set_up_differently(folder):
     cutter(tokenizer, 10)
 
     assert len(tokenizer("x " * 30)["input_ids"]) == 32
+
+
+_SLOW = """
+import sys
+from lexbench.cli import code
+from lexbench.lexmae.recipe import Hardware
+from lexbench.lexmae.training.processes import remark
+from lexbench.rerankers.cross_encoder import CrossEncoder
+
+for setting in ("dtype='bfloat16'", "dtype='float32'"):
+    system = f"sparse_mlm(model={sys.argv[1]!r}, {setting}, device='cpu', dense_ok=True, query_length=9, document_length=9)@csr"
+    code(["run", "dataset", sys.argv[2], "-r", system, "-m", "RR@10"])
+print(CrossEncoder("x", dtype="float16", device="cpu").slow_note(), file=sys.stderr)
+print(remark(Hardware(precision="bf16", device="cpu")), [remark(Hardware(device="cpu"))], file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
+def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folder, tmp_path):
+    """Where oneDNN has AVX2 alone, runs, rerankers and training say how slow bfloat16 and float16 are; of float32 nothing."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "LEXBENCH_STORE": str(tmp_path)}
+    command = [sys.executable, "-c", _SLOW, str(folder), str(Path(__file__).with_name("data") / "bread")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    notes = re.findall(
+        r"(.*)products in (\w+) take [\d.]+ times as long as in float32 on this processor; type (.*)", done.stderr
+    )
+
+    assert len(notes) == 3
+    assert notes[0][0].startswith("SparseMLM on bread: ")
+    assert [note[1:] for note in notes] == [
+        ("bfloat16", 'dtype="float32"'),
+        ("float16", 'dtype="float32"'),
+        ("bfloat16", "--precision fp32 ['']"),
+    ]

@@ -115,6 +115,12 @@ class Transformer(ABC):
             if name in {**self.choices, **_CHOICES} and value != getattr(self, name)
         ]
 
+    def slow_note(self) -> str:
+        """Return a line if this machine computes in `dtype` more slowly than in float32, else ""."""
+        from lexbench.neural.precision import slow_note
+
+        return slow_note(self.dtype, self._spec(self.model, self.revision).torch_device, 'type dtype="float32"')
+
     def trained_on(self) -> set[str]:
         """Return the datasets whose queries its towers are known to have learned from."""
         return set().union(*(trained_on(fetch(*tower)) for tower in self._towers()))
@@ -175,9 +181,14 @@ class Transformer(ABC):
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
 
     def _loaded(self, name: str, revision: str | None) -> Any:
-        from lexbench.neural.transformer_model import ModelSpec, loaded
+        from lexbench.neural.transformer_model import loaded
 
-        return loaded(self._model_class(), ModelSpec(name, revision, self.dtype, self.device.split(",")[0]))
+        return loaded(self._model_class(), self._spec(name, revision))
+
+    def _spec(self, name: str, revision: str | None) -> "ModelSpec":
+        from lexbench.neural.transformer_model import ModelSpec
+
+        return ModelSpec(name, revision, self.dtype, self.device.split(",")[0])
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
         """Return what the tokenizer takes of *documents*: after *prompt*, the title (*no_title* for none) as `titles` says."""

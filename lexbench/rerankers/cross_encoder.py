@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
 from lexbench.registry import runtime
 from lexbench.types import Document, TrainingData
+
+if TYPE_CHECKING:
+    from lexbench.neural.transformer_model import ModelSpec
 
 _CHOICES = {
     "titles": ("off", "string"),
@@ -74,6 +77,12 @@ class CrossEncoder:
         """Return what the model's folder says that it has learned from."""
         return [training_data(fetch(self.model, self.revision))]
 
+    def slow_note(self) -> str:
+        """Return a line if this machine computes in `dtype` more slowly than in float32, else ""."""
+        from lexbench.neural.precision import slow_note
+
+        return slow_note(self.dtype, self._spec().torch_device, 'type dtype="float32"')
+
     def identity(self) -> dict[str, str]:
         """Return the digests of weights, tokenizer and configuration, wherever they lie.
 
@@ -86,11 +95,11 @@ class CrossEncoder:
         import torch
 
         from lexbench.neural.cross_encoder import CrossEncoderModel, PairFormat, PairScorer
-        from lexbench.neural.transformer_model import ModelSpec, loaded
+        from lexbench.neural.transformer_model import loaded
 
         if self.threads:
             torch.set_num_threads(self.threads)
-        model = loaded(CrossEncoderModel, ModelSpec(self.model, self.revision, self.dtype, self.device))
+        model = loaded(CrossEncoderModel, self._spec())
         pair_format = PairFormat(min(self.length, model.longest or self.length), self.titles, self.truncation)
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
         try:
@@ -99,3 +108,8 @@ class CrossEncoder:
             raise model.out_of_memory(most_tokens) from error
         model.check_finite(scores, "scores")
         return np.asarray(scores, np.float32)
+
+    def _spec(self) -> "ModelSpec":
+        from lexbench.neural.transformer_model import ModelSpec
+
+        return ModelSpec(self.model, self.revision, self.dtype, self.device)

@@ -30,6 +30,8 @@ from lexbench.plugins import (
     CountsWork,
     Encoder,
     Fusion,
+    HasReranker,
+    KnowsWhatIsSlow,
     LeavesOut,
     NamesPlaces,
     ReadsRuns,
@@ -163,6 +165,7 @@ class DatasetRunner:
             if draft.unfinished:
                 documents = sum(map(len, missing(len(self.corpus), draft.unfinished)))
                 watch = Stopwatch(resumed=documents < len(self.corpus))
+                self._note_if_slow(encoder, what)
                 self.progress.start(what, "encode", documents, "documents")
                 with watch.time("encode"):
                     encode(encoder, self.corpus, draft.unfinished, self.progress.advance)
@@ -236,6 +239,8 @@ class DatasetRunner:
         with watch.time("open"):
             searcher = system.retriever.open(index)
         size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"
+        if isinstance(system.retriever, HasReranker):
+            self._note_if_slow(system.retriever.reranker, what)
         for block, file in self.blocks(path, size, watch, what):
             with watch.time("encode_queries"):
                 encoded = encode_queries(searcher, block)
@@ -252,6 +257,11 @@ class DatasetRunner:
         for file in path.glob("part-*"):
             file.unlink()
         watch.write(path)
+
+    def _note_if_slow(self, plugin: object, what: str) -> None:
+        """Tell the user, before *plugin* begins, of a setting that is slow on this machine; *what* it is to do."""
+        if isinstance(plugin, KnowsWhatIsSlow) and (line := plugin.slow_note()):
+            self.progress.note(f"{what}: {line}")
 
     def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[Sequence[Query], Path]]:
         """Yield each block of *size* queries that has no file in *path* yet, and the file to write; tell of progress."""

@@ -1,7 +1,6 @@
 """The processes of one training: one, or those that torchrun starts. The first one writes, and the others wait for it."""
 
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,6 +11,7 @@ from torch import distributed
 
 from lexbench.errors import CommandError
 from lexbench.lexmae.recipe import Fitting, Hardware
+from lexbench.neural.precision import slow_note
 
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 
@@ -41,21 +41,9 @@ def check(fitting: Fitting, hardware: Hardware) -> None:
 
 
 def remark(hardware: Hardware) -> str:
-    """Return what is to be said of the precision on this machine, "" for nothing.
-
-    Where a processor has no products of bfloat16 they are computed one by one: forward passes were 8 times slower than in
-    float32 on one with AVX2 alone.
-    """
-    if hardware.precision != "bf16" or device(hardware) != "cpu" or has_bf16_products():
-        return ""
-    return "this processor has no products of bfloat16, so bf16 is slower than float32 here; --precision fp32 is quicker"
-
-
-def has_bf16_products() -> bool:
-    """Return whether the processor multiplies matrices of bfloat16 itself, as with AVX512-BF16, AMX, or Arm's extension."""
-    if platform.machine() in ("x86_64", "AMD64"):  # oneDNN says yes wherever there is AVX-512, and then emulates them
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())  # noqa: SLF001 - no public name
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 - likewise
+    """Return what is to be said of the precision on this machine, "" for nothing."""
+    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[hardware.precision]
+    return slow_note(dtype, torch.device(device(hardware)), "type --precision fp32")
 
 
 def piece(fitting: Fitting, hardware: Hardware) -> int:
