@@ -295,6 +295,21 @@ def test_flops_ramp_up():
     assert added[2] == pytest.approx((0.02 * found[0]["flops_d"] + 0.03 * found[0]["flops_q"]).item(), rel=1e-4)
 
 
+def test_flops_are_of_predictions():
+    """A text's exact terms are not counted: however large, FLOPS is that of the same model without them."""
+    generator = np.random.default_rng(0)
+    stage, model = msgspec.convert(SETTINGS, Stage), random_model("bert", vocabulary=VOCABULARY)
+    vocabulary = torch.ones(len(VOCABULARY))
+    plain = FineTuner(LexiconEncoder(model), stage, steps=10)
+    exact = FineTuner(LexiconEncoder(model, ExactTerms(vocabulary, 9 * vocabulary, 9.0)), stage, steps=10)
+    queries, documents = batch(generator, [4, 6]), batch(generator, [9, 12, 5, 8])
+    with torch.no_grad():
+        without, found = (tuner(queries, documents, 0) for tuner in (plain, exact))
+    for name in ("flops_d", "flops_q", "predicted_d", "predicted_q"):
+        torch.testing.assert_close(found[name], without[name])
+    assert found["contrastive"] != without["contrastive"]
+
+
 def test_groups_of_like_length_change_nothing(monkeypatch):
     """Texts computed some at a time, the longest first, have the vectors of all at once, in the order that they came in."""
     monkeypatch.setattr("lexbench.lexmae.model.encoder._TOGETHER", {"cpu": 2, "cuda": 2})
@@ -325,6 +340,11 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
         with torch.no_grad():
             q, d = (encoder(Texts(**tensors(rows, pad=0, silent=[2, 3]))) for rows in (ids, [text]))
         assert found[pair] == pytest.approx((q @ d.T).item(), rel=1e-4)
+
+    reader = TextReader(stage.reader.tokenizer, msgspec.structs.replace(stage.reader.encoding, document_terms=1))
+    cut = selection.Reranker(encoder, reader, "fp32")
+    texts = [corpus[position] for position in one.positions[:5]]
+    assert np.diff(cut.documents(texts).indptr).tolist() == [1] * 5
 
 
 def test_a_model_that_is_not_there(place):

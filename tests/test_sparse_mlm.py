@@ -27,6 +27,7 @@ from lexbench.neural.token_batches import batches, cutter, tokenise  # noqa: E40
 from lexbench.neural.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
 from lexbench.plugins import BatchEncoder, Encoder  # noqa: E402
 from lexbench.runner.systems import describe  # noqa: E402
+from lexbench.transforms.top_k import TopK  # noqa: E402
 from lexbench.types import Document  # noqa: E402
 
 TEXTS = [
@@ -239,6 +240,16 @@ def test_every_text_is_in_one_batch_within_its_bounds(folder):
     assert all(np.array_equal(batch.pools, batch.real & (batch.ids != 2) & (batch.ids != 3)) for batch in made)
 
 
+def test_a_document_keeps_its_largest_weights(folder):
+    """With document_terms=3 a document has the vector that top_k(3) makes of its whole one, a query keeps all."""
+    whole, cut = encoder(folder), encoder(folder, document_terms=3)
+    expected = TopK(3).document(whole.encode_document(TEXTS))
+
+    assert 0 < expected.nnz < whole.encode_document(TEXTS).nnz
+    assert (cut.encode_document(TEXTS) != expected).nnz == 0
+    assert (cut.encode_query(TEXTS) != whole.encode_query(TEXTS)).nnz == 0
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 100, 100_000])
 def test_the_batch_size_changes_nothing(folder, batch_tokens):
     """Vectors are the same however many texts are computed at once, and with whom."""
@@ -396,6 +407,7 @@ def test_terms_are_named(folder):
         ({"storage": "uint8"}, r"there is float32, float16"),
         ({"query_length": 2}, r"query_length=2\): give at least 8"),
         ({"document_length": 0}, r"document_length=0\): give at least 8"),
+        ({"document_terms": -1}, r"document_terms=-1\): give a number above 0, or 0 for all"),
         ({"batch_tokens": -1}, r"batch_tokens=-1\): give a number above 0"),
         ({"device": "gpu"}, r"device='gpu'\): there is auto, cpu, cuda"),
         ({"device": "cpu,auto"}, r"device='cpu,auto'\)"),

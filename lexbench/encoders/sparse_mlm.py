@@ -5,7 +5,7 @@ LexMAE (T. Shen et al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in
 of titles; see `positions` and `titles`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,10 +14,11 @@ from scipy import sparse
 
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.masked_lm import masked_lm_files
-from lexbench.encoders._transformer import SparseTransformer
-from lexbench.errors import LexbenchError
+from lexbench.encoders._transformer import SparseTransformer, no_progress
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.neural.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
+from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -31,14 +32,16 @@ class SparseMLM(SparseTransformer):
     """The settings of `Transformer`, and those that follow; folders of LexMAE and sentence-transformers state theirs.
 
     *positions*: "all" pools all but padding (SPLADE), "text" leaves out the first token and every separator too (LexMAE).
-    *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *dense_ok* accepts vectors with most terms of the
-    vocabulary, which are refused otherwise. With *titles*, "-" stands for a title that is missing, as in LexMAE's data.
+    *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. Of a document the largest *document_terms* weights
+    are kept, as by `top_k`; 0: all. *dense_ok* accepts vectors with most terms of the vocabulary, which are refused otherwise.
+    With *titles*, "-" stands for a title that is missing, as in LexMAE's data.
     """
 
     query_length: int = at_search(256)
     document_length: int = 256
     positions: str = "all"
     activation: str = "log1p_relu"
+    document_terms: int = 0
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
@@ -47,6 +50,12 @@ class SparseMLM(SparseTransformer):
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
     }
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be."""
+        super().__post_init__()
+        if self.document_terms < 0:
+            raise CommandError(f"{self.plugin}(document_terms={self.document_terms}): give a number above 0, or 0 for all")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -58,6 +67,11 @@ class SparseMLM(SparseTransformer):
         model = self._document_model()
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+        """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
+        vectors = super().encode_tokens(tokens, advance)
+        return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
     def _model_class(self) -> "type[MaskedLMModel]":
         from lexbench.encoders._masked_lm_model import MaskedLMModel

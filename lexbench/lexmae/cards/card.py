@@ -67,7 +67,7 @@ def encode(*texts, length):
 
 queries = encode(["what is a query"], length={query_length})
 documents = encode({call}, length={document_length})
-scores = queries @ documents.T
+{largest}scores = queries @ documents.T
 ```"""
 _PREDICTED = "model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()"
 _WITH_EXACT_TERMS = f"""\
@@ -81,6 +81,10 @@ _EXACT_TERMS = """
 Unlike the paper's it has *exact terms*: a text's own word pieces have weights of their own, counted as BM25 counts them, beside
 those that the masked-language model predicts; exact_terms.safetensors has a number for each word piece. Programs that read the
 masked-language model alone, as sentence-transformers does, lose them."""
+_LARGEST = """\
+least = documents.topk({number}).values[:, -1:]
+documents = documents * (documents >= least)  # the {number} largest weights of each, more where some are equal
+"""
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
@@ -202,6 +206,7 @@ def _use(recipe: Recipe) -> str:
         pooled=pooled,
         query_length=encoding.query_length,
         document_length=encoding.document_length,
+        largest=_LARGEST.format(number=encoding.document_terms) if encoding.document_terms else "",
         call=call,
     )
 

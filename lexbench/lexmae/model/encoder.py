@@ -77,7 +77,11 @@ class LexiconEncoder(nn.Module):
 
     def forward(self, texts: Texts) -> Tensor:
         """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8; exact terms come on top."""
-        return self.with_exact_terms(torch.log1p(functional.relu(self.largest_logits(texts))), texts)
+        return self.with_exact_terms(self.predicted(texts), texts)
+
+    def predicted(self, texts: Texts) -> Tensor:
+        """Return log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: the weights without exact terms."""
+        return torch.log1p(functional.relu(self.largest_logits(texts)))
 
     def with_exact_terms(self, predicted: Tensor, texts: Texts) -> Tensor:
         """Return the weights of *texts* (n, vocabulary), of which *predicted* (n, vocabulary) are the predictions."""

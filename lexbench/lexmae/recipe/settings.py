@@ -36,6 +36,7 @@ class Encoding(Strict, frozen=True, kw_only=True):
     titles: Literal["pair", "string", "off"] = "pair"
     query_length: Length = 32  # tokens, special ones included
     document_length: Length = 144
+    document_terms: Count = 0  # weights of a document that are kept, the largest; 0: all. Training has its own, `top_k`
 
 
 class Start(Strict, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from lexbench.lexmae.recipe import Recipe, Selection
 from lexbench.progress import Progress
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
+from lexbench.transforms.top_k import TopK
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 from lexbench.types import Hits, Query
@@ -145,13 +146,18 @@ class Reranker:
         scores = np.zeros(len(pairs.queries), np.float32)
         by_document = np.argsort(pairs.documents, kind="stable")
         for start in range(0, len(positions), _BLOCK):
-            documents = self.encoded([corpus[position] for position in positions[start : start + _BLOCK]])
+            documents = self.documents([corpus[position] for position in positions[start : start + _BLOCK]])
             first, last = np.searchsorted(pairs.documents[by_document], (start, start + _BLOCK))
             block = by_document[first:last]
             products = (queries @ documents.T).toarray()
             scores[block] = products[pairs.queries[block], pairs.documents[block] - start]
         self.encoder.train(was_training)
         return scores
+
+    def documents(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary) of documents in tokens, as the trained folder will have them made."""
+        vectors, number = self.encoded(rows), self.reader.encoding.document_terms
+        return TopK(number).document(vectors) if number else vectors
 
     @torch.no_grad()
     def encoded(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:

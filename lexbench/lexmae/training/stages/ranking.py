@@ -162,8 +162,10 @@ class FineTuner(Learner):
         all documents of the batch (n, n x m); *relevant* (n, n x m) says which of these are.
         """
         stage = self.stage
-        query_vectors, document_vectors = (in_groups(self.encoder, Texts(**texts)) for texts in (queries, documents))
-        flops_d, flops_q = losses.flops(document_vectors, stage.free_terms_d), losses.flops(query_vectors, stage.free_terms_q)
+        query_vectors, predicted_q = self.vectors(Texts(**queries))
+        document_vectors, predicted_d = self.vectors(Texts(**documents))
+        # Of predictions alone: a long text has more exact terms than any bound, and all its predictions would be silenced.
+        flops_d, flops_q = losses.flops(predicted_d, stage.free_terms_d), losses.flops(predicted_q, stage.free_terms_q)
         terms_d = (document_vectors > 0).sum(-1).float().mean()
         if stage.top_k and (number := stage.top_k[step % len(stage.top_k)]):
             document_vectors = losses.largest(document_vectors, number)
@@ -178,6 +180,8 @@ class FineTuner(Learner):
             "flops_q": flops_q,
             "terms_d": terms_d,
             "terms_q": (query_vectors > 0).sum(-1).float().mean(),
+            "predicted_d": (predicted_d > 0).sum(-1).float().mean(),
+            "predicted_q": (predicted_q > 0).sum(-1).float().mean(),
         }
         if teacher is not None:
             own = teacher.shape[1] * len(query_vectors) == len(document_vectors)
@@ -185,6 +189,11 @@ class FineTuner(Learner):
             parts["divergence"] = self.divergence(scores * stage.student_scale, teacher * stage.teacher_scale)
             loss = loss + parts["divergence"]
         return {"loss": loss, **parts}
+
+    def vectors(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        """Return the weights of *texts* (n, vocabulary), and those of them that are predicted, likewise."""
+        predicted = in_groups(self.encoder.predicted, texts)
+        return self.encoder.with_exact_terms(predicted, texts), predicted
 
     def divergence(self, scores: Tensor, teacher: Tensor) -> Tensor:
         """Return how far the *scores* are from the *teacher*'s, as the stage measures it, a scalar."""
