@@ -39,6 +39,11 @@ def at_search(default: Any) -> Any:
     return field(default=default, metadata={"search": True})
 
 
+def later(default: Any) -> Any:
+    """Return the default of a setting that came after stores were made: at its default it is in no key, as it never was."""
+    return field(default=default, metadata={"later": True})
+
+
 @cache
 def _entries(group: str) -> Mapping[str, EntryPoint]:
     """Return what there is in *group*, by name; our own files take part as entry points that are not yet loaded."""
@@ -171,7 +176,10 @@ def _fitted(value: Value, annotation: Any, setting: str) -> Any:
 def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
     """Return the settings of a plug-in object that can change its answer, defaults filled in; with *index*, its index."""
     unasked = {"runtime", "search"} if index else {"runtime"}
-    return {item.name: getattr(plugin, item.name) for item in fields(plugin) if item.init and unasked.isdisjoint(item.metadata)}
+    asked = [item for item in fields(plugin) if item.init and unasked.isdisjoint(item.metadata)]
+    values = {item.name: getattr(plugin, item.name) for item in asked}
+    unchanged = {item.name for item in asked if "later" in item.metadata and values[item.name] == item.default}
+    return {name: value for name, value in values.items() if name not in unchanged}
 
 
 def summary(group: str, name: str) -> str:

@@ -15,7 +15,23 @@ class Aggregate(Strict, frozen=True):
     measure: str
     members: tuple[str, ...]  # dataset ids
     mean: Literal["macro"] = "macro"
+    groups: tuple[tuple[str, ...], ...] = ()  # members that are averaged first and then count as one, as BEIR's twelve forums
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse groups that share a member, or have one that the mean has not: msgspec makes it an error with its place."""
+        grouped = [member for group in self.groups for member in group]
+        if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.members):
+            raise ValueError("each member of a group is one of `members`, and is in one group")
+
+    @property
+    def weights(self) -> list[float] | None:
+        """What each member counts for in the mean, summing to 1, in the order of `members`; None where all count alike."""
+        if not self.groups:
+            return None
+        size = {member: len(group) for group in self.groups for member in group}
+        units = len(self.members) - len(size) + len(self.groups)
+        return [1 / (units * size.get(member, 1)) for member in self.members]
 
 
 class Suite(Strict, frozen=True):

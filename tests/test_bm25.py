@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError
@@ -19,6 +20,7 @@ from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
+from lexbench.tokenization import unicode
 from lexbench.types import Document, Hits
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
@@ -238,6 +240,56 @@ def test_threads(searcher, tmp_path):
     assert (
         one.opened.search(one.opened.encode(queries), 3).docs.tolist() == three.search(three.encode(queries), 3).docs.tolist()
     )
+
+
+def test_the_unicode_analyser_knows_no_language():
+    """It stems nothing, leaves no word out, lower-cases, and cuts what is written without spaces into pairs of characters."""
+    assert unicode("The-Dogs'") == ["the", "dogs"]
+    assert unicode("ÄPFEL") == ["äpfel"]
+    assert unicode("北京大学2024年") == ["北京", "京大", "大学", "2024", "年"]
+    assert unicode("ข้าว") == ["ข้", "้า", "าว"]
+    assert unicode("대학교에서") == ["대학교에서"]
+
+
+@needs_lucene
+@pytest.mark.parametrize("text", ["北京大学は東京にない", "我能吞下玻璃而不伤身体", "カタカナ"])
+def test_pairs_are_those_of_lucenes_cjk_analyser(text):
+    """Of Chinese and Japanese the pairs are those that Lucene's CJKAnalyzer makes."""
+    from lexbench.engines.java.jvm import java_class
+
+    analyser = java_class("org.apache.lucene.analysis.cjk.CJKAnalyzer")()
+    assert unicode(text) == list(java_class("io.anserini.analysis.AnalyzerUtils").analyze(analyser, text).toArray())
+
+
+@pytest.mark.parametrize(
+    ("kind", "analyzer", "query"),
+    [(BM25, "unicode", "京大"), pytest.param(BM25Lucene, "fi", "talot", marks=needs_lucene)],
+)
+def test_an_analyser_is_used_for_documents_and_queries(searcher, kind, analyzer, query):
+    """A document is found by a pair of its characters, or by another case of its word in the language of the analyser."""
+    found = searcher(kind, {"zh": "北京大学", "fi": "talossa on ovi", "none": "plum"}, analyzer=analyzer).hits(query)
+    assert [name for name, _ in found] == ["zh" if analyzer == "unicode" else "fi"]
+
+
+def test_single_terms_of_the_unicode_analyser(searcher):
+    """What each pair of characters adds to a score adds up to the score, as words of English do."""
+    opened = searcher(BM25, {"a": "北京大学", "b": "大学"}, analyzer="unicode", ties="trec_eval")
+    singles, unknown = BM25(analyzer="unicode").single_terms(opened.opened, "北京 天津")
+    assert (list(singles), unknown) == (["北京"], ["天津"])
+    assert opened.hits("北京") == [("a", pytest.approx(float(opened.opened.search(singles["北京"][0], 1).scores[0, 0])))]
+
+
+@both
+def test_an_analyser_that_there_is_not_is_one_line(kind):
+    """An unknown analyser is refused with what there is."""
+    with pytest.raises(CommandError, match=r"klingon.*there is english"):
+        kind(analyzer="klingon")
+
+
+def test_a_setting_that_came_later_is_in_no_key_at_its_default():
+    """Stores made before BM25 had analysers are found as they were: only another analyser is in a key."""
+    assert "analyzer" not in registry.settings(BM25())
+    assert registry.settings(BM25(analyzer="unicode"))["analyzer"] == "unicode"
 
 
 @needs_lucene

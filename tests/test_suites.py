@@ -1,13 +1,20 @@
 """Suites read, name only what there is, and are as strict as contracts."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import ir_measures
 import pytest
 
 from lexbench import suites
+from lexbench.analysis.aggregates import mean
 from lexbench.datasets.contracts import contract_of
 from lexbench.errors import InvalidFile, UnknownName
 
-SUITES = ["beir", "msmarco_doc", "msmarco_passage", "pydoc", "trec_dl"]
+SUITES = [
+    "beir", "beir_all", "bright", "code", "dl_v2", "lotte", "miracl", "mr_tydi", "msmarco_doc", "msmarco_passage", "nano_beir",
+    "pydoc", "trec_dl",
+]  # fmt: skip
 
 MINIMAL = """
 schema = 1
@@ -22,7 +29,7 @@ retrievers = ["bm25"]
 """
 
 
-def test_the_five_suites_are_there():
+def test_the_suites_are_there():
     """There are the suites that the documents name."""
     assert set(SUITES) <= set(suites.suite_names())
 
@@ -68,6 +75,32 @@ def test_beir_12_is_the_twelve_of_the_paper():
     assert "beir/webis-touche2020/v2" in aggregate.members
 
 
+def test_what_is_written_from_ir_datasets_is_what_stands_here(capsys, monkeypatch):
+    """Contracts and suites that a tool writes from the metadata of ir_datasets are as it writes them, fact for fact."""
+    spec = spec_from_file_location("field_contracts", Path(__file__).parents[1] / "tools" / "field_contracts.py")
+    tool = module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    monkeypatch.setattr("sys.argv", ["field_contracts.py", "--check"])
+    assert (tool.main(), capsys.readouterr().out) == (0, "")
+
+
+def test_forums_are_averaged_first_where_they_count_as_one():
+    """In BEIR's mean over 15, CQADupStack's twelve forums weigh as much together as one other set."""
+    fifteen = {one.id: one for one in suites.suite("beir_all").aggregates}["beir-15@1"]
+    forums = {name: 0.25 for name in fifteen.members if "cqadupstack" in name}
+    others = {name: 0.5 for name in fifteen.members if "cqadupstack" not in name}
+    assert (len(forums), len(others)) == (12, 14)
+    assert mean(fifteen, forums | others).value == pytest.approx((14 * 0.5 + 0.25) / 15)
+    assert sum(fifteen.weights) == pytest.approx(1)
+
+
+def test_the_mean_of_the_quick_suite_is_over_its_thirteen():
+    """NanoBEIR's mean is over 13 sets, all of them and each once."""
+    nano = suites.suite("nano_beir")
+    assert nano.aggregates[0].members == nano.datasets
+    assert len(set(nano.datasets)) == 13
+
+
 def test_no_suite_mixes_passages_with_and_without_titles():
     """MS MARCO with titles and without are never in one table."""
     for name in suites.suite_names():
@@ -87,6 +120,10 @@ def test_no_suite_mixes_passages_with_and_without_titles():
             "$.aggregates[0]",
         ),
         (('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmesure = "nDCG@10"\nmembers = []'), "$.aggregates[0]"),
+        (
+            ('"bm25"]', '"bm25"]\n[[aggregates]]\nid = "a@1"\nmeasure = "nDCG@10"\nmembers = ["beir/nq"]\ngroups = [["x"]]'),
+            "$.aggregates[0]",
+        ),
         (('"bm25"]', '"bm25"]\ndatasets = []'), "line"),
     ],
 )

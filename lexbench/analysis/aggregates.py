@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from lexbench.results import Result
 from lexbench.suites import Aggregate
 
@@ -21,10 +23,10 @@ class Mean:
 
 
 def mean(aggregate: Aggregate, scores: Mapping[str, float]) -> Mean:
-    """Return the macro mean of *scores* (dataset id -> mean of the aggregate's measure) over the members."""
+    """Return the macro mean of *scores* (dataset id -> mean of the aggregate's measure) over the members, or their groups."""
     present = [scores[member] for member in aggregate.members if member in scores]
     complete = len(present) == len(aggregate.members)
-    return Mean(aggregate, len(present), sum(present) / len(present) if complete else None)
+    return Mean(aggregate, len(present), float(np.average(present, weights=aggregate.weights)) if complete else None)
 
 
 def over_results(aggregate: Aggregate, results: Iterable[Result]) -> Mean:

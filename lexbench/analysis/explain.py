@@ -7,16 +7,14 @@ have no terms to explain.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.datasets.find import find_folder
+from lexbench.datasets.find import named
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, NamesTerms, ScoresByTerm
@@ -109,11 +107,8 @@ def _no_terms(explained: System) -> str:
 
 
 def _opened(name: str) -> Dataset:
-    """Return the dataset of that id, or in the BEIR folder at that path."""
-    if Path(name).exists():
-        contract, source = find_folder(Path(name))
-        return open_dataset(contract, source)
-    return open_dataset(contract_of(name))
+    """Return the dataset of that id, of the hub, or in the folder at that path."""
+    return open_dataset(*named(name))
 
 
 def _query(text: str, dataset: Dataset) -> Query:

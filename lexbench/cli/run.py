@@ -62,7 +62,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="ID|FOLDER")
+@click.argument("name", metavar="ID|FOLDER|hf:ORG/NAME")
 @_SYSTEMS
 @measures_option(default=MEASURES)
 @_DEPTH
@@ -71,7 +71,10 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @timing_options
 @json_option
 def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
-    """Run systems (default: bm25) on the dataset ID, or on a FOLDER with corpus.jsonl, queries.jsonl and qrels/."""
+    """Run systems (default: bm25) on the dataset ID, on a FOLDER with corpus.jsonl, queries.jsonl and qrels/, or on the hub's.
+
+    Tables may be .parquet, .jsonl or .tsv; hf:ORG/NAME@REVISION#SPLIT names a dataset of the Hugging Face hub in BEIR's layout.
+    """
     from lexbench.runner import plan
 
     timing = timing_settings(options)

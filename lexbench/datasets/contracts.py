@@ -26,12 +26,14 @@ class SourceFacts(Strict, frozen=True):
     archive: str | None = None  # what ir_datasets calls it, in its folder of the corpus
     publishable: bool = False  # whether its license lets a page that is published show the texts of the queries
     varies: bool = False  # a copy may differ from the expected corpus; the source then says how, and every result repeats it
+    license: str = ""  # of the data, as `license_source` states it; "" where nobody looked, or where nobody states one
+    license_source: str = ""
 
 
 class TextPolicy(Strict, frozen=True):
     """How the fields of a document become one text (see `lexbench.datasets.records`)."""
 
-    document: Literal["text", "title_text", "title_line_text", "url_title_body"] = "text"
+    document: Literal["text", "title_text", "title_line_text", "url_title_body", "url_title_headings_body", "code"] = "text"
     note: str = ""
 
 

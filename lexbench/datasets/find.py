@@ -4,10 +4,14 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+import msgspec
+
+from lexbench.datasets import hub_layout
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of
 from lexbench.datasets.source import locators, missing, user_folders
 from lexbench.datasets.sources.files import Files
-from lexbench.errors import InvalidFile, MissingData
+from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
+from lexbench.errors import InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
 
 
@@ -44,6 +48,21 @@ def is_here(contract: Contract) -> bool:
     return status(contract) not in ("not here", "to be fetched")
 
 
+def named(name: str) -> tuple[Contract, Source | None]:
+    """Return the contract of what is typed for a dataset: its id, a folder or qrels file, or "hf:ORG/NAME".
+
+    Where the data themselves were named they come with it, under the default contract; None where the contract finds them.
+    UnknownName for what is none of these.
+    """
+    if name.startswith(PREFIX):
+        return find_hub(name)
+    if Path(name).exists():
+        return find_folder(Path(name))
+    if name not in all_contracts():
+        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+    return contract_of(name), None
+
+
 def find_folder(path: Path, split: str | None = None) -> Located:
     """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
 
@@ -52,6 +71,8 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     not there or not clear.
     """
     path = path.resolve()
+    if path.is_dir() and not any(path.glob("corpus.jsonl*")) and hub_layout.splits(path) and any(path.glob("corpus*")):
+        return _in_hub_layout(path, split)
     if path.is_file() and path.parent.name == "qrels":
         path, split = path.parent.parent, _stem(path)
     splits = sorted(_stem(file) for file in path.glob("qrels/*.tsv*"))
@@ -61,20 +82,53 @@ def find_folder(path: Path, split: str | None = None) -> Located:
     shared = not any(path.glob("corpus.jsonl*"))  # a corpus with several sets of queries has a folder for each
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
     name = f"{above}/{own}" if shared else own
-    contract = Contract(
-        schema=1,
-        id=f"{name}/{split}" if len(splits) > 1 else name,
-        version=0,  # of no contract
-        name=name,
-        description="A folder given by its path, under the default contract.",
-        corpus=above if shared else own,
-        source=SourceFacts(loader="files", split=split),
-        text=TextPolicy(document="title_text"),
-    )
+    contract = _without_contract(name, split, SourceFacts(loader="files", split=split), several=len(splits) > 1)
+    contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
         raise MissingData(f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or corpus.jsonl.gz")
     return Located(contract, source)
+
+
+def _in_hub_layout(path: Path, split: str | None) -> Located:
+    """Return the dataset in a folder as the hub has it; *split*, or `test`, or the only one there is."""
+    splits = hub_layout.splits(path)
+    if split is None and len(splits) > 1 and "test" not in splits:
+        raise InvalidFile(f"{path} has several splits of qrels ({', '.join(splits)}); keep the one that is meant in it")
+    split = split or (splits[0] if len(splits) == 1 else "test")
+    contract = _without_contract(path.name, split, SourceFacts(loader="hf", split=split), several=len(splits) > 1)
+    source = Hf.locate(contract, [path])
+    if source is None:
+        raise MissingData(f"{path} is no dataset: it has no corpus, queries and qrels, each .parquet or .jsonl")
+    return Located(contract, source)
+
+
+def find_hub(name: str) -> Located:
+    """Return the dataset of the hub that is typed "hf:ORG/NAME@REVISION#SPLIT", under the default contract."""
+    hub = HubName.read(name)
+    folder = snapshot(hub.repository, hub.revision)
+    splits = hub_layout.splits(folder)
+    split = hub.split or (splits[0] if len(splits) == 1 else "test")
+    typed = f"{PREFIX}{hub.repository}" + (f"@{hub.revision}" if hub.revision else "")
+    contract = _without_contract(typed, split, SourceFacts(loader="hf", split=split, url=typed), several=len(splits) > 1)
+    source = Hf.locate(contract, ())
+    if source is None:
+        raise MissingData(f"{typed} is not in BEIR's layout: it has no corpus, queries and qrels")
+    return Located(contract, source)
+
+
+def _without_contract(name: str, split: str, source: SourceFacts, *, several: bool) -> Contract:
+    """Return the default contract for data called *name*: titles joined in, nothing dropped, grades >= 1."""
+    return Contract(
+        schema=1,
+        id=f"{name}/{split}" if several else name,
+        version=0,  # of no contract
+        name=name,
+        description="Data given by their place, under the default contract.",
+        corpus=name,
+        source=source,
+        text=TextPolicy(document="title_text"),
+    )
 
 
 def _stem(path: Path) -> str:

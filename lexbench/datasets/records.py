@@ -20,7 +20,7 @@ from lexbench.storage.reading import lines
 from lexbench.types import Document
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`, as far as the collection has them
-Policy = Literal["text", "title_text", "title_line_text", "url_title_body"]
+Policy = Literal["text", "title_text", "title_line_text", "url_title_body", "url_title_headings_body", "code"]
 
 _LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest
 _HALVES = re.compile(r"\\u[dD][89a-fA-F]")
@@ -112,16 +112,29 @@ def url_title_body(fields: Fields) -> str:
     return f"{fields.get('url', '')}\n{fields.get('title', '')}\n{fields['body']}"
 
 
+def url_title_headings_body(fields: Fields) -> str:
+    """Return URL, title, headings and body on lines of their own, the order of the fields in MS MARCO's documents of 2021."""
+    return "\n".join(fields.get(name, "") for name in ("url", "title", "headings", "body"))
+
+
+def code(fields: Fields) -> str:
+    """Return a function as its file has it, of CodeSearchNet."""
+    return fields["code"]
+
+
 POLICIES: Mapping[Policy, Callable[[Fields], str]] = {
     "text": text,
     "title_text": title_text,
     "title_line_text": title_line_text,
     "url_title_body": url_title_body,
+    "url_title_headings_body": url_title_headings_body,
+    "code": code,
 }
 _BODIES: Mapping[Policy, str] = {
     "title_text": "text",
     "title_line_text": "text",
     "url_title_body": "body",
+    "url_title_headings_body": "body",
 }  # the field that is the body, of policies with titles
 
 

@@ -16,13 +16,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.errors import CommandError
 from lexbench.plugins import BuildContext
-from lexbench.registry import at_search, runtime
+from lexbench.registry import at_search, later, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
-from lexbench.tokenization import chunks, term_of
+from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
 from lexbench.types import Corpus, Hits
 
@@ -43,12 +44,12 @@ class QueryTerms(NamedTuple):
 class _TermNumbers(dict[str, tuple[int, ...]]):
     """The term numbers of each chunk of text between white space. Text repeats itself: most chunks are looked up."""
 
-    def __init__(self, number: Callable[[str], int | None]) -> None:
+    def __init__(self, number: Callable[[str], int | None], analyzer: str) -> None:
         self._number = number
+        self._analyze = ANALYZERS[analyzer]
 
     def __missing__(self, chunk: str) -> tuple[int, ...]:
-        terms = (term for word in words(chunk) if (term := term_of(word)) is not None)
-        numbers = tuple(number for term in terms if (number := self._number(term)) is not None)
+        numbers = tuple(number for term in self._analyze(chunk) if (number := self._number(term)) is not None)
         if len(chunk) <= _LONGEST_CHUNK:
             if len(self) >= _MOST_CHUNKS:
                 self.clear()
@@ -62,20 +63,34 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
 @dataclass(frozen=True)
 class BM25(Settings):
-    """BM25 over an inverted index on disk, searched by a compiled loop; *threads* search different queries."""
+    """BM25 over an inverted index on disk, searched by a compiled loop; *threads* search different queries.
+
+    *analyzer* makes terms of texts: "english" is Anserini's, with stop words and stemming; "unicode" knows no language, takes
+    words as Unicode breaks them, and pairs of characters of scripts without spaces.
+    """
 
     ties: str = at_search(ANSERINI)
     threads: int = runtime(1)
+    analyzer: str = later("english")
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
     deterministic: ClassVar[bool] = True  # two builds of one corpus give the same bytes
 
+    def __post_init__(self) -> None:
+        """Raise CommandError for values that BM25 has no meaning for."""
+        super().__post_init__()
+        if self.analyzer not in ANALYZERS:
+            raise CommandError(
+                f'bm25(analyzer="{self.analyzer}") is unknown; there is {", ".join(ANALYZERS)}, and those of Lucene for '
+                f'languages: bm25(analyzer="fi")@lucene'
+            )
+
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write the index of *corpus* into *path*, in memory that grows only with the vocabulary."""
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
-        numbers = _TermNumbers(vocabulary.__getitem__)
+        numbers = _TermNumbers(vocabulary.__getitem__, self.analyzer)
         inverter = Inverter(path)
         source = contents(corpus, self.expansions, self.term_weights, path)
         for document in parts(source, corpus.documents()):
@@ -92,8 +107,12 @@ class BM25(Settings):
 
         Besides, the terms that are in no document.
         """
-        pairs = [(term, word) for chunk in chunks(query) for word in words(chunk) if (term := term_of(word)) is not None]
-        counts, spelled = Counter(term for term, _ in pairs), dict(pairs)  # the word again: the stem of a stem is another
+        analyze = ANALYZERS[self.analyzer]
+        parts_of = (
+            words if self.analyzer == "english" else analyze
+        )  # the stem of a stem is another; other terms stay themselves
+        pairs = [(term, part) for chunk in chunks(query) for part in parts_of(chunk) for term in analyze(part)]
+        counts, spelled = Counter(term for term, _ in pairs), dict(pairs)
         singles, unknown = {}, []
         for term, count in counts.items():
             alone = searcher.encode([spelled[term]])
@@ -127,7 +146,7 @@ class BM25Searcher:
         self._ratios = formula.ratios(frequencies, classes, average, settings.k1, settings.b)
         self._idf = formula.idf(np.diff(self._offsets), facts["nonempty"])
         terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]
-        self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get)
+        self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get, settings.analyzer)
         self.search(self.encode([""]), 1)
 
     def encode(self, queries: Sequence[str]) -> QueryTerms:

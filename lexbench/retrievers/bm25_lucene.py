@@ -14,19 +14,31 @@ import numpy as np
 
 from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
+from lexbench.errors import CommandError
+from lexbench.registry import later
 from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import Settings
 from lexbench.types import Corpus, Document, Hits
 
 _FIELD = "contents"
 _BLOCK = 1024  # documents read at a time where they are wanted backwards
-_ANALYSER = "io.anserini.analysis.DefaultEnglishAnalyzer"
+_ENGLISH = "io.anserini.analysis.DefaultEnglishAnalyzer"
+_OF_LANGUAGES = "io.anserini.analysis.AnalyzerMap"  # Lucene's, as Anserini chooses them: FinnishAnalyzer, CJKAnalyzer, ...
+_LANGUAGES = (
+    "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it", "ja", "ko", "nl", "no", "pl", "pt", "ru", "sv",
+    "te", "th", "tr", "uk", "zh",
+)  # fmt: skip  # that it has
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 
 
 @dataclass(frozen=True)
 class BM25Lucene(Settings):
-    """Lucene in a Java virtual machine within this process; one thread."""
+    """Lucene in a Java virtual machine within this process; one thread.
+
+    *analyzer* is "english", Anserini's own, or the code of a language, as "fi": Lucene's analyser that Anserini has for it.
+    """
+
+    analyzer: str = later("english")
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
@@ -34,9 +46,18 @@ class BM25Lucene(Settings):
     requires: ClassVar[tuple[str, ...]] = REQUIRES
     extra: ClassVar[str] = EXTRA
 
+    def __post_init__(self) -> None:
+        """Raise CommandError for values that BM25 has no meaning for, and for a language that Anserini has no analyser for."""
+        super().__post_init__()
+        if self.analyzer not in ("english", *_LANGUAGES):
+            raise CommandError(
+                f'bm25(analyzer="{self.analyzer}")@lucene is unknown; there is english, {", ".join(_LANGUAGES)}; for other '
+                'languages write bm25(analyzer="unicode"), without Lucene'
+            )
+
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write a Lucene index of *corpus* into *path*; Lucene's memory is bounded by its buffer."""
-        writer = Writer(path, _FIELD, _analyser(), self.similarity(), lengths=True)
+        writer = Writer(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
         source = contents(corpus, self.expansions, self.term_weights, path)
         for document in parts(source, self._ordered(corpus)):
             writer.add(" ".join(" ".join([text] * times) for text, times in document))
@@ -60,7 +81,7 @@ class LuceneSearcher:
 
     def __init__(self, settings: BM25Lucene, path: Path) -> None:
         self._settings = settings
-        self._analyser = _analyser()
+        self._analyser = _analyser(settings.analyzer)
         self._queries = java_class(_QUERIES)()
         self._reader = Reader(path, settings.similarity())
 
@@ -82,8 +103,11 @@ class LuceneSearcher:
         return self._settings.settled(Hits(docs, scores))
 
 
-def _analyser() -> Any:
-    return java_class(_ANALYSER).newDefaultInstance()
+def _analyser(name: str) -> Any:
+    """Return the Lucene analyser that the setting `analyzer` names."""
+    if name == "english":
+        return java_class(_ENGLISH).newDefaultInstance()
+    return java_class(_OF_LANGUAGES).getLanguageSpecificAnalyzer(name)
 
 
 def _backwards(corpus: Corpus) -> Iterator[Document]:

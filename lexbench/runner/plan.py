@@ -7,8 +7,9 @@ from shlex import quote
 from typing import Any
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, all_contracts, contract_of
-from lexbench.datasets.find import find_folder, status
+from lexbench.datasets.contracts import Contract, contract_of
+from lexbench.datasets.find import named as named_dataset
+from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
 from lexbench.runner import tuning
@@ -84,7 +85,7 @@ def _text_bytes(job: Job) -> int:
         file = Path(job.source.place("documents"))
         return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
     count = job.contract.expected.documents or 0
-    if job.contract.text.document == "url_title_body":
+    if job.contract.text.document in ("url_title_body", "url_title_headings_body"):
         return count * _WEB
     return count * (_SHORT if count > _MANY else _LONG)
 
@@ -120,11 +121,8 @@ def _options(measure_names: Sequence[str], depth: int | None) -> str:
 
 
 def plan_dataset(name: str, systems: Sequence[Any] | Mapping[str, Any], measure_names: Sequence[str], depth: int) -> Plan:
-    """Plan *systems* on the dataset of that id, or on the BEIR folder, or its qrels file, at that path."""
-    path = Path(name)
-    if not path.exists() and name not in all_contracts():
-        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
-    contract, source = find_folder(path) if path.exists() else (contract_of(name), None)
+    """Plan *systems* on the dataset of that id or of the hub, or on the BEIR folder, or its qrels file, at that path."""
+    contract, source = named_dataset(name)
     command = f"lexbench run dataset {quote(name)}{_options(measure_names, depth)}"
     return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 

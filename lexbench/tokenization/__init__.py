@@ -4,11 +4,13 @@
 LowerCaseFilter, StopFilter with Lucene's English stop words, PorterStemFilter. A test compares the two on every code point.
 
 `analyze` is the whole chain. Other packages also take its steps, so as to analyse each word once: `chunks`, `word_break.words`
-and `term_of`.
+and `term_of`. `ANALYZERS` has it by name, beside `unicode`, which knows no language.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
+from lexbench.tokenization import unspaced
 from lexbench.tokenization.porter import stem
 from lexbench.tokenization.word_break import words
 
@@ -28,7 +30,29 @@ def chunks(text: str) -> list[str]:
 
 def analyze(text: str) -> list[str]:
     """Return the index terms of *text*, repetitions kept, in order."""
-    return [term for chunk in chunks(text) for word in words(chunk) if (term := term_of(word)) is not None]
+    return [term for chunk in chunks(text) for term in english(chunk)]
+
+
+def english(chunk: str) -> list[str]:
+    """Return the index terms of a *chunk* of English."""
+    return [term for word in words(chunk) if (term := term_of(word)) is not None]
+
+
+def unicode(chunk: str) -> list[str]:
+    """Return the index terms of a *chunk* of any language: words as Unicode breaks them, lower-cased, none stemmed or left out.
+
+    Scripts that are written without spaces are cut into pairs of neighbouring characters, see `unspaced`.
+    """
+    return [_lower(word) for word in _words_and_pairs(chunk)]
+
+
+def _words_and_pairs(chunk: str) -> Iterator[str]:
+    for spaced, unspaced_run in unspaced.runs(chunk):
+        yield from words(spaced)
+        yield from unspaced.pairs(unspaced_run)
+
+
+ANALYZERS: Mapping[str, Callable[[str], list[str]]] = {"english": english, "unicode": unicode}  # chunk -> index terms
 
 
 @lru_cache(maxsize=1 << 17)

@@ -61,6 +61,17 @@ def ir_datasets(_tmp_path: Path, home: Path) -> SourceCase:
     return SourceCase(plugin, named, [], others, absent)
 
 
+def hf(tmp_path: Path, _home: Path) -> SourceCase:
+    """Return it as the hub has datasets: three tables, in a folder of the user's."""
+    plugin, named = registry.load("sources", "hf"), contract("bread/test", "hf")
+    for table, file in {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}.items():
+        (tmp_path / "hub" / table).mkdir(parents=True)
+        shutil.copy(DATA / "bread" / file, tmp_path / "hub" / table / f"test{Path(file).suffix}")
+    text_only = msgspec.structs.replace(named, text=TextPolicy(document="text"))
+    others = [lambda: plugin.locate(text_only, [tmp_path / "hub"])]
+    return SourceCase(plugin, named, [tmp_path / "none", tmp_path / "hub"], others, named, [tmp_path / "none"])
+
+
 def pydoc(_tmp_path: Path, _home: Path) -> SourceCase:
     """Return the docstrings of this Python."""
     return SourceCase(registry.load("sources", "pydoc"), contract_of("pydoc/test"), [])
@@ -71,7 +82,7 @@ def numerals(_tmp_path: Path, _home: Path) -> SourceCase:
     return SourceCase(example_class(), contract("numerals/test", "numerals"), [])
 
 
-CASES = {"files": files, "ir_datasets": ir_datasets, "pydoc": pydoc, EXAMPLE: numerals}
+CASES = {"files": files, "hf": hf, "ir_datasets": ir_datasets, "pydoc": pydoc, EXAMPLE: numerals}
 
 
 class TestSources(SourceContract):

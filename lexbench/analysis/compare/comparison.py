@@ -206,12 +206,15 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
         yield MeanComparison(
             aggregate=aggregate.id,
             measure=aggregate.measure,
-            means={name: float(np.mean([member[name].mean() for member in members])) for name in members[0]},
+            means={
+                name: float(np.average([member[name].mean() for member in members], weights=aggregate.weights))
+                for name in members[0]
+            },
             differences=[
                 MeanDifference(
                     system=name,
-                    difference=float(np.mean([of_dataset.mean() for of_dataset in differences])),
-                    interval=bootstrap.macro_interval(differences),
+                    difference=float(np.average([of_dataset.mean() for of_dataset in differences], weights=aggregate.weights)),
+                    interval=bootstrap.macro_interval(differences, aggregate.weights),
                 )
                 for name, differences in paired.items()
             ],

@@ -33,18 +33,23 @@ def intervals(
 
 
 def macro_interval(
-    values: Sequence[NDArray[np.float64]], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
+    values: Sequence[NDArray[np.float64]],
+    weights: Sequence[float] | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> tuple[float, float]:
     """Return the percentile interval of the mean of the means of *values*, one array (queries,) a dataset.
 
     The bootstrap is stratified: the queries of each dataset are drawn from it alone, and independently, so that every dataset
-    has the same weight in every resample as in the macro mean.
+    has the same weight in every resample as in the macro mean: that of *weights*, or all alike.
     """
     seeds = np.random.SeedSequence(seed).spawn(len(values))
     resampled = [
         means(np.asarray(row)[np.newaxis], resamples=resamples, seed=own) for row, own in zip(values, seeds, strict=True)
     ]
-    low, high = _percentiles(np.mean(resampled, axis=0), level)[:, 0]
+    low, high = _percentiles(np.average(resampled, axis=0, weights=weights), level)[:, 0]
     return float(low), float(high)
 
 

@@ -57,7 +57,8 @@ class IrDatasets:
     def ways(cls, contract: Contract) -> str:
         """Say which archive goes where."""
         archive, url = contract.source.archive, contract.source.url or ""
-        return f"put {url.rpartition('/')[2]} at $IR_DATASETS_HOME/{contract.corpus}/{archive}" if archive else ""
+        place = os.path.normpath(f"{contract.corpus}/{archive}")
+        return f"put {url.rpartition('/')[2]} at $IR_DATASETS_HOME/{place}" if archive else ""
 
     def present(self) -> bool:
         """Whether the corpus is in the library's folder: fetched, or built from what was.
@@ -66,7 +67,7 @@ class IrDatasets:
         """
         home, facts = home_folder(), self.contract.source
         folder = home / self.contract.corpus
-        if facts.md5 and (home / "downloads" / facts.md5).is_file():
+        if (facts.md5 and (home / "downloads" / facts.md5).is_file()) or (facts.archive and self._archive().is_file()):
             return True
         whole = (path for path in folder.glob("*") if path.name != "irds_version.txt" and ".tmp" not in path.name)
         return any(path.is_file() for path in whole) or any(folder.glob("*.pklz4/bin.pos"))
@@ -75,13 +76,18 @@ class IrDatasets:
         """Raise ContractMismatch if the archive is not the published one: the library takes one that lies there as it is."""
         expected, actual = self.contract.source.md5, self._md5()
         if expected and actual and expected != actual:
-            archive = home_folder() / self.contract.corpus / str(self.contract.source.archive)
-            raise ContractMismatch(f"{self.contract.id}: MD5 of {archive}: {expected} expected, {actual} found; remove it")
+            raise ContractMismatch(
+                f"{self.contract.id}: MD5 of {self._archive()}: {expected} expected, {actual} found; remove it"
+            )
 
     def _md5(self) -> str | None:
         """Return the MD5 of the archive in the library's folder, None if there is none."""
-        archive = home_folder() / self.contract.corpus / (self.contract.source.archive or "")
+        archive = self._archive()
         return cached_file_digest(archive, "md5") if archive.is_file() else None
+
+    def _archive(self) -> Path:
+        """Return where the library keeps the archive; it may be beside the corpus's folder, which need not be there."""
+        return Path(os.path.normpath(home_folder() / self.contract.corpus / (self.contract.source.archive or "")))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents. The first time, the library fetches them and builds a store of its own."""

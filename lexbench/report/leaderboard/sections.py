@@ -126,7 +126,7 @@ def _interval(aggregate: Aggregate, by_dataset: Mapping[str, Result], value: flo
     if value is None:
         return None
     values = [np.asarray(by_dataset[member].per_query[aggregate.measure]) for member in aggregate.members]
-    low, high = bootstrap.macro_interval(values)
+    low, high = bootstrap.macro_interval(values, aggregate.weights)
     return round(low, 4), round(high, 4)
 
 

@@ -1,0 +1,165 @@
+"""Datasets in the hub's layout: Parquet and JSON lines in folders, and repositories in the hub's cache."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from lexbench.datasets.find import find_folder, find_hub, named
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.types import Document, Judgement, Query
+
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
+CORPUS = [{"_id": "d1", "title": "T", "text": "one"}, {"_id": "d2", "title": "", "text": "two"}]
+QUERIES = [{"_id": "q1", "text": "first"}]
+QRELS = [{"query-id": "q1", "corpus-id": "d1", "score": 2}, {"query-id": "q1", "corpus-id": "d2", "score": 0}]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def write_rows(path, rows):
+    """Write *rows* to a file of Parquet or of JSON lines, as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow.parquet import write_table
+
+        write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def contents(source):
+    """Return documents, queries and judgements of a source."""
+    return list(source.documents()), list(source.queries()), list(source.judgements())
+
+
+EXPECTED = (
+    [Document("d1", "T one", 2), Document("d2", "two")],
+    [Query("q1", "first")],
+    [Judgement("q1", "d1", 2), Judgement("q1", "d2", 0)],
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(
+            (
+                "corpus/corpus-00000-of-00002.parquet",
+                "corpus/corpus-00001-of-00002.parquet",
+                "queries/queries-00000-of-00001.parquet",
+                "data/test-00000-of-00001.parquet",
+            ),
+            marks=needs_pyarrow,
+            id="mteb",
+        ),
+        pytest.param(
+            ("corpus/train-0.parquet", "corpus/train-1.parquet", "queries/train.parquet", "qrels/train.parquet"),
+            marks=needs_pyarrow,
+            id="nano",
+        ),
+        pytest.param(("corpus/a.jsonl", "corpus/b.jsonl", "queries.jsonl", "qrels/test.jsonl"), id="lines"),
+    ],
+)
+def test_a_folder_of_tables_is_a_dataset(names, tmp_path):
+    """Tables in the layouts that the hub's datasets have are read in the order of their shards, whatever their format."""
+    first, second, queries, qrels = names
+    for name, rows in ((first, CORPUS[:1]), (second, CORPUS[1:]), (queries, QUERIES), (qrels, QRELS)):
+        write_rows(tmp_path / "set" / name, rows)
+    located = find_folder(tmp_path / "set")
+    assert contents(located.source) == EXPECTED
+    assert (located.contract.id, located.contract.version) == ("set", 0)
+
+
+def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
+    """Of several splits `test` is read, with the queries of that name; without it the error names what there is."""
+    write_rows(tmp_path / "corpus" / "all.jsonl", CORPUS)
+    for split in ("dev", "test"):
+        write_rows(tmp_path / "queries" / f"{split}.jsonl", [{"_id": "q1", "text": split}])
+        write_rows(tmp_path / "qrels" / f"{split}.jsonl", QRELS)
+    located = find_folder(tmp_path)
+    assert [query.text for query in located.source.queries()] == ["test"]
+    assert located.contract.id == f"{tmp_path.name}/test"
+    (tmp_path / "qrels" / "test.jsonl").rename(tmp_path / "qrels" / "train.jsonl")
+    with pytest.raises(InvalidFile, match="several splits of qrels \\(dev, train\\)"):
+        find_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "message"),
+    [
+        (
+            "corpus",
+            [{"name": "d1", "text": "one"}],
+            "a row has no column _id or id or corpus-id or doc_id; there is: name, text",
+        ),
+        ("qrels", [{"query-id": "q1", "score": 1}], "a row has no column 'corpus-id'"),
+        ("qrels", [{"query-id": "q1", "corpus-id": "d1", "score": 0.5}], "the score 0.5 is no whole number"),
+        ("queries", [{"_id": "q1"}], "query 'q1' has no text"),
+    ],
+)
+def test_a_wrong_table_is_one_line(table, rows, message, tmp_path):
+    """A table without what it must have is refused in one line that names the file."""
+    for name, right in (("corpus", CORPUS), ("queries", QUERIES), ("qrels", QRELS)):
+        write_rows(tmp_path / name / "test.jsonl", rows if name == table else right)
+    with pytest.raises(InvalidFile) as error:
+        contents(find_folder(tmp_path).source)
+    assert message in str(error.value)
+    assert f"{table}/test.jsonl" in str(error.value)
+
+
+@needs_pyarrow
+def test_what_is_no_parquet_is_one_line(tmp_path):
+    """A file that only calls itself Parquet is refused in one line."""
+    for name, rows in (("queries", QUERIES), ("qrels", QRELS)):
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    (tmp_path / "corpus.parquet").write_bytes(b"PAR0")
+    with pytest.raises(InvalidFile, match=r"corpus.parquet: it does not read as Parquet"):
+        contents(find_folder(tmp_path).source)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Return a function that puts a repository of tables into the hub's cache, from which alone is read."""
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed; pip install 'lexbench[neural]'")
+    from huggingface_hub import constants
+
+    from lexbench.datasets.sources import hf
+
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    hf.snapshot.cache_clear()
+
+    def put(repository, tables):
+        top = tmp_path / f"datasets--{repository.replace('/', '--')}"
+        for name, rows in tables.items():
+            write_rows(top / "snapshots" / COMMIT / name, rows)
+        (top / "refs").mkdir()
+        (top / "refs" / "main").write_text(COMMIT)
+
+    return put
+
+
+def test_a_dataset_of_the_hub_says_its_commit(hub):
+    """What is typed as hf:ORG/NAME is read from the hub's cache; results say at which commit."""
+    hub("org/name", {"corpus/test.jsonl": CORPUS, "queries/test.jsonl": QUERIES, "qrels/test.jsonl": QRELS})
+    contract, source = named("hf:org/name")
+    assert contents(source) == EXPECTED
+    assert contract.id == "hf:org/name"
+    assert source.remarks() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
+
+
+def test_judgements_may_be_in_a_repository_beside(hub):
+    """Where a repository has no judgements, those of ORG/NAME-qrels are taken, as BeIR keeps them."""
+    hub("BeIR/tiny", {"corpus/corpus.jsonl": CORPUS, "queries/queries.jsonl": QUERIES})
+    hub("BeIR/tiny-qrels", {"test.jsonl": QRELS, "train.jsonl": QRELS[:1]})
+    assert contents(find_hub("hf:BeIR/tiny").source) == EXPECTED
+    assert len(contents(find_hub("hf:BeIR/tiny#train").source)[2]) == 1
+
+
+def test_what_the_hub_does_not_have_is_one_line(hub):
+    """A dataset that is neither in the cache nor to be fetched is missed in one line, and a name that is none is refused."""
+    with pytest.raises(MissingData, match="hf:org/none is not on this machine, and LEXBENCH_OFFLINE forbids to fetch it"):
+        named("hf:org/none")
+    with pytest.raises(CommandError, match="'hf:none' names no dataset of the hub; write hf:ORG/NAME"):
+        named("hf:none")
