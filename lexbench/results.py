@@ -101,7 +101,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     candidates: int = 0  # of a pipeline or a reranker: the documents that are ranked, however many were asked for; 0 for others
     queries: int
     passes: int  # timed ones, of all processes
-    processes: int = 1  # fresh ones that were timed, one after the other
+    processes: int = 1  # fresh ones that were timed, those of the systems of a run by turns
     qps_range: dict[str, tuple[float, float]] = {}  # by stage: the rates of the slowest and the fastest process
     first_pass: dict[str, Latency] = {}  # by stage: of queries that were not seen before; `stages` are steady
     warm_up: int  # passes before them

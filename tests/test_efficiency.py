@@ -1,8 +1,12 @@
 """Timing: a fresh process per system, every duration kept, statistics by hand, and nothing said that was not proved."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from safetensors.numpy import load_file, save
 import lexbench
 from lexbench.analysis.stored_results import stored_results
 from lexbench.cli import code
+from lexbench.errors import LexbenchError
 from lexbench.report.run import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
@@ -141,7 +146,7 @@ def test_statistics_come_from_the_durations(fruit, bm25, tmp_path):
     (folder / "conditions.json").write_text(json.dumps(conditions | {"differing": 1}))
     facts = json.loads((folder / "facts.json").read_bytes())
     (folder / "facts.json").write_text(json.dumps(facts | {"cpu_per_wall": 1.31, "noise": ["the load was 9"]}))
-    found = read_timing(folder)
+    found = read_timing([folder])
 
     assert found.stages["e2e"].p50 == pytest.approx(0.003)  # of 2, 2, 3, 4, 5
     assert found.stages["e2e"].mean == pytest.approx(0.0032)
@@ -244,6 +249,53 @@ def test_a_process_that_fails_costs_no_scores(fruit, monkeypatch):
 
     assert outcome.result.means
     assert outcome.untimed.startswith("the process that timed it ended with 1: msgspec.ValidationError: Expected `array`")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
+def test_a_measuring_process_ends_with_its_parent(fruit, tmp_path):
+    """When a run is killed while it times a system, the process that measures does not go on for long."""
+    words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--time", "--time-seconds", "300", "--time-processes", "1"]
+    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path)}
+    run = subprocess.Popen([sys.executable, "-m", "lexbench", *words], env=environment, stdout=subprocess.DEVNULL)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    begin = time.monotonic()
+    while not (measuring := [pid for pid in children.read_text().split() if "lexbench.timing" in command_of(pid)]):
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
+    time.sleep(0.5)  # it imports, or measures
+    run.kill()
+    run.wait()
+    begin = time.monotonic()
+    while "lexbench.timing" in command_of(measuring[0]):
+        assert time.monotonic() - begin < 20
+        time.sleep(0.05)
+
+
+def command_of(pid):
+    """Return the command line of a process; "" of none."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_systems_take_turns(fruit, alone, tmp_path, monkeypatch):
+    """Three processes of two systems are timed A B, B A, A B; a system that fails in a round is left out of those after it."""
+    order = []
+
+    def measured(draft, timed, *_):
+        order.append(timed.named.label)
+        if order.count("bm25(k1=2.0)") == 2 and timed.named.label != "bm25":
+            raise LexbenchError("it broke")
+        return 0
+
+    monkeypatch.setattr("lexbench.timing.measure._differing", measured)
+    first, second = timed((fruit[0], Store(tmp_path)), "bm25", "bm25(k1=2.0)", processes=3, seconds=0.01)
+
+    assert order == ["bm25", "bm25(k1=2.0)", "bm25(k1=2.0)", "bm25", "bm25"]
+    assert [timing.processes for timing in first.result.timings] == [3]
+    assert (first.untimed, second.untimed, second.result.timings) == (None, "it broke", [])
+    assert second.result.means
 
 
 def test_parts_are_opened_as_they_were_resolved():

@@ -6,11 +6,13 @@ methods of `lexbench.runner.stages.DatasetRunner`, each of which looks in the st
 
 import json
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
+from functools import partial
+from itertools import compress, groupby
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,18 +22,20 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress, Silent
-from lexbench.results import Result, Timing, Vectors, Work
+from lexbench.results import Result, Vectors, Work
 from lexbench.runner import notes, tuning
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
-from lexbench.runner.systems import System
+from lexbench.runner.timer import TimedRun, Timer
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Recipe, Store, keep_traceback, key_of, size
 from lexbench.trec.runs import Filtered, Run
+
+T = TypeVar("T")
 
 _SCORER = 1  # goes up when a kernel or the form of a result changes
 
@@ -47,55 +51,36 @@ class Outcome:
     untimed: str | None = None  # why there are scores and no timing, where that was asked for
 
 
-@dataclass(frozen=True)
-class TimedRun:
-    """What is timed: a system whose index and run are there."""
-
-    named: System  # as it was given
-    system: System  # with its weights chosen
-    index: Path
-    parts: Sequence[Path]  # the folders that the index consists of
-    run: Path  # untimed
-    depth: int
-
-
-class Timer(Protocol):
-    """Measures speed; `lexbench.timing.measure.Timer` does."""
-
-    def check(self, system: System) -> None:
-        """Raise CannotStart where *system* cannot be timed."""
-        ...
-
-    def timings(self, timed: TimedRun, runner: DatasetRunner) -> Iterator[Timing]:
-        """Yield the timing of each scenario."""
-        ...
-
-
 def run(plan: Plan, store: Store, progress: Progress | None = None, timer: Timer | None = None) -> Iterator[Outcome]:
     """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest.
 
-    With a *timer* each system is timed on each dataset after it has been scored.
+    With a *timer* the systems of a dataset are timed by turns after all of them have been scored, and yielded then.
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
-    runner: DatasetRunner | None = None
-    dataset, failure = "", Failure("", None)
-    for job in plan.jobs:
-        if job.contract.id != dataset:  # jobs come dataset by dataset; each is opened once
-            dataset, runner = job.contract.id, None
-            try:
-                runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress or Silent())
-            except Exception as error:  # noqa: BLE001 - see _failure
-                failure = _failure(error, job, store)
-        yield Outcome(job, error=failure.line, again=failure.again) if runner is None else _outcome(job, runner, timer)
+    for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
+        jobs = list(grouped)
+        try:
+            runner = DatasetRunner(open_dataset(jobs[0].contract, jobs[0].source), store, progress or Silent())
+        except Exception as error:  # noqa: BLE001 - see _failure
+            failure = _failure(error, jobs[0], store)
+            yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
+            continue
+        if timer is None:
+            yield from (_outcome(job, runner) for job in jobs)
+        else:
+            yield from _timed(jobs, runner, timer)
 
 
-def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None) -> Outcome:
-    """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results."""
+def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Outcome:
+    """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results.
+
+    With a *timer* also time it, at once.
+    """
     runner.unshared.clear()
     try:
-        result = result_of(job, runner)
-        return _timed(job, runner, result, timer) if timer else Outcome(job, result=result)
+        outcome = Outcome(job, result=result_of(job, runner))
+        return next(_in_rounds([outcome], runner, timer)) if timer else outcome
     except Exception as error:  # noqa: BLE001 - see _failure
         failure = _failure(error, job, runner.store)
         return Outcome(job, error=failure.line, again=failure.again)
@@ -104,17 +89,50 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None) -> Outcome:
             runner.forget()
 
 
-def _timed(job: Job, runner: DatasetRunner, result: Result, timer: Timer) -> Outcome:
-    """Time what has been scored, all of whose stages are there; what goes wrong in it must not cost the scores."""
-    try:
-        timer.check(job.system)
-        system, _ = tuning.with_weights(job.system, runner, job.headline, job.depth)
-        index = runner.index(system.retriever, system.label)
-        run_dir = runner.run(system, job.depth)
-        timed = TimedRun(job.system, system, index, sorted(own_folders(index)), run_dir, job.depth)
-        return Outcome(job, result=msgspec.structs.replace(result, timings=list(timer.timings(timed, runner))))
-    except Exception as error:  # noqa: BLE001 - see _failure
-        return Outcome(job, result=result, untimed=_failure(error, job, runner.store).line)
+def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
+    """Score all *jobs*, then time them by turns; but at once what is forgotten once it has been scored."""
+    outcomes = [_outcome(job, runner, None if job.system.reusable else timer) for job in jobs]
+    waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
+    timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
+    yield from (next(timed) if wait else outcome for outcome, wait in zip(outcomes, waits, strict=True))
+
+
+def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
+    """Time what has been scored, all of whose stages are there; what goes wrong in it must not cost the scores.
+
+    Each round has one process of each system, every second one in the opposite order: what slows the machine down for a while
+    slows all of them, and the range over a system's processes shows it.
+    """
+    failed: dict[int, str] = {}
+    ready: dict[int, TimedRun] = {}
+
+    def attempt(number: int, act: Callable[[], T]) -> T | None:
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - see _failure
+            failed[number] = _failure(error, outcomes[number].job, runner.store).line
+            return None
+
+    for number, outcome in enumerate(outcomes):
+        if made := attempt(number, partial(_ready, outcome.job, runner, timer)):
+            ready[number] = made
+    for turn in range(timer.rounds):
+        for number in sorted(ready, reverse=turn % 2 == 1):
+            if number not in failed:
+                attempt(number, partial(timer.measure, ready[number], runner, turn))
+    for number, outcome in enumerate(outcomes):
+        timings = None if number in failed else attempt(number, partial(timer.timings, ready[number], runner))
+        result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings or [])
+        yield replace(outcome, result=result, untimed=failed.get(number))
+
+
+def _ready(job: Job, runner: DatasetRunner, timer: Timer) -> TimedRun:
+    """Return what is timed of a job that has been scored; CannotStart where it cannot be."""
+    timer.check(job.system)
+    system, _ = tuning.with_weights(job.system, runner, job.headline, job.depth)
+    index = runner.index(system.retriever, system.label)
+    run_dir = runner.run(system, job.depth)
+    return TimedRun(job.system, system, index, sorted(own_folders(index)), run_dir, job.depth)
 
 
 class Failure(NamedTuple):

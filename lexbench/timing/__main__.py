@@ -1,6 +1,8 @@
 """The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`."""
 
+import os
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,19 @@ def tell() -> None:
     """Say that a pass is done."""
     sys.stdout.write(f"{DONE}\n")
     sys.stdout.flush()
+
+
+def end_with_parent() -> None:
+    """End this process as soon as its parent has: then the pipe from it is at its end, of which a thread waits.
+
+    Where the parent was killed nobody wants the timing, and what still runs would disturb the next.
+    """
+
+    def wait() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def main(path: Path) -> None:
@@ -32,6 +47,7 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     try:
         main(Path(sys.argv[1]))
     except LexbenchError as error:

@@ -1,4 +1,4 @@
-"""Timing one system on one dataset: each scenario in a fresh process, every duration in the store.
+"""Timing one system on one dataset: each scenario in fresh processes, every duration in the store.
 
 The timed passes must return what the untimed run did: a system cannot be fast in one and good in the other.
 """
@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,16 +16,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CannotStart
+from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import EncodesVectors, RanksCandidates, ReadsRuns
 from lexbench.results import Timing
-from lexbench.runner.jobs import TimedRun
 from lexbench.runner.stages import DatasetRunner, own_positions
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
+from lexbench.runner.timer import TimedRun
 from lexbench.storage import atomic, environment
 from lexbench.storage.index_files import ENGINE_DIR
-from lexbench.storage.store import Recipe, key_of, sizes
+from lexbench.storage.store import Recipe, Store, key_of, sizes
 from lexbench.timing import calibration
 from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
@@ -42,18 +42,18 @@ from lexbench.timing.protocol import (
     sample,
     scenarios,
 )
-from lexbench.timing.stored_timings import CONDITIONS_FILE, PROCESS, Conditions, read_hits, read_timing
+from lexbench.timing.stored_timings import CONDITIONS_FILE, Conditions, read_hits, read_timing
 from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
 
 STAGE = "timings"
-_PROTOCOL = 2  # goes up when what is measured, or stored of it, changes
+_PROTOCOL = 3  # goes up when what is measured, or stored of it, changes
 _ROUNDING = 1e-3  # of a list's largest score
 
 
 @dataclass(frozen=True)
 class Timer:
-    """Times systems as its *settings* say: the `lexbench.runner.jobs.Timer` of a run."""
+    """Times systems as its *settings* say: the `lexbench.runner.timer.Timer` of a run."""
 
     settings: Settings
 
@@ -67,79 +67,114 @@ class Timer:
                 "parts, as 'bm25(k1=0.9)', if need be as a plug-in"
             )
 
-    def timings(self, timed: TimedRun, runner: DatasetRunner) -> Iterator[Timing]:
-        """Yield the timing of each scenario, measured now or stored before on this machine.
+    @property
+    def rounds(self) -> int:
+        """How many processes a system is timed in."""
+        return self.settings.processes
+
+    def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
+        """Time process *number*, from 0, of each scenario that has so many, unless this machine has before.
 
         The system must have passed `check`. LexbenchError where the process that measures it fails.
         """
+        for settings, scenario in self._wanted():
+            if number < _processes(settings, scenario):
+                recipe = _recipe(timed, runner, settings, scenario, number)
+                if settings.again and (before := runner.store.finished(STAGE, recipe)):
+                    shutil.rmtree(before)
+                label = f"{runner.dataset.contract.id} {timed.named.label} {scenario.name}"
+                runner.store.produce(STAGE, label, recipe, partial(_measure, timed, runner, settings, scenario))
+
+    def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
+        """Return the timing of each scenario that `measure` has measured, of all its processes."""
+        return [
+            read_timing(
+                [
+                    _found(runner.store, _recipe(timed, runner, settings, scenario, number))
+                    for number in range(_processes(settings, scenario))
+                ]
+            )
+            for settings, scenario in self._wanted()
+        ]
+
+    def _wanted(self) -> Iterator[tuple[Settings, Scenario]]:
+        """Yield each scenario, with settings that have one k."""
         asked = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
         for k in asked:
-            for scenario in scenarios(self.settings):
-                yield read_timing(_folder(timed, runner, msgspec.structs.replace(self.settings, k=k), scenario))
+            settings = msgspec.structs.replace(self.settings, k=k)
+            yield from ((settings, scenario) for scenario in scenarios(settings))
 
 
-def _folder(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario) -> Path:
-    """Return the folder of one scenario's durations."""
+def _processes(settings: Settings, scenario: Scenario) -> int:
+    return settings.processes if scenario.name == SINGLE else 1
+
+
+def _found(store: Store, recipe: Recipe) -> Path:
+    if folder := store.finished(STAGE, recipe):
+        return folder
+    raise LexbenchError("a timing is gone that was measured a moment ago: give the same command again")
+
+
+def _depth(timed: TimedRun, runner: DatasetRunner, settings: Settings) -> int:
+    """Return how many documents are asked for."""
     drop = runner.dataset.contract.protocol.self_match == "drop"
-    queries = sample(runner.dataset.queries, settings.queries)
-    k = int(settings.k) if isinstance(settings.k, int) else timed.depth + drop
-    processes = settings.processes if scenario.name == SINGLE else 1
-    recipe: Recipe = {
+    return int(settings.k) if isinstance(settings.k, int) else timed.depth + drop
+
+
+def _recipe(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, number: int) -> Recipe:
+    """Return what one process's durations are of."""
+    return {
         "protocol": _PROTOCOL,
         "run": key_of(timed.run),
         "scenario": scenario.name,
-        "k": k,
-        "queries": len(queries),
+        "k": _depth(timed, runner, settings),
+        "queries": len(sample(runner.dataset.queries, settings.queries)),
         "seconds": settings.seconds,
-        "processes": processes,
+        "processes": _processes(settings, scenario),
+        "process": number,
         "fingerprint": fingerprint(),
         "lexbench": environment.versions().get("lexbench"),
     }
-    label = f"{runner.dataset.contract.id} {timed.named.label} {scenario.name}"
-    if settings.again and (before := runner.store.finished(STAGE, recipe)):
-        shutil.rmtree(before)
 
-    def work(draft: Path) -> None:
-        core = last_core() if scenario.single else None
-        task = Task(
-            system=str(timed.named.text),
-            weights=chosen_weights(timed.named.retriever, timed.system.retriever),
-            index=str(timed.index),
-            queries=[(query.query_id, query.text) for query in queries],
-            own=own_positions(runner.corpus, queries).tolist() if drop else [],
-            k=k,
-            threads=scenario.threads,
-            single=scenario.single,
-            seconds=settings.seconds / processes,
-            load=scenario.load,
-            core=core,
-            out=str(draft),
-        )
-        runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
-        for number in range(processes):
-            own = draft if number == 0 else draft / f"{PROCESS}{number + 1}"
-            own.mkdir(exist_ok=True)
-            again = msgspec.structs.replace(task, out=str(own))
-            run_task(again, scenario.threads, lambda: runner.progress.advance(len(queries)))
-        runner.progress.end()
-        conditions = Conditions(
-            scenario=scenario.name,
-            threads=scenario.threads,
-            k=k,
-            exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(timed.system.retriever)),
-            candidates=timed.system.retriever.candidates if isinstance(timed.system.retriever, RanksCandidates) else 0,
-            queries=len(queries),
-            differing=_differing(draft, timed, queries, runner, k),
-            baseline=_baseline(draft),
-            disk=_disk(timed.parts),
-            fingerprint=fingerprint(),
-            machine=_machine(core),
-            calibration=calibration.calibrate(),
-            taken=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
 
-    return runner.store.produce(STAGE, label, recipe, work)
+def _measure(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, draft: Path) -> None:
+    """Write the durations of one process, and the conditions, into *draft*."""
+    drop = runner.dataset.contract.protocol.self_match == "drop"
+    queries, k = sample(runner.dataset.queries, settings.queries), _depth(timed, runner, settings)
+    core = last_core() if scenario.single else None
+    task = Task(
+        system=str(timed.named.text),
+        weights=chosen_weights(timed.named.retriever, timed.system.retriever),
+        index=str(timed.index),
+        queries=[(query.query_id, query.text) for query in queries],
+        own=own_positions(runner.corpus, queries).tolist() if drop else [],
+        k=k,
+        threads=scenario.threads,
+        single=scenario.single,
+        seconds=settings.seconds / _processes(settings, scenario),
+        load=scenario.load,
+        core=core,
+        out=str(draft),
+    )
+    runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
+    run_task(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
+    runner.progress.end()
+    conditions = Conditions(
+        scenario=scenario.name,
+        threads=scenario.threads,
+        k=k,
+        exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(timed.system.retriever)),
+        candidates=timed.system.retriever.candidates if isinstance(timed.system.retriever, RanksCandidates) else 0,
+        queries=len(queries),
+        differing=_differing(draft, timed, queries, runner, k),
+        baseline=_baseline(draft),
+        disk=_disk(timed.parts),
+        fingerprint=fingerprint(),
+        machine=_machine(core),
+        calibration=calibration.calibrate(),
+        taken=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
 
 
 def _differing(draft: Path, timed: TimedRun, queries: Sequence[Query], runner: DatasetRunner, k: int) -> int:

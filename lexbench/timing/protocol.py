@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     k: int | tuple[int, ...] | None = None  # documents asked for, one timing each; None: as many as the untimed run asked for
     seconds: float = 10.0  # of timed passes, of all processes together; there are at least five passes
-    processes: int = 3  # fresh ones, one after the other, for the scenario of one query in flight: they differ, too
+    processes: int = 3  # fresh ones, systems by turns, for the scenario of one query in flight: they differ, too
     loads: tuple[float, ...] = ()  # queries a second that are offered, one scenario `server` each
     queries: int = 1000  # at most, evenly spaced
     threads: int | None = None  # of the scenario offline; None: every core of this process
@@ -141,7 +141,9 @@ def run_task(task: Task | Baseline | Calibrate, threads: int, on_pass: Callable[
         atomic.write_bytes(path, msgspec.json.encode(task))
         # -P: the folder that the user happens to be in is on the path only if it was on this process's
         command = [sys.executable, "-P", "-m", "lexbench.timing", str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=_environment(threads), text=True) as process:
+        pipe = subprocess.PIPE  # to the process nothing is written: that this pipe ends tells it that we have ended
+        environment = _environment(threads)
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment, text=True) as process:
             assert process.stdout is not None
             try:
                 for line in process.stdout:
