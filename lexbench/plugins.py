@@ -96,6 +96,14 @@ class HasFiles(Protocol):
 
 
 @runtime_checkable
+class HasWeights(Protocol):
+    """An encoder or reranker that is made from a trained model, whose size results tell; default: it has none."""
+
+    def weights(self) -> Mapping[str, int]:
+        """Return the bytes of each file of weights, by its path: a file that several parts share counts once."""
+
+
+@runtime_checkable
 class HasIndexFiles(Protocol):
     """A plug-in of whose files only some decide its index, as an encoder with another model for queries; default: all."""
 

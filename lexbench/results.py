@@ -139,7 +139,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: dict[str, Incomplete] = {}  # by measure, of those that look at no more than 20 documents
     precision: str = ""  # as what scores were compared: "float32", or "double" of run files; "" is float32, of older versions
     other_precision: dict[str, float] = {}  # means that differ where the scores of a run file are compared as the other
-    sizes: dict[str, int] = {}  # bytes: index, corpus
+    sizes: dict[str, int] = {}  # bytes: index, corpus, and model, of its files of weights
+    found: dict[str, float] = {}  # of approximate search, by k: the share of exact search's best k that it finds
     vectors: Vectors | None = None  # of sparse systems
     work: Work | None = None  # likewise
     digests: dict[str, str] = {}  # corpus, queries, qrels

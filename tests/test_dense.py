@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -432,7 +433,10 @@ def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
     name = f'dense(model="{folder}", pooling="mean", query_length=32, document_length=8)'
     systems_ = [f'{name}@faiss(factory="Flat")', f"{name}@flat", f'ensemble({name}@faiss(factory="Flat"), {name}@flat)']
     planned = plan.plan_dataset(str(collection), systems_, ["nDCG@10"], 10)
-    notes = [outcome.result.notes for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
+    results = [outcome.result for outcome in jobs.run(planned, store.Store(tmp_path / "store"))]
 
     line = "faiss finds 1.000 of the best 10 and 1.000 of the best 100 of exact search, on 5 of the queries"
-    assert notes == [[line], [], [line]]
+    assert [result.notes for result in results] == [[line], [], [line]]
+    assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # of an ensemble it says nothing
+    weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
+    assert [result.sizes["model"] for result in results] == [weights] * 3  # what several parts share counts once

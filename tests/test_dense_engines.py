@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from lexbench import registry
 from lexbench.engines.flat import Flat
@@ -276,6 +277,16 @@ def test_overlap_by_hand():
     shards = [documents[:2], documents[2:2], documents[2:]]
 
     assert overlap(iter(shards), np.ones((2, 1), np.float32), hits, (2, 4, 100)) == {2: 0.75, 4: 0.75, 100: 0.7}
+
+
+def test_overlap_of_sparse_vectors_is_that_of_dense_ones():
+    """CSR vectors, in shards, give the shares that the same numbers give as arrays."""
+    chance = np.random.default_rng(5)
+    documents, queries = (np.where(chance.random((n, 12)) < 0.4, chance.random((n, 12)), 0).astype(np.float32) for n in (50, 7))
+    hits = Hits(chance.permuted(np.tile(np.arange(50, dtype=np.int32), (7, 1)), axis=1)[:, :20], np.zeros((7, 20), np.float32))
+    shards = [sparse.csr_array(documents[:30]), sparse.csr_array(documents[30:])]
+
+    assert overlap(iter(shards), sparse.csr_array(queries), hits, (5, 20)) == overlap(iter([documents]), queries, hits, (5, 20))
 
 
 def test_overlap_counts_any_of_equals():

@@ -21,6 +21,7 @@ from lexbench.report.run import tables
 from lexbench.report.table import escape
 from lexbench.results import Counts, Exposure, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
+from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite
 
 
@@ -182,7 +183,7 @@ def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
         "### e2e QPS, single-stream-1t, k=1000",
         "### e2e QPS, single-stream-1t, k=1000, candidates=100",
     ]
-    assert "| p | 100 | 10 | — | — | candidates=100 |  |" in markdown(tmp_path)
+    assert "| p | 100 | — | 10 | — | — | candidates=100 |  |" in markdown(tmp_path)
 
 
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
@@ -200,17 +201,38 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
         timing = Timing(
             scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
             stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
-            flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"},
+            flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"}, processes=3,
+            qps_range={"e2e": (qps * 0.96, qps * 1.04)},
         )  # fmt: skip
-        return result(system, timings=[timing])
+        shallow = msgspec.structs.replace(timing, k=10, qps={"e2e": qps * 3}, qps_range={})
+        return result(system, timings=[shallow, timing] if system == "a" else [timing])
 
     write_results([timed("a", 50, "f1"), timed("b", 200, "f1", ["noisy"]), timed("c", 100, "f2")], "pydoc", tmp_path)
-    _, first, second = markdown(tmp_path).split("### ")
+    _, shallow, first, second = markdown(tmp_path).split("### ")
 
     assert first.startswith("e2e QPS, single-stream-1t, k=1000 on pydoc/test: Fast (fingerprint f1)\n")
-    assert "| a | 50 | 20 | — | — | exact |  |\n| b | 200 | 5 | — | — | exact | noisy |\n" in first  # noisy: no rank
+    assert (
+        "| a | 50 | 48 to 52 | 20 | — | — | exact |  |\n| b | 200 | 192 to 208 | 5 | — | — | exact | noisy |\n" in first
+    )  # noisy: no rank
+    assert shallow.startswith("e2e QPS, single-stream-1t, k=10 on pydoc/test: Fast (fingerprint f1)\n")
+    assert "| a | 150 | — | 20 |" in shallow
     assert "| c | 100 |" in second
     assert "| a |" not in second
+
+
+def test_what_a_model_weighs_and_how_long_building_took_are_columns(tmp_path):
+    """Megabytes of weights and seconds of encoding and indexing stand beside the index; of a resumed build no seconds do."""
+    sizes = {"index": 2_500_000, "model": 8_960_416}
+    whole = Measurement(seconds={"encode": 40.25, "build": 1.0, "search": 9.0})
+    cut = msgspec.structs.replace(whole, resumed=True)
+    made = [result("a", sizes=sizes, measured=whole), result("b", sizes=sizes, measured=cut), result("bm25")]
+    write_results(made, "pydoc", tmp_path)
+    rows = {line.split(" | ")[0]: line.split(" | ")[-4:] for line in markdown(tmp_path).splitlines() if line.startswith("| ")}
+
+    assert rows["| system"] == ["index MB", "bytes/doc", "model MB", "built s |"]
+    assert rows["| a"] == ["2.5", "—", "9.0", "41.2 |"]
+    assert rows["| b"][2:] == ["9.0", "— |"]
+    assert rows["| bm25"][2:] == ["—", "— |"]
 
 
 def test_published_scores_are_marked_and_have_one_row_a_system():

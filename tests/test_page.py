@@ -52,7 +52,7 @@ def top_k(k):
 BM25 = {"plugin": "retrievers/bm25", "settings": {}}
 # On the frontier of speed: a (best), c (fastest); b is slower and worse than a, "noisy" would be fastest and does not count.
 SPEEDS = [
-    result("a", 0.8, timings=[timing(100)], index=8000),
+    result("a", 0.8, timings=[timing(100, qps_range={"e2e": (90, 110)})], index=8000),
     result("b", 0.5, timings=[timing(50)], index=9000),
     result("c", 0.4, timings=[timing(900)], index=1000, recipe=BM25),
     result("noisy", 0.45, timings=[timing(5000, flags=["noisy"])], index=9500),
@@ -228,10 +228,43 @@ def test_the_frontier_is_what_no_other_system_beats(show, speeds):
     assert named(0, "aside") == {"oracle"}
     assert named(1, "frontier") == {"a", "c"}
     assert named(1, "dominated") == {"b"}
+    assert plots.nth(1).locator("line.whisker").count() == 4 + 1  # an interval each but the oracle's; the rates of a
     assert named(1, "aside") == {"noisy", "oracle"}
     assert named(2, "frontier") == {"elsewhere", "elsewhere too"}
     path = plots.nth(1).locator("path.frontier-line").get_attribute("d")
     assert re.fullmatch(r"M[\d.]+ [\d.]+V[\d.]+H[\d.]+", path)
+
+
+def test_a_system_that_is_beaten_by_its_equals_alone_is_open():
+    """What is beaten on both axes only by what it was not told apart from is open; by one that is better, it is not."""
+    same = result("near", 0.8, timings=[timing(80)], index=9000)
+    near = msgspec.structs.replace(same, per_query={"nDCG@10": same.per_query["nDCG@10"][::-1]})
+    made = board_of([SPEEDS[0], near, result("b", 0.5, timings=[timing(50)], index=9900)])
+    plot = made.suites[0].datasets[0].plots[1]
+
+    assert {made.suites[0].systems[p.system].label: (p.frontier, p.open) for p in plot.points} == {
+        "a": (True, False), "near": (False, True), "b": (False, False),
+    }  # fmt: skip
+    assert plot.points[0].x_range == (90, 110)
+    assert plot.points[0].y_range == made.suites[0].datasets[0].cells[0].interval
+
+
+def test_what_approximate_search_finds_is_a_plot_over_speed(speeds):
+    """Approximate engines are beside the exact ones, which find all; without any there is no such plot."""
+    rough = [
+        result(
+            f"rough {number}", 0.5, timings=[msgspec.structs.replace(timing(qps), exact=False)], found={"10": share, "100": 0.1}
+        )
+        for number, (qps, share) in enumerate([(400, 0.8), (300, 0.7), (200, 0.95)])
+    ]
+    panel = board_of([SPEEDS[0], *rough]).suites[0].datasets[0]
+    plot = panel.plots[-1]
+
+    assert (plot.title, plot.y) == ("Approximate search on CPU, Linux (aaaa)", "share of exact search's best 10")
+    assert sorted((p.x, p.y, p.frontier) for p in plot.points) == [
+        (100, 1.0, True), (200, 0.95, True), (300, 0.7, False), (400, 0.8, True),
+    ]  # fmt: skip
+    assert [one.title for one in speeds.suites[0].datasets[0].plots if one.title.startswith("Approximate")] == []
 
 
 def test_top_k_variants_make_a_curve(show):

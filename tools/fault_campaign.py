@@ -82,6 +82,7 @@ def started(words: Sequence[str], root: Path, said: Path, harm: Callable[[], Non
             os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what starts with nohup is right to ignore it, and is no trial
         os.environ["LEXBENCH_STORE"] = str(root)
         harm()
         cli.main(list(words))
@@ -385,7 +386,7 @@ class Campaign:
         return row
 
     def timings(self, trials: int) -> Row:
-        """Kill a run while it times a system in a process of its own, which is left behind."""
+        """Kill a run while it times a system in a process of its own, which then ends too."""
         row, root = Row("kill -9 in timings"), self.place / "store"
         words = ["run", "dataset", str(self.folder), "-r", "bm25", "-m", "nDCG@10", "--json", "--time", "--time-queries", "5"]
         for _ in range(trials):

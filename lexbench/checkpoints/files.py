@@ -150,6 +150,11 @@ def weight_files(folder: Path) -> list[Path]:
     raise MissingData(f"{folder}: no weights ({names}); copy them from the model's source")
 
 
+def weight_bytes(files: CheckpointFiles) -> dict[str, int]:
+    """Return the bytes of each file of weights, by its path."""
+    return {str(path): path.stat().st_size for path in (*files.weights, *files.heads)}
+
+
 def digests(files: CheckpointFiles) -> dict[str, str]:
     """Return the SHA-256 of all that decides the vectors, in three parts: weights, tokenizer, config.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.checkpoints.files import CheckpointFiles, digests
+from lexbench.checkpoints.files import CheckpointFiles, digests, weight_bytes
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
 from lexbench.checkpoints.training_data import training_data
@@ -144,6 +144,13 @@ class Transformer(ABC):
     def index_identity(self) -> dict[str, Any]:
         """Return the digests of what document vectors come from."""
         return {"model": self._digests(self.model, self.revision)}
+
+    def weights(self) -> dict[str, int]:
+        """Return the bytes of the files of weights of its models."""
+        found: dict[str, int] = {}
+        for tower in self._towers():
+            found |= weight_bytes(self.checkpoint_files(fetch(*tower)))
+        return found
 
     def _digests(self, model: str, revision: str | None) -> dict[str, str]:
         return digests(self.checkpoint_files(fetch(model, revision)))

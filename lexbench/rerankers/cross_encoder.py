@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.checkpoints.classifier import classifier_files
-from lexbench.checkpoints.files import digests
+from lexbench.checkpoints.files import digests, weight_bytes
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
@@ -89,6 +89,10 @@ class CrossEncoder:
         MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
         """
         return digests(classifier_files(self.model, self.revision))
+
+    def weights(self) -> dict[str, int]:
+        """Return the bytes of the files of the model's weights."""
+        return weight_bytes(classifier_files(self.model, self.revision))
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""

@@ -21,18 +21,14 @@ from lexbench.datasets.contracts import Contract, all_contracts
 from lexbench.errors import LexbenchError
 from lexbench.notation import Part, Value, parse
 from lexbench.plugins import (
-    AnyRetriever,
-    EncodesVectors,
     Facts,
-    Fusion,
     HasFiles,
-    HasReranker,
     KnowsTrainingData,
     ReadsRuns,
     StatesTrainingData,
 )
 from lexbench.results import EXPOSURES, Exposure
-from lexbench.runner.systems import System, leaves
+from lexbench.runner.systems import System, learned_parts
 from lexbench.types import TrainingData
 
 ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
@@ -45,7 +41,7 @@ _LANGUAGE_MODELS = {  # made from general text alone
 def exposure_of(system: System, contract: Contract) -> Exposure:
     """Return what *system* may have learned of the dataset of *contract*."""
     named = dict(_named(parse(system.text))) if system.text else {}
-    found = [_of_part(part, contract, named) for part in _parts(system.retriever)]
+    found = [_of_part(part, contract, named) for part in learned_parts(system.retriever)]
     worst = max((part.status for part in found), key=EXPOSURES.index)
     return Exposure(status=worst, because=list(dict.fromkeys(line for part in found for line in part.because)))
 
@@ -74,21 +70,6 @@ def _names(collection: str) -> set[str]:
     """Return what the collection of training that is called so, a dataset's id or another name, is known by."""
     contract = all_contracts().get(collection)
     return {contract.corpus, *contract.related.queries} if contract else {collection}
-
-
-def _parts(retriever: AnyRetriever) -> Iterator[Any]:
-    """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
-    for leaf in leaves(retriever):
-        yield leaf.encoder if isinstance(leaf, EncodesVectors) else leaf
-    yield from _rerankers(retriever)
-
-
-def _rerankers(retriever: Any) -> Iterator[Any]:
-    if isinstance(retriever, HasReranker):
-        yield retriever.reranker
-    if isinstance(retriever, Fusion):
-        for part in retriever.parts:
-            yield from _rerankers(part)
 
 
 def _of_part(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:

@@ -20,7 +20,7 @@ from lexbench import results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
-from lexbench.plugins import ReadsRuns
+from lexbench.plugins import EncodesVectors, ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
 from lexbench.runner import notes, tuning
@@ -29,6 +29,7 @@ from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System, weights
 from lexbench.runner.timer import TimedRun, Timer
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
@@ -180,8 +181,11 @@ def result_of(job: Job, runner: DatasetRunner) -> Result:
                 result = _scored(job, runner, ranked, runner.corpus)
                 encoders = notes.of_encoders(system, job.contract.id)
                 lines = [*chosen, *runner.remarks, *encoders, *notes.of_candidates(system, runner, ranked.run)]
-            lines += notes.of_approximation(system, runner)  # not while the scoring is timed
-            _write(msgspec.structs.replace(result, notes=lines), draft.unfinished, watch)
+            approximate = list(notes.of_approximation(system, runner))  # not while the scoring is timed
+            alone = len(approximate) == 1 and isinstance(system.retriever, EncodesVectors)
+            found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
+            result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
+            _write(result, draft.unfinished, watch)
     return completed(_read(draft.folder, job), run_dir, index, runner.corpus.path)
 
 
@@ -228,7 +232,9 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
     seen = exposure_of(job.system, job.contract)
-    return msgspec.structs.replace(result, counts=counts, digests=digests, recipe=dict(job.system.recipe), exposure=seen)
+    return msgspec.structs.replace(
+        result, counts=counts, digests=digests, recipe=dict(job.system.recipe), exposure=seen, sizes=_model_size(job.system)
+    )
 
 
 def _write(result: Result, path: Path, watch: Stopwatch) -> None:
@@ -239,7 +245,15 @@ def _write(result: Result, path: Path, watch: Stopwatch) -> None:
 def _read(folder: Path, job: Job) -> Result:
     """Read a stored result, which may have been made under another label, and before the catalogue knew what it does now."""
     stored, seen = results.load(folder / "result.json"), exposure_of(job.system, job.contract)
-    return msgspec.structs.replace(stored, system=job.system.label, measured=read_measurement(folder), exposure=seen)
+    sizes = stored.sizes | _model_size(job.system)
+    return msgspec.structs.replace(
+        stored, system=job.system.label, measured=read_measurement(folder), exposure=seen, sizes=sizes
+    )
+
+
+def _model_size(system: System) -> dict[str, int]:
+    model = weights(system.retriever)
+    return {"model": model} if model else {}
 
 
 def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Result:
@@ -250,7 +264,7 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *read_remarks(sorted(folders))],
-        sizes={"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
+        sizes=result.sizes | {"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run_dir, result.counts.documents or 1),
         measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),

@@ -1,6 +1,7 @@
 """What a result says besides its scores, because readers of these must know it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from lexbench import measures
 from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, RanksCandidates, encode_queries
@@ -33,8 +34,21 @@ def of_candidates(system: System, runner: DatasetRunner, run: Run) -> list[str]:
     return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
 
 
-def of_approximation(system: System, runner: DatasetRunner) -> Iterator[str]:
-    """Yield how much of exact search each part of a system finds that searches dense vectors approximately, once each.
+class Approximation(NamedTuple):
+    """How much of exact search an approximate engine found."""
+
+    engine: str
+    shares: dict[int, float]  # of the best k, by k
+    queries: int  # that were searched exactly, too
+
+    def __str__(self) -> str:
+        """Return it as a line for readers."""
+        shares = " and ".join(f"{share:.3f} of the best {k}" for k, share in self.shares.items())
+        return f"{self.engine} finds {shares} of exact search, on {self.queries} of the queries"
+
+
+def of_approximation(system: System, runner: DatasetRunner) -> Iterator[Approximation]:
+    """Yield how much of exact search each part of a system finds that searches dense or sparse vectors approximately.
 
     A sample of the queries is encoded and searched anew, and multiplied with all stored vectors, of which a shard is in memory
     at a time.
@@ -43,7 +57,7 @@ def of_approximation(system: System, runner: DatasetRunner) -> Iterator[str]:
 
     seen = set()
     for part in leaves(system.retriever):
-        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is not Kind.DENSE or str(part) in seen:
+        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is Kind.MULTI or str(part) in seen:
             continue
         seen.add(str(part))
         queries = runner.dataset.queries[:: max(1, len(runner.dataset.queries) // _QUERIES)][:_QUERIES]
@@ -51,5 +65,4 @@ def of_approximation(system: System, runner: DatasetRunner) -> Iterator[str]:
         vectors = encode_queries(searcher, queries)
         hits = searcher.search(vectors, min(max(_DEPTHS), len(runner.corpus)))
         shards = (part.as_documents(shard) for shard in runner.encodings(part.encoder).shards())
-        shares = " and ".join(f"{share:.3f} of the best {k}" for k, share in overlap(shards, vectors, hits, _DEPTHS).items())
-        yield f"{type(part.engine).__name__.lower()} finds {shares} of exact search, on {len(queries)} of the queries"
+        yield Approximation(type(part.engine).__name__.lower(), overlap(shards, vectors, hits, _DEPTHS), len(queries))

@@ -16,12 +16,15 @@ from lexbench.plugins import (
     BuildsFromParts,
     Encoder,
     EncoderFacts,
+    EncodesVectors,
     EngineFacts,
     Facts,
     Fusion,
     HasFiles,
     HasIndexFiles,
     HasName,
+    HasReranker,
+    HasWeights,
     ReadsRuns,
     Retriever,
     TransformFacts,
@@ -272,6 +275,29 @@ def _session(plugin: object) -> str:
         text = uuid4().hex
         _sessions[id(plugin)] = held, text
     return text
+
+
+def learned_parts(retriever: AnyRetriever) -> Iterator[Any]:
+    """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
+    for leaf in leaves(retriever):
+        yield leaf.encoder if isinstance(leaf, EncodesVectors) else leaf
+    yield from _rerankers(retriever)
+
+
+def _rerankers(retriever: Any) -> Iterator[Any]:
+    if isinstance(retriever, HasReranker):
+        yield retriever.reranker
+    if isinstance(retriever, Fusion):
+        for part in retriever.parts:
+            yield from _rerankers(part)
+
+
+def weights(retriever: AnyRetriever) -> int:
+    """Return the bytes of all files of trained weights that a retriever is made from, each once."""
+    files: dict[str, int] = {}
+    for part in learned_parts(retriever):
+        files |= part.weights() if isinstance(part, HasWeights) else {}
+    return sum(files.values())
 
 
 def reusable(recipe: Recipe) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy import sparse
 
 from lexbench.engines.kernels.best_k import Best
 from lexbench.engines.kernels.checks import same_width
@@ -60,6 +61,14 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
             position += len(documents)
 
 
+def sparse_tiles(blocks: Iterable[sparse.csr_array], queries: sparse.csr_array) -> Iterator[Tile]:
+    """Yield the same of sparse vectors: a tile for each of *blocks* (n, vocabulary), of all *queries* (queries, vocabulary)."""
+    position = 0
+    for block in blocks:
+        yield Tile(0, position, (queries @ block.T).toarray().astype(np.float32))
+        position += block.shape[0]
+
+
 def single(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """Return *vectors* (n, dimensions), float32 or float16, as float32."""
     if vectors.dtype == np.float32:
@@ -69,14 +78,13 @@ def single(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return singles
 
 
-def overlap(
-    shards: Iterable[NDArray[Any]], queries: NDArray[np.float32], hits: Hits, depths: Sequence[int] = (10, 100)
-) -> dict[int, float]:
+def overlap(shards: Iterable[Any], queries: Any, hits: Hits, depths: Sequence[int] = (10, 100)) -> dict[int, float]:
     """Return the mean share of the exact best k that the first k of *hits* contain, for each k of *depths*.
 
     *shards* (n, dimensions) are the vectors of all documents in order of position, read once; *queries* (queries, dimensions)
-    are those that *hits* answer. A hit counts if its true product reaches the k-th of the exact ones, so that of equals any
-    will do. k is the number of documents where that is less; without queries or documents nothing is missing: 1.
+    are those that *hits* answer; both numpy arrays, or both scipy CSR ones. A hit counts if its true product reaches the k-th
+    of the exact ones, so that of equals any will do. k is the number of documents where that is less; without queries or
+    documents nothing is missing: 1.
 
     As much work as an exact search of *queries*, of which a sample may do. Memory: products by the tile, and 16 bytes x
     queries x the largest k. LexbenchError for shards of another width than the queries.
@@ -84,7 +92,8 @@ def overlap(
     docs = hits.docs[:, : max(depths)]
     true = np.full(docs.shape, -np.inf, np.float32)
     exact, documents = Best(len(docs), max(depths)), 0
-    for query, position, products in tiles(shards, queries):
+    products_of = sparse_tiles if sparse.issparse(queries) else tiles
+    for query, position, products in products_of(shards, queries):
         exact.add(products, position, query)
         tile_docs = docs[query : query + len(products)]
         row, rank = np.nonzero((tile_docs >= position) & (tile_docs < position + products.shape[1]))

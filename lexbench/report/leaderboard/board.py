@@ -28,6 +28,7 @@ class CellSpeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     machine: str
     noisy: bool = False
     flags: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None  # of the rate, over fresh processes
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +43,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: tuple[int, ...] = ()  # of the headline, in the order of the dataset's queries
     index: int | None = None  # bytes
     bytes_per_document: float | None = None  # of the index
-    speed: CellSpeed | None = None
+    model: int | None = None  # bytes of its files of weights
+    built: float | None = None  # seconds of encoding and indexing
+    speed: CellSpeed | None = None  # at the greatest k
+    speeds: tuple[CellSpeed, ...] = ()  # at each other k
+    found: float | None = None  # of approximate search: the share of exact search's best ten
     where: str = ""  # of a published one: the table that it is from
     exposure: str = "unknown"  # what the system had seen of the dataset in training, one of `results.EXPOSURES`
     because: tuple[str, ...] = ()  # the evidence for it
@@ -67,6 +72,8 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     source: str = ""  # who published its scores; "" for ours
     index: int | None = None  # bytes, of all datasets of the section; None unless it has them all
     bytes_per_document: float | None = None  # over all of them
+    model: int | None = None  # bytes of its files of weights
+    built: float | None = None  # seconds of encoding and indexing all of them
 
 
 class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,16 +82,20 @@ class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     system: int  # its place in the section
     x: float
     y: float
+    x_range: tuple[float, float] | None = None  # of a rate, over fresh processes
+    y_range: tuple[float, float] | None = None  # 95 % interval of a mean over queries
     frontier: bool = False
+    open: bool = False  # not on the frontier, and not told apart from any system that beats it on both axes
     aside: str = ""  # why it takes no part in the frontier
     k: int = 0  # terms kept of a document; 0 for all
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """Effectiveness over a cost, or over speed."""
+    """Effectiveness over a cost or over speed, or what approximate search finds over speed."""
 
     title: str
     x: str
+    y: str
     lower_is_better: bool
     points: tuple[PlotPoint, ...]
 

@@ -8,6 +8,7 @@ from lexbench.report.leaderboard.board import Board, BoardMean, BoardSystem, Cel
 from lexbench.report.table import DIGITS, Table, escape, number
 
 EXPOSURE_MARKS = {"zero-shot": "", "unknown": " ?", "corpus seen": " ‡", "in-domain": " ‡‡"}
+_SIZES = ("index MB", "bytes/doc", "model MB", "built s")
 _MARKS = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
 _INTRODUCTION = """\
 Generated from the files in `results/` by `lexbench leaderboard`; do not edit. [index.html](index.html) has the same figures to
@@ -19,10 +20,14 @@ apart: no significant difference in the headline measure (paired randomisation t
 dataset, not across datasets, p < .05), which does not show that they are equal. ‡‡ marks systems that were trained on queries
 of the dataset (another split or task of the same collection), ‡ those that have read its documents, ? those of which nobody
 says what they have seen; the rest are zero-shot. † marks scores that others published: not ours, not ranked, not tested.
+
+"Model MB" are a system's files of weights; "built s" are the seconds that encoding and indexing took when they were done,
+whatever else that machine did, and are never ranked.
 """
 _SPEEDS = """\
 p50, p95 and p99 are of queries, each by its median over the passes, seen before in the warm-up: they say how queries differ,
-not how often a query waits. Noisy timings stand last and have no rank.
+not how often a query waits. "Of processes" are the rates of the slowest and the fastest of several fresh processes, in which
+systems took turns. Noisy timings stand last and have no rank.
 """
 
 
@@ -75,7 +80,7 @@ def _name(system: BoardSystem) -> str:
 def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
     """Return one column a dataset with the headline, then the aggregates, then what the indexes of all of them take."""
     names = [panel.id for panel in section.datasets]
-    header = (section.headline, *names, *section.aggregates, "index MB", "bytes/doc")
+    header = (section.headline, *names, *section.aggregates, *_SIZES)
     rows = (
         (
             _name(system),
@@ -90,7 +95,7 @@ def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]
 
 def _measures(section: Section, panel: Panel) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
     """Return one column a measure of one dataset."""
-    header = ("system", *panel.measures, "index MB", "bytes/doc")
+    header = ("system", *panel.measures, *_SIZES)
     rows = (
         (_name(system), *(_score(cell, measure, panel.headline) for measure in panel.measures), *_sizes(cell))
         for system, cell in zip(section.systems, panel.cells, strict=True)
@@ -112,23 +117,36 @@ def _mean(mean: BoardMean) -> str:
     return _MARKS[mean.mark].format(mean.text)
 
 
-def _sizes(of: Cell | BoardSystem) -> tuple[str, str]:
-    megabytes = None if of.index is None else of.index / 1e6
-    return number(megabytes, ".1f"), number(of.bytes_per_document, ",.0f")
+def _sizes(of: Cell | BoardSystem) -> tuple[str, ...]:
+    index, model = (None if size is None else size / 1e6 for size in (of.index, of.model))
+    return number(index, ".1f"), number(of.bytes_per_document, ",.0f"), number(model, ".1f"), number(of.built, ",.1f")
 
 
 def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
     """Yield a table for each machine, scenario and depth that systems were timed with, fastest first."""
-    timed = [(system, cell.speed) for system, cell in zip(section.systems, panel.cells, strict=True) if cell and cell.speed]
+    timed = [
+        (system, speed)
+        for system, cell in zip(section.systems, panel.cells, strict=True)
+        if cell and cell.speed
+        for speed in (cell.speed, *cell.speeds)
+    ]
     groups = dict.fromkeys((speed.group, speed.fingerprint, speed.machine) for _, speed in timed)
     for group, fingerprint, machine in sorted(groups):
         rows = [(system, speed) for system, speed in timed if (speed.group, speed.fingerprint) == (group, fingerprint)]
         rows.sort(key=lambda row: (row[1].noisy, -row[1].qps, row[0].label))
-        header = ("system", "QPS", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
+        header = ("system", "QPS", "of processes", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
         title = f"{escape(group)} on {escape(panel.id)}: {escape(machine)} (fingerprint {escape(fingerprint)})"
         yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in rows))
 
 
 def _speed_row(system: BoardSystem, speed: CellSpeed) -> tuple[str, ...]:
     latencies = [number(None if value is None else value * 1000, ".3g") for value in (speed.p50, speed.p95, speed.p99)]
-    return _name(system), f"{speed.qps:,.0f}", *latencies, speed.name.rpartition(", ")[2], escape(", ".join(speed.flags))
+    spread = " to ".join(f"{rate:,.0f}" for rate in speed.range or ()) or number(None)
+    return (
+        _name(system),
+        f"{speed.qps:,.0f}",
+        spread,
+        *latencies,
+        speed.name.rpartition(", ")[2],
+        escape(", ".join(speed.flags)),
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import isfinite
 from statistics import median
@@ -22,6 +23,7 @@ from lexbench.runner.exposure import UNKNOWN
 
 _SCENARIO = "single-stream"  # whose latencies are shown; others' speed is of another kind
 _STAGE = "e2e"
+FOUND_AT = "10"  # documents, of the share of exact search that is shown
 _MEAN_DIGITS, _TEST_DIGITS = 6, 4
 
 
@@ -54,12 +56,20 @@ def panel_of(
         ranges=pairs.ranges,
         detectable=pairs.detectable,
         resamples=pairs.resamples,
-        plots=tuple(plots_of(systems, cells, headline)),
+        plots=tuple(plots_of(systems, cells, headline, partial(_tied, ranked, pairs.p))),
         curves=tuple(curves_of(systems, results, headline)),
         timed=any(cell is not None and cell.speed is not None for cell in cells),
         digests=_digests(present),
         notes=(*judged_gaps(present), *notes(present), *_not_tested(systems, results, tested)),
     )
+
+
+def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: int) -> bool:
+    """Whether two systems, by their places, are among the *tested* ones and were not told apart; *p* is that of all pairs."""
+    if one not in tested or other not in tested:
+        return False
+    first, second = sorted((tested.index(one), tested.index(other)))
+    return p[first][second - first - 1] >= randomisation.LEVEL
 
 
 def _may_be_tested(result: Result, first: Result, headline: str) -> bool:
@@ -81,13 +91,17 @@ def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> 
 
 
 def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
-    index, documents = result.sizes.get("index"), result.counts.documents
+    index, documents, speeds = result.sizes.get("index"), result.counts.documents, _speeds(result.timings)
     return Cell(
         means={measure: round(mean, _MEAN_DIGITS) for measure, mean in result.means.items()},
         marks={measure: places[result.system] for measure, places in marks.items() if result.system in places},
         index=index,
         bytes_per_document=round(index / documents, 1) if index is not None and documents else None,
-        speed=_speed(result.timings),
+        model=result.sizes.get("model"),
+        built=seconds_to_build(result),
+        speed=speeds[0] if speeds else None,
+        speeds=tuple(speeds[1:]),
+        found=result.found.get(FOUND_AT),
         exposure=result.exposure.status if result.exposure else UNKNOWN,
         because=tuple(result.exposure.because) if result.exposure else (),
     )
@@ -105,12 +119,20 @@ def _with_tests(cell: Cell | None, name: str, pairs: "Pairs", scores: Sequence[f
     )
 
 
-def _speed(timings: Sequence[Timing]) -> CellSpeed | None:
-    """Return the speed to show: of a stream of single queries, at the greatest depth, the latest."""
+def seconds_to_build(result: Result) -> float | None:
+    """Return what encoding and indexing took; None where nothing says, or only of the last of several processes."""
+    seconds = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
+    return round(sum(seconds), 1) if seconds and not result.measured.resumed else None
+
+
+def _speeds(timings: Sequence[Timing]) -> list[CellSpeed]:
+    """Return the speeds to show: of a stream of single queries, the latest of each depth, the greatest first."""
     single = [timing for timing in timings if timing.scenario.startswith(_SCENARIO) and _STAGE in timing.stages]
-    if not single:
-        return None
-    timing = max(single, key=lambda timing: (timing.k, timing.taken))
+    latest = {timing.k: timing for timing in sorted(single, key=lambda timing: timing.taken)}
+    return [_speed(latest[k]) for k in sorted(latest, reverse=True)]
+
+
+def _speed(timing: Timing) -> CellSpeed:
     latency, name = timing.stages[_STAGE], qps_name(timing, _STAGE)
     return CellSpeed(
         name=name,
@@ -123,6 +145,7 @@ def _speed(timings: Sequence[Timing]) -> CellSpeed | None:
         machine=machine_line(timing.machine),
         noisy="noisy" in timing.flags,
         flags=tuple(timing.flags),
+        range=timing.qps_range.get(_STAGE),
     )
 
 

@@ -25,7 +25,7 @@ from lexbench.report.leaderboard.board import (
     machine_line,
     ranks,
 )
-from lexbench.report.leaderboard.panels import panel_of
+from lexbench.report.leaderboard.panels import panel_of, seconds_to_build
 from lexbench.results import Exposure, Result
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.suites import Aggregate, Suite
@@ -96,12 +96,15 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
     results = [by_dataset[dataset] for dataset in datasets if dataset in by_dataset]
     sizes = complete([result.sizes.get("index") for result in results]) if len(results) == len(datasets) else None
     documents = complete([result.counts.documents for result in results])
+    built = complete([seconds_to_build(result) for result in results])
     return BoardSystem(
         label=name,
         family=family(results[0]) if results else "other",
         bound=any(result.is_bound for result in results),
         index=int(sum(sizes)) if sizes else None,
         bytes_per_document=round(sum(sizes) / sum(documents), 1) if sizes and documents and sum(documents) else None,
+        model=max((result.sizes["model"] for result in results if "model" in result.sizes), default=None),
+        built=round(sum(built), 1) if built and len(results) == len(datasets) else None,
     )
 
 

@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from lexbench.report.leaderboard.board import BoardSystem, Cell, Curve, Plot, PlotPoint
+from lexbench.report.leaderboard.board import BoardSystem, Cell, CellSpeed, Curve, Plot, PlotPoint
 from lexbench.results import Result
 
 _TOP_K = re.compile(r"\|top_k\([^)]*\)")
 _PLUGIN = "transforms/top_k"
 _FEWEST = 2  # points of a plot
+
+Tied: TypeAlias = Callable[[int, int], bool]
 
 
 def frontier(points: Sequence[tuple[float, float]], *, lower_is_better: bool) -> set[int]:
@@ -26,45 +29,93 @@ def frontier(points: Sequence[tuple[float, float]], *, lower_is_better: bool) ->
     }
 
 
-def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headline: str) -> list[Plot]:
-    """Return the plots of one dataset: over index bytes a document, then over speed, one for each machine and scenario."""
+def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headline: str, tied: Tied) -> list[Plot]:
+    """Return the plots of one dataset: over index bytes a document, then over speed, one for each machine and scenario.
+
+    And likewise what approximate engines find of exact search over their speed, beside the exact ones. *tied* tells of two
+    systems, by their places, whether they were tested and not told apart.
+    """
     scored = {n: cell for n, cell in enumerate(cells) if cell and headline in cell.means and not systems[n].source}
-    sizes = {n: cell.bytes_per_document for n, cell in scored.items() if cell.bytes_per_document}
-    plots = [_plot("Index size", "bytes a document in the index (log)", sizes, systems, scored, headline, lower=True)]
-    speeds = {n: cell.speed for n, cell in scored.items() if cell.speed}
-    for fingerprint, group in sorted({(speed.fingerprint, speed.group) for speed in speeds.values()}):
-        alike = {n: speed for n, speed in speeds.items() if (speed.fingerprint, speed.group) == (fingerprint, group)}
-        title = f"Speed on {next(iter(alike.values())).machine} ({fingerprint})"
-        rates = {n: speed.qps for n, speed in alike.items()}
-        plots.append(_plot(title, f"{group} (log)", rates, systems, scored, headline, lower=False))
+    effects = {n: _Level(cell.means[headline], cell.interval) for n, cell in scored.items()}
+    sizes = {n: _Level(cell.bytes_per_document) for n, cell in scored.items() if cell.bytes_per_document}
+    axes = ("Index size", "bytes a document in the index (log)", headline)
+    plots = [_plot(axes, sizes, effects, {n: _aside(systems[n], None) for n in scored}, tied, lower=True)]
+    speeds = {n: (cell.speed, *cell.speeds) for n, cell in scored.items() if cell.speed}
+    for fingerprint, group in sorted({(one.fingerprint, one.group) for of in speeds.values() for one in of}):
+        alike = {n: one for n, of in speeds.items() for one in of if (one.fingerprint, one.group) == (fingerprint, group)}
+        where = f"{next(iter(alike.values())).machine} ({fingerprint})"
+        rates = {n: _Level(one.qps, one.range) for n, one in alike.items()}
+        aside = {n: _aside(systems[n], one) for n, one in alike.items()}
+        plots.append(_plot((f"Speed on {where}", f"{group} (log)", headline), rates, effects, aside, tied, lower=False))
+        if any(scored[n].found is not None for n in alike):
+            found = {n: level for n, one in alike.items() if (level := _found(scored[n], one))}
+            axes = (f"Approximate search on {where}", f"{group} (log)", "share of exact search's best 10")
+            plots.append(_plot(axes, rates, found, aside, lambda *_: False, lower=False))
     return [plot for plot in plots if len(plot.points) >= _FEWEST]
 
 
+class _Level(NamedTuple):
+    """A value, and where it might as well be."""
+
+    value: float
+    range: tuple[float, float] | None = None
+
+
+_Levels: TypeAlias = Mapping[int, _Level]  # by system
+
+
+def _found(cell: Cell, speed: CellSpeed) -> _Level | None:
+    """Return which share of exact search a system finds: all where it is exact; None where that is not known."""
+    if cell.found is not None:
+        return _Level(cell.found)
+    return _Level(1.0) if speed.name.endswith(", exact") else None
+
+
 def _plot(
-    title: str,
-    x: str,
-    values: Mapping[int, float],
-    systems: Sequence[BoardSystem],
-    cells: Mapping[int, Cell],
-    headline: str,
+    axes: tuple[str, str, str],
+    costs: _Levels,
+    effects: _Levels,
+    aside: Mapping[int, str],
+    tied: Tied,
     *,
     lower: bool,
 ) -> Plot:
-    aside = {number: _aside(systems[number], cells[number], speed=not lower) for number in values}
-    ranked = [number for number in values if not aside[number]]
-    best = frontier([(values[number], cells[number].means[headline]) for number in ranked], lower_is_better=lower)
-    on_frontier = {ranked[place] for place in best}
+    """Return the plot of *effects* over *costs* by system, which has its title and the names of both."""
+    shown = [number for number in costs if number in effects]
+    ranked = [number for number in shown if not aside[number]]
+    places = [(costs[number].value, effects[number].value) for number in ranked]
+    best = {ranked[place] for place in frontier(places, lower_is_better=lower)}
     points = tuple(
-        PlotPoint(system=number, x=value, y=cells[number].means[headline], frontier=number in on_frontier, aside=aside[number])
-        for number, value in values.items()
+        PlotPoint(
+            system=number,
+            x=costs[number].value,
+            y=effects[number].value,
+            x_range=costs[number].range,
+            y_range=effects[number].range,
+            frontier=number in best,
+            open=number in ranked and number not in best and _is_open(number, ranked, costs, effects, tied, lower=lower),
+            aside=aside[number],
+        )
+        for number in shown
     )
-    return Plot(title=title, x=x, lower_is_better=lower, points=points)
+    return Plot(title=axes[0], x=axes[1], y=axes[2], lower_is_better=lower, points=points)
 
 
-def _aside(system: BoardSystem, cell: Cell, *, speed: bool) -> str:
+def _is_open(number: int, ranked: Sequence[int], costs: _Levels, effects: _Levels, tied: Tied, *, lower: bool) -> bool:
+    """Whether no system that is as good as this one on both axes, or better, is significantly more effective."""
+    sign = -1 if lower else 1
+    above = [
+        other
+        for other in ranked
+        if sign * costs[other].value >= sign * costs[number].value and effects[other].value >= effects[number].value
+    ]
+    return all(tied(other, number) for other in above if other != number)
+
+
+def _aside(system: BoardSystem, speed: CellSpeed | None) -> str:
     if system.bound:
         return "an upper bound, not ranked"
-    return "noisy timing, not ranked" if speed and cell.speed and cell.speed.noisy else ""
+    return "noisy timing, not ranked" if speed and speed.noisy else ""
 
 
 def curves_of(systems: Sequence[BoardSystem], results: Sequence[Result | None], headline: str) -> list[Curve]:

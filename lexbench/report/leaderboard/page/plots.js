@@ -25,8 +25,8 @@ function logTicks(low, high) {
 }
 
 function scales(points) {
-  const xs = points.map((point) => Math.log10(point.x));
-  const ys = points.map((point) => point.y);
+  const xs = points.flatMap((point) => [point.x, ...(point.x_range ?? [])]).map((x) => Math.log10(x));
+  const ys = points.flatMap((point) => [point.y, ...(point.y_range ?? [])]);
   const pad = (low, high, least) => {
     const more = Math.max((high - low) * 0.09, least);
     return [low - more, high + more];
@@ -100,13 +100,24 @@ function steps(joined, scale, lowerIsBetter) {
 }
 const straight = (joined, scale) => joined.map((point, index) => `${index ? "L" : "M"}${scale.x(point.x).toFixed(1)} ${scale.y(point.y).toFixed(1)}`).join("");
 
+// Where a point might as well be: 95 % of its mean, and the rates of its slowest and fastest process.
+function whiskers(point, scale) {
+  const line = (x1, x2, y1, y2) => svg("line", { class: `whisker ${point.kind}`, x1, x2, y1, y2 });
+  const [x, y] = [scale.x(point.x), scale.y(point.y)];
+  return [
+    point.x_range && line(scale.x(point.x_range[0]), scale.x(point.x_range[1]), y, y),
+    point.y_range && line(x, x, scale.y(point.y_range[0]), scale.y(point.y_range[1])),
+  ].filter(Boolean);
+}
+
 // points: {x, y, label, name, kind}; joined: points of a line, in order, which path draws; dashed: {y, label} of a level.
 function scatter({ title, points, joined, path, xLabel, yLabel, dashed }) {
   const scale = scales(dashed ? [...points, { x: points[0].x, y: dashed.y }] : points);
   const line = path(joined, scale);
   const spots = points.map((point) => ({ x: scale.x(point.x), y: scale.y(point.y), label: point.label }));
   const dots = points.map((point, index) => {
-    const text = `${point.name}: ${yLabel} ${fixed(point.y)}, ${xLabel} ${significant(point.x)}${point.remark ? `; ${point.remark}` : ""}`;
+    const within = point.y_range ? ` (${fixed(point.y_range[0])} – ${fixed(point.y_range[1])})` : "";
+    const text = `${point.name}: ${yLabel} ${fixed(point.y)}${within}, ${xLabel} ${significant(point.x)}${point.remark ? `; ${point.remark}` : ""}`;
     const dot = svg("circle", { class: `point ${point.kind}`, cx: spots[index].x, cy: spots[index].y, r: 5, tabindex: 0, role: "img", "aria-label": text });
     tell(dot, text);
     return dot;
@@ -123,6 +134,7 @@ function scatter({ title, points, joined, path, xLabel, yLabel, dashed }) {
     svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": title },
       axes(scale, xLabel, yLabel), ...level,
       line && svg("path", { class: "frontier-line", d: line }),
+      ...points.flatMap((point) => whiskers(point, scale)),
       ...labelled(spots), ...order.map((index) => dots[index])));
 }
 
@@ -132,11 +144,11 @@ function tradeOff({ suite, dataset }) {
       ...point,
       label: String(point.system + 1),
       name: suite.systems[point.system].label,
-      kind: point.frontier ? "frontier" : point.aside ? "aside" : "dominated",
-      remark: point.frontier ? "on the frontier" : point.aside || "dominated",
+      kind: point.frontier ? "frontier" : point.aside ? "aside" : point.open ? "open" : "dominated",
+      remark: point.frontier ? "on the frontier" : point.aside || (point.open ? "beaten only by systems that it was not told apart from" : "dominated"),
     }));
     const joined = points.filter((point) => point.frontier).sort((a, b) => a.x - b.x);
-    return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: dataset.headline });
+    return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: plot.y });
   });
   const inPlots = [...new Set(dataset.plots.flatMap((plot) => plot.points.map((point) => point.system)))].sort((a, b) => a - b);
   const ahead = new Set(dataset.plots.flatMap((plot) => plot.points.filter((point) => point.frontier).map((point) => point.system)));

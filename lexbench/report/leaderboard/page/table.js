@@ -43,6 +43,11 @@ function plainColumn(name, value, write, note) {
   return { name, head: name, value, write: (td, row) => td.append(write(value(row))), note };
 }
 
+function rate(speed) {
+  const range = speed.range ? `, ${significant(speed.range[0])} to ${significant(speed.range[1])} over fresh processes` : "";
+  return `${significant(speed.qps)} ${speed.name}${range}`;
+}
+
 function costColumns(cellOf, timed) {
   const speed = (part) => (row) => cellOf(row)?.speed?.[part];
   const milliseconds = (value) => (value === undefined || value === null ? MISSING : significant(value * 1000));
@@ -53,7 +58,7 @@ function costColumns(cellOf, timed) {
           { name: "QPS", head: "QPS", value: speed("qps"), write: (td, row) => {
             td.append(significant(speed("qps")(row)) + noisy(row));
             const found = cellOf(row)?.speed;
-            if (found) tell(td, [found.name, found.machine, ...(found.flags ?? [])].join("\n"));
+            if (found) tell(td, [...[found, ...(cellOf(row).speeds ?? [])].map(rate), found.machine, ...(found.flags ?? [])].join("\n"));
           } },
           plainColumn("p50 ms", speed("p50"), milliseconds),
           plainColumn("p99 ms", speed("p99"), milliseconds),
@@ -61,6 +66,8 @@ function costColumns(cellOf, timed) {
       : []),
     plainColumn("index MB", (row) => cellOf(row)?.index, (bytes) => (bytes === undefined ? MISSING : fixed(bytes / 1e6, 1))),
     plainColumn("bytes/doc", (row) => cellOf(row)?.bytes_per_document, (bytes) => (bytes === undefined ? MISSING : bytes.toLocaleString("en", { maximumFractionDigits: 0 }))),
+    plainColumn("model MB", (row) => cellOf(row)?.model, (bytes) => (bytes === undefined ? MISSING : fixed(bytes / 1e6, 1))),
+    plainColumn("built s", (row) => cellOf(row)?.built, (seconds) => (seconds === undefined ? MISSING : fixed(seconds, 1))),
   ];
 }
 
