@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lexbench.errors import require
+from lexbench.executors import executor
 from lexbench.progress import Progress
 from lexbench.report.run import tables
 from lexbench.report.table import escape, markdown
@@ -81,6 +82,7 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     depth: int | None = None,
     store: str | Path | None = None,
     progress: Progress | None = None,
+    on: str | None = None,
     time: bool | Settings = False,
 ) -> Results:
     """Run *systems* on a suite and return the results.
@@ -88,9 +90,10 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     A system is a text in the notation of parts ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with
     build(corpus, path) and open(path); a mapping gives labels to them. What is finished in the *store* is not done again.
     With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.timing.protocol).
+    *on* says where corpora are encoded, as `--on` does: 'processes(4)', 'ray'.
     Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
     """
     known = suite(suite_name)
     plan = plan_suite(known, systems, datasets, measures, depth, suite_name)
     timer = Timer(Settings() if time is True else time) if time else None
-    return Results(known, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer)))
+    return Results(known, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer, executor(on))))

@@ -6,10 +6,11 @@ A plug-in is a frozen dataclass whose fields are its settings. Ours are files: `
     [project.entry-points."lexbench.engines"]
     one_by_one = "my_package.one_by_one:OneByOne"
 
-Groups are encoders, engines, measures, rerankers, retrievers, sources and transforms. Each has a protocol below with what is
-required: Encoder, Engine, Measure, Reranker, Retriever, Source with SourceFinder, Transform. What is optional is a small
-protocol of its own, or a class attribute that stands in `Facts`, `EncoderFacts`, `EngineFacts` or `TransformFacts`. Nobody has
-to inherit from any of these: having the attributes is enough. `lexbench.testing` has the tests that a plug-in must pass.
+Groups are encoders, engines, executors, measures, rerankers, retrievers, sources and transforms. Each has a protocol below with
+what is required: Encoder, Engine, Executor, Measure, Reranker, Retriever, Source with SourceFinder, Transform. What is optional
+is a small protocol of its own, or a class attribute that stands in `Facts`, `EncoderFacts`, `EngineFacts` or `TransformFacts`.
+Nobody has to inherit from any of these: having the attributes is enough. `lexbench.testing` has the tests that a plug-in must
+pass.
 
 Two things besides: an object given to `lexbench.run` is called by its `name` (`HasName`), and a setting
 `threads` that is marked `runtime` is set by `--time` to the number of threads of its scenario.
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.contracts import Contract
 from lexbench.fusion.normalise import ScoreMatrix
+from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run
 from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData
@@ -564,14 +566,27 @@ class SourceFinder(Protocol):
         """Return how the user can provide the dataset, as 'put X into Y'; '' for no way."""
 
 
+@runtime_checkable
 class Executor(Protocol):
-    """Runs shares of work side by side; `lexbench.encodings.processes.in_processes` is the one that there is."""
+    """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
 
-    def __call__(self, work: Callable[..., None], shares: Sequence[tuple[Any, ...]], advance: Callable[[int], None]) -> None:
-        """Call work(*share, advance) for each of *shares*, side by side; return when all are done.
+    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+        """Encode the documents at the positions *shards*, and write each into the folder *path* when it is there.
 
-        LexbenchError, with the line of the first that failed, after the others were stopped.
+        `lexbench.encodings.shards` says what a file is called and holds. *progress* hears of documents done, and of workers
+        that came or went. LexbenchError, in one line, where that cannot be done; a worker that is killed is no reason.
         """
+
+
+@runtime_checkable
+class ReadsFolders(Protocol):
+    """An encoder that reads folders to encode documents, which machines of a cluster may not have; default: it reads none."""
+
+    def document_folders(self) -> Mapping[str, Path]:
+        """Return the folders, by the settings that name them."""
+
+    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
+        """Return a copy that reads *folders*, by the same settings, in place of its own."""
 
 
 # ---- what the registry checks when it loads a plug-in ----------------------------------------------------------------------
@@ -579,6 +594,7 @@ class Executor(Protocol):
 _REQUIRED: Mapping[str, tuple[tuple[str, ...], ...]] = {  # by group: the names of one of these rows
     "encoders": (("kind", "encode_document", "encode_query"), ("kind", "tokenise_documents", "encode_tokens")),
     "engines": (("kind", "exact", "build", "open"),),
+    "executors": (("encode",),),
     "measures": (("per_query",),),
     "rerankers": (("score",),),
     "retrievers": (("build", "open"), ("assemble", "open"), ("read", "file_identity")),

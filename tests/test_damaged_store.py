@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lexbench.cli import code
-from lexbench.storage.store import MANIFEST, MEASURED
+from lexbench.storage.manifest import MANIFEST, MEASURED
 
 
 @pytest.fixture

@@ -1,19 +1,14 @@
 """Stored vectors: what a shard holds, how shards are made, and what is counted of them."""
 
-import os
-import signal
-from dataclasses import dataclass, replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from scipy import sparse
+from staged import Staged, contents, encode
 
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import encode as module
 from lexbench.encodings import shards as format_
-from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.encodings.statistics import Tally, query_work, spread
 from lexbench.errors import LexbenchError
@@ -34,53 +29,6 @@ def corpus(tmp_path):
     (tmp_path / "corpus").mkdir()
     texts = ["a b c", "", "a", "b b", "c a", "d", "e e e e", "a e", "b", "c c"]
     return write_corpus((Document(str(i), text) for i, text in enumerate(texts)), tmp_path / "corpus")
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Texts cut to two letters."""
-
-    texts: list[str]
-    truncated: int
-
-
-@dataclass(frozen=True)
-class Staged:
-    """An encoder in two steps: how often each letter is in the first words of a text."""
-
-    devices: int = 1
-    length: int = 2
-    storage: str = "float32"
-    fails: str = ""
-
-    def tokenise_documents(self, documents):
-        """Cut the texts."""
-        words = [one.text.split() for one in documents]
-        return Tokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
-
-    def encode_tokens(self, tokens, advance):
-        """Count letters; fail, or die, at a letter if that is asked for."""
-        if self.fails and any(self.fails[0] in text for text in tokens.texts):
-            if self.fails.endswith("kill"):
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise LexbenchError("no such letter")
-        advance(len(tokens.texts))
-        return sparse.csr_array([[text.count(letter) / 3 for letter in "abcde"] for text in tokens.texts], dtype=np.float32)
-
-    def encode_document(self, texts):
-        """Do both steps."""
-        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]), lambda _: None)
-
-    encode_query = encode_document
-
-    def workers(self):
-        """Return a copy for each device."""
-        return [replace(self, devices=1)] * self.devices
-
-
-def contents(path):
-    """Return the bytes of every file in a folder."""
-    return {file.name: file.read_bytes() for file in sorted(Path(path).iterdir())}
 
 
 def test_a_shard_reads_back_as_it_was(tmp_path):
@@ -149,14 +97,13 @@ def test_entries_that_come_twice_are_added_and_zeros_are_not_kept(tmp_path):
 def test_stages_that_overlap_give_what_one_call_gives(corpus, tmp_path):
     """Four shards of three documents hold, in position order, what encoding every text at once gives; cuts are counted."""
     (tmp_path / "out").mkdir()
-    heard = []
-    encode(Staged(), corpus, tmp_path / "out", heard.append)
+    heard = encode(Staged(), corpus, tmp_path / "out")
     stored = sparse.vstack(list(Encodings(tmp_path / "out").shards()))
 
     assert len(contents(tmp_path / "out")) == 4
     assert np.array_equal(Staged().encode_document([one.text for one in corpus.documents()]).toarray(), stored.toarray())
     assert Encodings(tmp_path / "out").truncated() == 2  # "a b c" and "e e e e"
-    assert sum(heard) == 10
+    assert sum(heard.done) == 10
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -166,10 +113,9 @@ def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
         (tmp_path / name).mkdir()
         encode(Staged(), corpus, tmp_path / name)
     (tmp_path / "cut" / "shard-00002.safetensors").unlink()
-    heard = []
-    encode(Staged(), corpus, tmp_path / "cut", heard.append)
+    heard = encode(Staged(), corpus, tmp_path / "cut")
 
-    assert heard == [3]
+    assert heard.done == [3]
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
     assert missing(10, tmp_path / "cut") == []
 
@@ -178,34 +124,10 @@ def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
 def test_a_failure_keeps_the_shards_before_it(corpus, tmp_path):
     """The document with a "d" is at position 4: the first shard is written, the second is not, the error arrives as it is."""
     (tmp_path / "out").mkdir()
-    with pytest.raises(LexbenchError, match="no such letter"):
+    with pytest.raises(LexbenchError, match="document '5' cannot be encoded: no such letter"):
         encode(Staged(fails="d"), corpus, tmp_path / "out")
 
     assert missing(10, tmp_path / "out")[0] == range(3, 6)
-
-
-def test_processes_make_the_same_bytes_as_one(tmp_path):
-    """Two workers are two processes, and what is in a shard does not depend on who made it; progress arrives here."""
-    (tmp_path / "corpus").mkdir()
-    documents = (Document(f"{i:05d}", " ".join("abcde"[: i % 6])) for i in range(2 * format_.SHARD + 5))
-    corpus = write_corpus(documents, tmp_path / "corpus")
-    heard = []
-    for devices in (1, 2):
-        (tmp_path / str(devices)).mkdir()
-        encode(Staged(devices), corpus, tmp_path / str(devices), heard.append)
-
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
-    assert sum(heard) == 2 * len(corpus)
-
-
-@pytest.mark.parametrize(("fails", "line"), [("d", "no such letter"), ("d kill", "was killed .*; the same command goes on")])
-def test_a_process_that_fails_is_one_line(fails, line, tmp_path):
-    """What a worker says arrives as it is; one that is killed is said to be, and the other is stopped."""
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "out").mkdir()
-    corpus = write_corpus((Document(f"{i:05d}", "d") for i in range(format_.SHARD + 1)), tmp_path / "corpus")
-    with pytest.raises(LexbenchError, match=line):
-        encode(Staged(2, fails=fails), corpus, tmp_path / "out")
 
 
 def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monkeypatch):

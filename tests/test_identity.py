@@ -14,7 +14,7 @@ from lexbench import registry, results
 from lexbench.notation import Call
 from lexbench.runner.systems import describe, system
 from lexbench.storage import legacy
-from lexbench.storage.store import digest
+from lexbench.storage.manifest import digest
 
 VECTORS = 'vectors(documents="documents.jsonl", queries="queries.tsv", format="anserini")'
 KEYS = {

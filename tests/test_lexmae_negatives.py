@@ -20,7 +20,8 @@ from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.storage import atomic
-from lexbench.storage.store import MANIFEST, Store
+from lexbench.storage.manifest import MANIFEST
+from lexbench.storage.store import Store
 from lexbench.trec.runs import Run, read_run, write_run
 
 

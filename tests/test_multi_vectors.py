@@ -8,12 +8,12 @@ import fruit
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from staged import encode
 
 from lexbench import api
 from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
-from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.encodings.vectors import kind_of, stacked
 from lexbench.engines import maxsim

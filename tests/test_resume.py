@@ -11,18 +11,18 @@ import time
 
 import pytest
 
-from lexbench.storage.store import MANIFEST, MEASURED
+from lexbench.storage.manifest import MANIFEST, MEASURED
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
 
 
 def tree(root):
-    """Return the digest of every file of a store but locks and measured times."""
+    """Return the digest of every file of a store but locks, times, and what was found to be sound."""
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name != MEASURED and path.parent.name != "locks"
+        if path.is_file() and path.name != MEASURED and path.parent.name not in ("locks", "checked")
     }
 
 
@@ -96,6 +96,21 @@ def test_random_kills(plugin_environment, folder, tmp_path):
     """Ten kills at random moments cost no finished stage, and the store ends in the same bytes."""
     command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *SYSTEMS]
     assert hammer(command, plugin_environment, tmp_path, kills=10, seed=1) == 8  # corpus, encoding, and two of each later stage
+
+
+def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path):
+    """Parts in one store, one of them killed with -9 and given again, end in the bytes of one process; the last finishes."""
+    command = [sys.executable, "-m", "lexbench", "encode", "dataset", str(folder), "-r", "letters@flat"]
+    assert finish(start(command, plugin_environment, tmp_path / "calm")) == 0
+    parts = [start([*command, "--part", f"{part}/4"], plugin_environment, tmp_path / "hurried") for part in range(4)]
+    time.sleep(random.Random(3).uniform(0.5, 2))
+    os.killpg(parts[1].pid, signal.SIGKILL)
+    codes = [finish(part) for part in parts]
+    assert finish(start([*command, "--part", "1/4"], plugin_environment, tmp_path / "hurried")) == 0
+
+    assert [code for at, code in enumerate(codes) if at != 1] == [0, 0, 0]
+    assert len(list((tmp_path / "hurried" / "encodings").glob("*-Letters-*/shard-*"))) == 5
+    assert tree(tmp_path / "hurried") == tree(tmp_path / "calm")
 
 
 @pytest.mark.slow

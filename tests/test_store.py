@@ -10,8 +10,9 @@ import pytest
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
+from lexbench.storage.manifest import MANIFEST, MEASURED, digest, recipe_of, size
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
-from lexbench.storage.store import MANIFEST, MEASURED, Store, digest, recipe_of, size
+from lexbench.storage.store import Store
 
 
 def write(text):

@@ -24,7 +24,8 @@ from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import system
-from lexbench.storage.store import Store, recipe_of
+from lexbench.storage.manifest import recipe_of
+from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.types import Kind
 

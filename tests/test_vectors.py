@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from scipy import sparse
+from staged import encode
 
 from lexbench import api, registry
 from lexbench.datasets.corpus import write_corpus
-from lexbench.encodings.encode import encode
 from lexbench.encodings.shards import Encodings
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.notation import Call

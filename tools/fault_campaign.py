@@ -38,7 +38,8 @@ import hostile_inputs
 from lexbench import cli, registry
 from lexbench.encodings import shards
 from lexbench.storage import environment
-from lexbench.storage.store import MANIFEST, MEASURED, Store
+from lexbench.storage.manifest import MANIFEST, MEASURED
+from lexbench.storage.store import Store
 
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 _TESTS = Path(__file__).resolve().parent.parent / "tests"

@@ -14,8 +14,9 @@ from lexbench.errors import MissingData
 from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.storage.index_files import DESCRIPTIONS
+from lexbench.storage.manifest import key_of, recipe_of
 from lexbench.storage.stopwatch import read_measurement
-from lexbench.storage.store import Store, finished_files, key_of, recipe_of
+from lexbench.storage.store import Store, finished_files
 from lexbench.timing.stored_timings import timings_of_run
 
 

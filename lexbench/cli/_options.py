@@ -85,6 +85,12 @@ def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F]
     return click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE", **settings)
 
 
+def executor_option(function: F) -> F:
+    """Add `--on`, as `on`."""
+    text = "Where corpora are encoded: here, 'processes(4)', ray, ray:ADDRESS; default: LEXBENCH_ON, or a process a device."
+    return click.option("--on", metavar="EXECUTOR", help=text)(function)
+
+
 def json_option(function: F) -> F:
     """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)

@@ -11,6 +11,7 @@ from lexbench.cli._options import (
     MEASURES,
     Option,
     datasets_option,
+    executor_option,
     json_option,
     measures_option,
     system_option,
@@ -48,6 +49,7 @@ def command() -> None:
 @click.option(
     "--results", cls=Option, former=["--save"], type=FOLDER, metavar="FOLDER", help="Also write the results into this folder."
 )
+@executor_option
 @timing_options
 @json_option
 def suite(name: str, results: Path | None, **options: Any) -> None:
@@ -68,6 +70,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @_DEPTH
 @_DRY
 @_BRIEF
+@executor_option
 @timing_options
 @json_option
 def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
@@ -83,9 +86,12 @@ def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **op
 
 
 def _carry_out(
-    plan: "Plan", *, folder: Path | None, timing: "Settings | None", dry_run: bool, brief: bool, as_json: bool
+    plan: "Plan", *, folder: Path | None, timing: "Settings | None", on: str | None, dry_run: bool, brief: bool, as_json: bool
 ) -> None:
     """Run the jobs of *plan* and show what came of them, or show the plan."""
+    from lexbench.executors import executor
+
+    encoding = executor(on)
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
@@ -100,7 +106,7 @@ def _carry_out(
     with shown(plan.suite.id if plan.suite else "dataset", len(plan.jobs)) as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
         timer = Timer(timing) if timing else None
-        for outcome in jobs.run(plan, store, progress, timer):
+        for outcome in jobs.run(plan, store, progress, timer, encoding):
             outcomes.append(outcome)
             progress.job_done()
     if as_json:

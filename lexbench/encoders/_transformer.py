@@ -155,6 +155,14 @@ class Transformer(ABC):
     def _digests(self, model: str, revision: str | None) -> dict[str, str]:
         return digests(self.checkpoint_files(fetch(model, revision)))
 
+    def document_folders(self) -> dict[str, Path]:
+        """Return the folder of the model of documents."""
+        return {"model": fetch(self.model, self.revision)}
+
+    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
+        """Return a copy that reads the model of documents from another folder."""
+        return replace(self, model=str(folders["model"]), revision=None)
+
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -1,78 +1,99 @@
-"""Encoding a corpus: while the model encodes one shard, a thread tokenises the next and another writes the last.
+"""Encoding shards: while the model encodes one, a thread tokenises the next and another writes the last.
 
-Several devices are several processes, each with its share of the shards; what is in a shard does not depend on which made it.
-Each process is started anew, so that nothing of a GPU is inherited.
+Where that is done, here or by workers elsewhere, is for `lexbench.executors`; what is in a shard does not depend on it.
 """
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from lexbench.encodings.shards import missing, shard_file, write_shard
+from lexbench.encodings.shards import packed
 from lexbench.encodings.vectors import stacked
-from lexbench.errors import LexbenchError
-from lexbench.plugins import BatchEncoder, CountsTruncated, Encoder, EncoderFacts, RunsOnDevices
+from lexbench.errors import LexbenchError, echoed
+from lexbench.plugins import BatchEncoder, CountsTruncated, Encoder, EncoderFacts
 from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
+# Returns the next shard, waiting for it where its argument is true; None: there is none, or none without waiting.
+More = Callable[[bool], range | None]
+Keep = Callable[[range, bytes], None]  # keeps the bytes of a shard
 
+AHEAD = 2  # shards that are tokenised before they are needed
 _BATCH = 256  # texts handed at a time to an encoder that does not cut batches itself
-_AHEAD = 2  # shards that are tokenised before they are needed
 
 
-def encode(encoder: Encoder[Any], corpus: Corpus, path: Path, advance: Advance = lambda _count: None) -> None:
-    """Encode the shards of *corpus* that the folder *path* lacks, telling *advance* how many more documents are done.
+class ShardEncoder:
+    """An encoder with the two steps in which shards are made: tokenising, and encoding to the bytes of a file."""
 
-    An encoder that has several `workers()`, one a device, encodes in as many processes. LexbenchError where one fails.
+    def __init__(self, encoder: Encoder[Any]) -> None:
+        self._staged: BatchEncoder[Any, Any] = encoder if isinstance(encoder, BatchEncoder) else _InBatches(encoder)
+        self._storage = EncoderFacts.of(encoder).storage
+
+    def tokens(self, documents: Sequence[Document]) -> Any:
+        """Return what `encoded` takes; on the CPU, and beside it in another thread."""
+        return self._staged.tokenise_documents(documents)
+
+    def encoded(self, tokens: Any, advance: Advance) -> Callable[[], bytes]:
+        """Encode one shard; return what makes its bytes, for another thread. LexbenchError for values that are no numbers."""
+        vectors = self._staged.encode_tokens(tokens, advance)
+        truncated = tokens.truncated if isinstance(tokens, CountsTruncated) else 0
+        return lambda: packed(vectors, truncated=truncated, storage=self._storage)
+
+    def content(self, documents: Sequence[Document]) -> bytes:
+        """Return the bytes of the shard of *documents*, one step after the other."""
+        return self.encoded(self.tokens(documents), lambda _count: None)()
+
+
+def encode_shards(encoder: ShardEncoder, corpus: Corpus, more: More, keep: Keep, advance: Advance) -> None:
+    """Encode the shards of *corpus* that *more* gives until there is none, handing the bytes of each to *keep*, in order.
+
+    *keep* is called by another thread. LexbenchError for a document that cannot be encoded, which the line names.
     """
-    shards = missing(len(corpus), path)
-    workers: Sequence[Encoder[Any]] = encoder.workers() if isinstance(encoder, RunsOnDevices) else [encoder]
-    if len(workers) > 1 and len(shards) > 1:
-        shares = [(worker, corpus, path, shards[at :: len(workers)]) for at, worker in enumerate(workers)]
-        _in_processes(encode_shards, shares, advance)
-    else:
-        encode_shards(workers[0], corpus, path, shards, advance)
-
-
-def encode_shards(encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Iterable[range], advance: Advance) -> None:
-    """Encode the documents at the positions *shards*, one file a shard."""
-    staged: BatchEncoder[Any, Any] = encoder if isinstance(encoder, BatchEncoder) else _InBatches(encoder)
-    storage = EncoderFacts.of(encoder).storage
-
-    def tokenise(shard: range) -> Any:
-        return staged.tokenise_documents(list(corpus.documents(shard.start, shard.stop)))
-
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         tokeniser = ThreadPoolExecutor(1)
         # After a failure, or Ctrl-C, nobody needs the next shards, nor waits until the one at hand is tokenised.
         stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
         queue: deque[tuple[range, Future[Any]]] = deque()
-        last_write: Future[None] | None = None
-        remaining = iter(shards)
+        writing: tuple[range, Future[None]] | None = None
         while True:
-            while len(queue) < _AHEAD and (shard := next(remaining, None)) is not None:
-                queue.append((shard, tokeniser.submit(tokenise, shard)))
-            if not queue:
-                break
-            shard, tokenised = queue.popleft()
-            tokens = tokenised.result()
-            vectors = staged.encode_tokens(tokens, advance)
-            if last_write:
-                last_write.result()
-            truncated = tokens.truncated if isinstance(tokens, CountsTruncated) else 0
-            target = shard_file(path, shard)
-            last_write = writer.submit(write_shard, target, vectors, truncated=truncated, storage=storage)
-        if last_write:
-            last_write.result()
+            # It waits for a shard with nothing in hand: what went wrong in writing the last must be heard of before.
+            while len(queue) < AHEAD and (shard := more(not (queue or writing))) is not None:
+                queue.append((shard, tokeniser.submit(_tokens, encoder, corpus, shard)))
+            if not (queue or writing):
+                return
+            encoded: tuple[range, Callable[[], bytes]] | None = None
+            if queue:
+                at_hand, tokenised = queue.popleft()
+                with _naming(encoder, corpus, at_hand):
+                    encoded = at_hand, encoder.encoded(tokenised.result(), advance)
+            if writing:
+                with _naming(encoder, corpus, writing[0]):
+                    writing[1].result()
+            writing = (encoded[0], writer.submit(_keep, keep, *encoded)) if encoded else None
+
+
+@contextmanager
+def _naming(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Iterator[None]:
+    """Let an error that encoding *shard* meets name the document."""
+    try:
+        yield
+    except Exception as error:
+        found = named(error, corpus, shard, encoder.content)
+        if found is error:
+            raise
+        raise found from error
+
+
+def _tokens(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Any:
+    return encoder.tokens(list(corpus.documents(shard.start, shard.stop)))
+
+
+def _keep(keep: Keep, shard: range, content: Callable[[], bytes]) -> None:
+    keep(shard, content())
 
 
 @dataclass(frozen=True)
@@ -95,61 +116,51 @@ class _InBatches:
         return stacked(blocks)
 
 
-def _in_processes(work: Callable[..., None], shares: Sequence[tuple[Any, ...]], advance: Callable[[int], None]) -> None:
-    """Call work(*share, advance) for each of *shares* in a process of its own, passing on what each tells its *advance*.
+# ---- naming the document that is the matter --------------------------------------------------------------------------------
 
-    LexbenchError, with the line of the first that failed, after the others were stopped.
+
+def named(error: Exception, corpus: Corpus, shard: range, content: Callable[[Sequence[Document]], bytes]) -> Exception:
+    """Return *error*, which encoding *shard* met, with the document that it is about, found by encoding ever smaller halves.
+
+    *content* encodes documents. As it is where that is not the matter: memory, the disk, or everything fails alike.
     """
-    context = get_context("spawn")
-    processes = []
-    try:
-        for share in shares:
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_run, args=(work, share, sender), daemon=True)
-            process.start()
-            sender.close()
-            processes.append((process, receiver))
-        _listen([receiver for _, receiver in processes], advance)
-    finally:
-        for process, receiver in processes:
-            process.terminate()
-            process.join()
-            receiver.close()
+    if isinstance(error, MemoryError | OSError):
+        return error
+
+    def fails(positions: range) -> bool:
+        try:
+            content(list(corpus.documents(positions.start, positions.stop)))
+        except Exception:  # noqa: BLE001 - whether, and not how
+            return True
+        return False
+
+    position = culprit(shard, fails)
+    if position is None:
+        return error
+    what = f"{document_name(corpus, position)} cannot be encoded"
+    if isinstance(error, LexbenchError):
+        return LexbenchError(f"{what}: {error}")
+    error.add_note(f"({what})")
+    return error
 
 
-def _listen(pipes: list[Connection], advance: Callable[[int], None]) -> None:
-    """Pass on the numbers that processes send until each has sent None, that it is done; raise the error that one sends."""
-    while pipes:
-        for pipe in wait(pipes):
-            assert isinstance(pipe, Connection)
-            try:
-                message = pipe.recv()
-            except EOFError:
-                raise LexbenchError("an encoding process was killed (too little memory?); the same command goes on") from None
-            if isinstance(message, int):
-                advance(message)
-            elif message is None:
-                pipes.remove(pipe)
-            else:
-                raise message
+def culprit(shard: range, fails: Callable[[range], bool]) -> int | None:
+    """Return the one position of *shard* that alone *fails*; None where there is none, or where another fails as well."""
+    suspects = shard
+    while len(suspects) > 1:
+        middle = suspects.start + len(suspects) // 2
+        halves = range(suspects.start, middle), range(middle, suspects.stop)
+        failing = next((half for half in halves if fails(half)), None)
+        if failing is None:
+            return None
+        suspects = failing
+    position = suspects.start
+    beside = position + 1 if position + 1 < shard.stop else position - 1
+    if len(shard) > 1 and fails(range(beside, beside + 1)):  # as after an error that no GPU recovers from
+        return None
+    return position
 
 
-def _run(work: Callable[..., None], share: tuple[Any, ...], pipe: Connection) -> None:
-    """Do one share of the work, in its process, and send what `_listen` waits for."""
-    Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        work(*share, pipe.send)
-    except LexbenchError as error:
-        pipe.send(LexbenchError(str(error)))
-    except Exception as error:  # noqa: BLE001 - it goes on in the parent
-        pipe.send(LexbenchError(f"an encoding process failed: {type(error).__name__}: {error}"))
-    else:
-        pipe.send(None)
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however it went."""
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+def document_name(corpus: Corpus, position: int) -> str:
+    """Return what errors call a document."""
+    return f"document {echoed(corpus.doc_ids[position].decode())}"

@@ -37,16 +37,25 @@ _TYPES = {"F16": np.float16, "F32": np.float32, "I64": np.int64, "U16": np.uint1
 def missing(documents: int, path: Path) -> list[range]:
     """Return the positions of each shard of a corpus of *documents* documents that is not in the folder *path* yet."""
     shards = (range(start, min(start + SHARD, documents)) for start in range(0, documents, SHARD))
-    return [shard for shard in shards if not shard_file(path, shard).exists()]
+    there = {file.name for file in path.iterdir()} if path.is_dir() else set()  # listed once, for there may be 100,000
+    return [shard for shard in shards if shard_file(path, shard).name not in there]
 
 
 def shard_file(path: Path, shard: range) -> Path:
-    """Return the file of the vectors of the positions *shard* in the folder *path*."""
+    """Return the file of the vectors of the positions *shard* in the folder *path*.
+
+    Of 100,000 shards and more the later names are longer, so that only their numbers are in order.
+    """
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
 def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str = "float32") -> None:
-    """Write the vectors of one shard, whole or not at all; *storage* is the type of their values.
+    """Write the vectors of one shard, whole or not at all, as `packed` has them."""
+    atomic.write_bytes(target, packed(vectors, truncated=truncated, storage=storage))
+
+
+def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> bytes:
+    """Return what the file of one shard holds; *storage* is the type of its values.
 
     LexbenchError for values that are no numbers, or too large for *storage*.
     """
@@ -57,7 +66,7 @@ def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str 
     if not np.isfinite(arrays[name]).all():
         raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
     # Not by save_file, whose own temporary file would stay behind a kill; and not as metadata, whose order is random.
-    atomic.write_bytes(target, save(arrays | {"facts": np.array([width, truncated])}))
+    return save(arrays | {"facts": np.array([width, truncated])})
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
@@ -86,7 +95,7 @@ class Encodings:
     @property
     def files(self) -> list[Path]:
         """The shards in position order."""
-        return sorted(self.path.glob("shard-*.safetensors"))
+        return sorted(self.path.glob("shard-*.safetensors"), key=lambda file: (len(file.name), file.name))
 
     def shards(self) -> Iterator[Any]:
         """Yield the vectors (n, width), float32, shard by shard in position order."""

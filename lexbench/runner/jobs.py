@@ -5,6 +5,7 @@ methods of `lexbench.runner.stages.DatasetRunner`, each of which looks in the st
 """
 
 import json
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from lexbench import results
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
-from lexbench.plugins import EncodesVectors, ReadsRuns
+from lexbench.executors import executor as named_executor
+from lexbench.plugins import EncodesVectors, Executor, ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
 from lexbench.runner import notes, tuning
@@ -32,8 +34,9 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, weights
 from lexbench.runner.timer import TimedRun, Timer
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
+from lexbench.storage.manifest import key_of, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
-from lexbench.storage.store import Recipe, Store, keep_traceback, key_of, size
+from lexbench.storage.store import Recipe, Store, keep_traceback
 from lexbench.trec.runs import Filtered, Run
 
 T = TypeVar("T")
@@ -52,17 +55,25 @@ class Outcome:
     untimed: str | None = None  # why there are scores and no timing, where that was asked for
 
 
-def run(plan: Plan, store: Store, progress: Progress | None = None, timer: Timer | None = None) -> Iterator[Outcome]:
+def run(
+    plan: Plan,
+    store: Store,
+    progress: Progress | None = None,
+    timer: Timer | None = None,
+    executor: Executor | None = None,
+) -> Iterator[Outcome]:
     """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest.
 
     With a *timer* the systems of a dataset are timed by turns after all of them have been scored, and yielded then.
+    The *executor* encodes corpora; None: the one that LEXBENCH_ON names, or what suits the encoder.
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
     for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
         jobs = list(grouped)
         try:
-            runner = DatasetRunner(open_dataset(jobs[0].contract, jobs[0].source), store, progress or Silent())
+            opened = open_dataset(jobs[0].contract, jobs[0].source)
+            runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor())
         except Exception as error:  # noqa: BLE001 - see _failure
             failure = _failure(error, jobs[0], store)
             yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
@@ -160,7 +171,8 @@ def _unexpected(job: Job, store: Store) -> str:
     """Keep the traceback of the exception in hand; return one line with where it is."""
     text = traceback.format_exc()
     log = keep_traceback(job.name, text, store.root)
-    return f"{job.name}: {text.strip().splitlines()[-1]}" + (f" (all of it: {log})" if log else "")
+    what = " ".join(line.strip() for line in traceback.format_exception_only(sys.exception()))
+    return f"{job.name}: {what}" + (f" (all of it: {log})" if log else "")
 
 
 def result_of(job: Job, runner: DatasetRunner) -> Result:

@@ -13,22 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, open_corpus, write_corpus
 from lexbench.datasets.dataset import Dataset
-from lexbench.encodings.encode import encode
-from lexbench.encodings.shards import Encodings, missing
+from lexbench.encodings.shards import SHARD, missing
 from lexbench.encodings.statistics import spread
 from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.executors import executor, suited
 from lexbench.plugins import (
     AnyRetriever,
     BuildsFromParts,
     CountsWork,
     Encoder,
+    Executor,
     Fusion,
     HasReranker,
     KnowsWhatIsSlow,
@@ -40,68 +41,32 @@ from lexbench.plugins import (
     encode_queries,
 )
 from lexbench.progress import Progress
+from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress, counted
 from lexbench.runner.stored_run import read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, describe, reusable
 from lexbench.storage import atomic
 from lexbench.storage.environment import packages_of
+from lexbench.storage.manifest import key_of
 from lexbench.storage.stopwatch import Stopwatch
-from lexbench.storage.store import Draft, Recipe, Store, key_of
+from lexbench.storage.store import Draft, Recipe, Store
 from lexbench.trec.ids import encode as encode_ids
 from lexbench.trec.ids import lookup
 from lexbench.trec.runs import Filtered, Run, without_self_matches
-from lexbench.types import Corpus, Document, Query
+from lexbench.types import Query
 
 _FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
 _QUERIES = 256  # searched at a time; each block is stored, so a run that was killed loses at most one
 
 
-@dataclass(frozen=True)
-class CorpusWithProgress:
-    """A corpus that tells *progress* of every document that is read from it."""
+class Part(NamedTuple):
+    """One of several parts of the shards of a corpus that are encoded side by side: *number*, from 0, *of* several."""
 
-    corpus: Corpus
-    progress: Progress
+    number: int
+    of: int
 
-    @property
-    def fingerprint(self) -> str:
-        """Digest of the corpus."""
-        return self.corpus.fingerprint
-
-    @property
-    def doc_ids(self) -> NDArray[np.bytes_]:
-        """Ids by position (documents,)."""
-        return self.corpus.doc_ids
-
-    def __len__(self) -> int:
-        """Return the number of documents."""
-        return len(self.corpus)
-
-    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
-        """Yield the documents, telling of each."""
-        return _counted(self.corpus.documents(start, stop), self.progress)
-
-
-def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
-    for document in documents:
-        progress.advance()
-        yield document
-
-
-@dataclass(frozen=True)
-class VectorsWithProgress(Encodings):
-    """Stored vectors that tell *progress* of every document that an engine has taken."""
-
-    progress: Progress
-    what: str
-    documents: int
-
-    def shards(self) -> Iterator[Any]:
-        """Yield the vectors, telling of each shard when the next is asked for."""
-        self.progress.start(self.what, "build index", self.documents, "documents")
-        for shard in super().shards():
-            yield shard
-            self.progress.advance(shard.shape[0])
-        self.progress.end()
+    def has(self, shard: range) -> bool:
+        """Whether a shard is in this part; the same whichever shards are there already."""
+        return shard.start // SHARD % self.of == self.number
 
 
 def block_size(searcher: Searcher[Any]) -> int:
@@ -116,6 +81,7 @@ class DatasetRunner:
     dataset: Dataset
     store: Store
     progress: Progress
+    executor: Executor | None = field(default_factory=executor)  # where corpora are encoded; None: what suits the encoder
     parts: list[Path] = field(default_factory=list)  # folders that the index in the making was made from
     unshared: list[Path] = field(default_factory=list)  # folders of the system at hand alone, or of an object of it
 
@@ -141,7 +107,7 @@ class DatasetRunner:
         """Write the corpus into *path*; InvalidFile says where a document is that cannot be kept, if the source knows."""
         source = self.dataset.source
         try:
-            write_corpus(_counted(source.documents(), self.progress), path)
+            write_corpus(counted(source.documents(), self.progress), path)
         except InvalidDocument as error:
             if not isinstance(source, NamesPlaces):
                 raise
@@ -158,23 +124,54 @@ class DatasetRunner:
 
     def encodings(self, encoder: Encoder[Any]) -> VectorsWithProgress:
         """Return the stored vectors of the corpus."""
-        recipe: Recipe = {"format": _FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
-        name = type(encoder).__name__
-        what = f"{name} on {self.dataset.contract.corpus}"
+        name, what, recipe = self._encoding(encoder)
         with Stopwatch().time("part"), self.draft("encodings", name, recipe, resumable=True) as draft:  # no time of an index
             if draft.unfinished:
-                documents = sum(map(len, missing(len(self.corpus), draft.unfinished)))
-                watch = Stopwatch(resumed=documents < len(self.corpus))
-                self._note_if_slow(encoder, what)
-                self.progress.start(what, "encode", documents, "documents")
+                shards = missing(len(self.corpus), draft.unfinished)
+                watch = Stopwatch(resumed=sum(map(len, shards)) < len(self.corpus))
                 with watch.time("encode"):
-                    encode(encoder, self.corpus, draft.unfinished, self.progress.advance)
-                if describe(encoder, index=True) != recipe["encoder"]:
-                    raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
+                    self._encode(encoder, shards, draft.unfinished)
                 watch.write(draft.unfinished)
-                self.progress.end()
         self.parts.append(draft.folder)
         return VectorsWithProgress(draft.folder, self.progress, what, len(self.corpus))
+
+    def encode_part(self, encoder: Encoder[Any], part: Part) -> int:
+        """Encode one part of the shards of the corpus, beside others that encode the rest, and finish what is then complete.
+
+        Return how many shards are left to others; the command of any part, or `run`, can be given again and goes on.
+        """
+        name, _, recipe = self._encoding(encoder)
+        draft = self.store.shared_draft("encodings", f"{self.dataset.contract.corpus} {name}", recipe)
+        if draft.unfinished is None:
+            return 0
+        shards = missing(len(self.corpus), draft.unfinished)
+        try:
+            self._encode(encoder, [shard for shard in shards if part.has(shard)], draft.unfinished)
+        except FileNotFoundError:  # another that had the same shards has finished, and named, the folder
+            if self.store.finished("encodings", recipe) is None:
+                raise
+            return 0
+        if left := len(missing(len(self.corpus), draft.unfinished)) if draft.unfinished.is_dir() else 0:
+            return left
+        self.encodings(encoder)
+        return 0
+
+    def _encoding(self, encoder: Encoder[Any]) -> tuple[str, str, Recipe]:
+        """Return what an encoder and its encoding are called, and what decides on the vectors."""
+        name = type(encoder).__name__
+        recipe = {"format": _FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
+        return name, f"{name} on {self.dataset.contract.corpus}", recipe
+
+    def _encode(self, encoder: Encoder[Any], shards: Sequence[range], path: Path) -> None:
+        """Encode *shards* of the corpus into *path*, wherever that is done."""
+        name, what, recipe = self._encoding(encoder)
+        self._note_if_slow(encoder, what)
+        self.progress.start(what, "encode", sum(map(len, shards)), "documents")
+        if shards:
+            (self.executor or suited(encoder)).encode(encoder, self.corpus, path, shards, self.progress)
+        if describe(encoder, index=True) != recipe["encoder"]:
+            raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
+        self.progress.end()
 
     def index(self, retriever: AnyRetriever, label: str = "") -> Path:
         """Return the folder of an index of the corpus, made or found; what it refers to is there, too."""
@@ -285,7 +282,7 @@ class DatasetRunner:
         contract = self.dataset.contract
         complete = reusable(recipe)
         name = f"{contract.corpus if shared else contract.id} {label}"
-        with self.store.draft(stage, name, recipe, resumable=resumable and complete) as draft:
+        with self.store.draft(stage, name, recipe, resumable=resumable and complete, shared=stage == "encodings") as draft:
             yield draft
         if not (shared and complete):
             self.unshared.append(draft.folder)

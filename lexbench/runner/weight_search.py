@@ -21,8 +21,9 @@ from lexbench.plugins import HasScoreMatrix, LeavesOut, Weighted, encode_queries
 from lexbench.runner.stages import DatasetRunner, block_files, block_size, own_positions
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
+from lexbench.storage.manifest import key_of
 from lexbench.storage.stopwatch import Stopwatch
-from lexbench.storage.store import Recipe, key_of
+from lexbench.storage.store import Recipe
 from lexbench.trec.runs import Run
 
 _FORMAT = 1  # goes up when other weights would be chosen

@@ -1,6 +1,7 @@
 """Files: where finished work is kept, how files are written and read, and what is said of the machine they were made on.
 
     store         folders of finished work, named by a digest of all that determines their content
+    manifest      what a finished folder says of itself
     index_files   what the folder of an index has besides an engine's files
     atomic        writing: a file is there whole or not at all
     reading       reading: digests, lines, blocks of lines, TOML

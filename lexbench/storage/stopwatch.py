@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from lexbench.storage import atomic, environment, store
+from lexbench.storage import atomic, environment, manifest
 
 M = TypeVar("M", bound="Measurement")
 
@@ -32,7 +32,7 @@ class StageMeasurement(Measurement, frozen=True, kw_only=True):
 
     stage_seconds: dict[str, float] | None = msgspec.field(default=None, name="own")  # of it alone; old folders do not say
     parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
-    sha256: str | None = None  # beginning of the digest of all else, see `lexbench.storage.store.measured_text`
+    sha256: str | None = None  # beginning of the digest of all else, see `lexbench.storage.manifest.measured_text`
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Stopwatch:
         )
         values = msgspec.to_builtins(content)
         del values["sha256"]
-        atomic.write_json(draft / store.MEASURED, {**values, "sha256": store.digest(values)})
+        atomic.write_json(draft / manifest.MEASURED, {**values, "sha256": manifest.digest(values)})
 
 
 def read_measurement(folder: Path) -> Measurement:
@@ -90,7 +90,7 @@ def read_measurement(folder: Path) -> Measurement:
 
 
 def _read(folder: Path, kind: type[M]) -> M:
-    content = store.measured_text(folder)
+    content = manifest.measured_text(folder)
     try:
         return kind() if content is None else msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError:

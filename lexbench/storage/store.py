@@ -7,11 +7,10 @@ or paths). A folder is drafted beside its final place, given its manifest last, 
 finished. So the same command run again continues, and two commands that need the same thing make it once.
 """
 
-import hashlib
-import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,11 +22,11 @@ from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
 from lexbench.storage import atomic, legacy
-from lexbench.storage.reading import file_digest
+from lexbench.storage.manifest import MANIFEST, MEASURED, Listed, digest, key_of, measured_text, seal
 
-MANIFEST = "manifest.json"
-MEASURED = "measured.json"  # durations and machine: differs from run to run, so it has no digest and is in no key
 _DRAFT = ".draft"
+_CHECKED = "checked"  # the folder of the states in which folders were found to be as their manifests say
+_LITTER = 3600  # seconds after which what a writer beside this one has not renamed is what a kill left of it
 
 Recipe = Mapping[str, Any]
 
@@ -36,12 +35,6 @@ def default_root() -> Path:
     """Return $LEXBENCH_STORE, else the user's cache folder."""
     named = os.environ.get("LEXBENCH_STORE")
     return Path(named) if named else user_cache_path("lexbench") / "store"
-
-
-def digest(recipe: Any) -> str:
-    """Return 16 hex digits of the SHA-256 of *recipe* as canonical JSON."""
-    text = json.dumps(recipe, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
 def readable(label: str) -> str:
@@ -124,35 +117,44 @@ class Store:
             self.damaged.append(line)
             self.on_damage(line)
 
-    def damage(self, folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
-        """Yield what is wrong with a finished folder, or with the files *only* of it: one missing, cut, or changed."""
+    def damage(self, folder: Path, only: Sequence[str] = (), *, thoroughly: bool = False) -> Iterator[str]:
+        """Yield what is wrong with a finished folder, or with the files *only* of it: one missing, cut, or changed.
+
+        Every byte of a folder is read once, and again where the size or time of a file is not what it was then;
+        *thoroughly*: in any case, which finds what a disk has changed by itself.
+        """
         try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            expected = {str(name): (int(fact["bytes"]), str(fact["sha256"])) for name, fact in manifest["files"].items()}
-            key = digest(manifest["recipe"])
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            yield f"{MANIFEST} does not read ({error})"
+            listed = Listed.of(folder)
+        except LexbenchError as error:
+            yield str(error)
             return
-        if key != key_of(folder) or manifest.get("stage") != folder.parent.name:
-            yield f"{MANIFEST} is that of another folder"
+        state = listed.state(folder)
+        if state and not thoroughly and self._checked(folder).is_file() and self._checked(folder).read_text("ascii") == state:
             return
-        for name, (size, sha256) in expected.items():
-            path = folder / name
-            if only and name not in only:
-                continue
-            if not path.is_file():
-                yield f"{name} is missing"
-            elif path.stat().st_size != size:
-                yield f"{name} has {path.stat().st_size} bytes, not {size}"
-            elif file_digest(path) != sha256:
-                yield f"{name} has changed since it was written"
+        sound = True
+        for line in listed.damage(folder, only):
+            sound = False
+            yield line
+        if sound and not only:
+            self._note_checked(folder, state)
+
+    def _checked(self, folder: Path) -> Path:
+        return self.root / _CHECKED / f"{folder.parent.name}-{key_of(folder)}"
+
+    def _note_checked(self, folder: Path, state: str) -> None:
+        """Remember that a folder was as its manifest says, in that *state* of its files."""
+        with suppress(OSError):  # a store that is for reading only is read again
+            self._checked(folder).parent.mkdir(exist_ok=True)
+            atomic.write_text(self._checked(folder), state)
 
     @contextmanager
-    def draft(self, stage: str, label: str, recipe: Recipe, *, resumable: bool = False) -> Iterator["Draft"]:
+    def draft(
+        self, stage: str, label: str, recipe: Recipe, *, resumable: bool = False, shared: bool = False
+    ) -> Iterator[Draft]:
         """Yield the folder for *recipe*: finished, or to be filled; what was filled is finished when the block ends.
 
         The folder's name begins with *label*, for people; it decides nothing. With *resumable* the files of a draft that was
-        cut off are still in it (those that `lexbench.storage.atomic` finished).
+        cut off are still in it (those that `lexbench.storage.atomic` finished); with *shared* others may be filling it, too.
         """
         if folder := self.finished(stage, recipe):
             self._trust(folder)
@@ -164,23 +166,41 @@ class Store:
                 self._trust(folder)
                 yield Draft(folder)
                 return
-            target = self.root / stage / f"{readable(label)}-{digest(recipe)}"
-            unfinished = self.root / stage / f"{digest(recipe)}{_DRAFT}"
+            target, unfinished = self._places(stage, label, recipe)
             if not resumable:
                 shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True, exist_ok=True)
-            for litter in unfinished.rglob(f"*{atomic.UNFINISHED}"):
-                litter.unlink()
+            _sweep(unfinished, older=_LITTER if shared else 0)
             try:
                 yield Draft(target, unfinished)
             except BaseException:
                 if not resumable:  # nothing could go on from it, and it may be large
                     shutil.rmtree(unfinished, ignore_errors=True)
                 raise
-            _seal(unfinished, stage, recipe)
+            _sweep(unfinished)  # of writers beside this one, what a kill left
+            seal(unfinished, stage, recipe)
             unfinished.rename(target)
             atomic.sync(target.parent)
+            self._note_checked(target, Listed.of(target).state(target))
             self._sound.add(target)
+
+    def shared_draft(self, stage: str, label: str, recipe: Recipe) -> Draft:
+        """Return the folder for *recipe*: finished, or to be filled by several processes at once, of any machines.
+
+        They must write the same bytes under the same names. None of them finishes the folder: `draft` does, when all is there.
+        """
+        if folder := self.finished(stage, recipe):
+            self._trust(folder)
+            return Draft(folder)
+        self._check_writable()
+        target, unfinished = self._places(stage, label, recipe)
+        unfinished.mkdir(parents=True, exist_ok=True)
+        return Draft(target, unfinished)
+
+    def _places(self, stage: str, label: str, recipe: Recipe) -> tuple[Path, Path]:
+        """Return what the folder of *recipe* is called when it is finished, and before."""
+        place, key = self.root / stage, digest(recipe)
+        return place / f"{readable(label)}-{key}", place / f"{key}{_DRAFT}"
 
     def produce(self, stage: str, label: str, recipe: Recipe, work: Callable[[Path], None], *, resumable: bool = False) -> Path:
         """Return the finished folder for *recipe*, calling *work* with the folder to fill only if it is not there yet."""
@@ -241,17 +261,17 @@ class Store:
             )
 
 
-def _seal(draft: Path, stage: str, recipe: Recipe) -> None:
-    """Write the manifest of a draft, last: sizes and digests of its files, and the recipe they came from."""
-    files = {}
-    for path in sorted(draft.rglob("*")):
-        if path.is_dir():
-            atomic.sync(path)
-        elif path.name not in (MANIFEST, MEASURED):
-            atomic.sync(path)
-            files[path.relative_to(draft).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-    content = {"schema": 1, "stage": stage, "recipe": recipe, "files": files}
-    atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+def _sweep(draft: Path, older: float = 0) -> None:
+    """Remove what writers that were killed have left in a draft: files without their names, *older* than so many seconds."""
+    for litter in draft.rglob(f"*{atomic.UNFINISHED}"):
+        with suppress(FileNotFoundError):  # its writer was not dead, and has just named it
+            if not older or time.time() - litter.stat().st_mtime > older:
+                litter.unlink()
+
+
+def finished_folders(store: Store) -> Iterator[Path]:
+    """Yield every finished folder, sorted, as it may be."""
+    yield from (path.parent for path in sorted(store.root.glob(f"*/*/{MANIFEST}")) if path.parent.suffix != _DRAFT)
 
 
 def finished_files(store: Store, stage: str, name: str) -> Iterator[Path]:
@@ -259,45 +279,3 @@ def finished_files(store: Store, stage: str, name: str) -> Iterator[Path]:
     for path in sorted(store.root.glob(f"{stage}/*/{name}")):
         if path.parent.suffix != _DRAFT and store.sound(path.parent):
             yield path
-
-
-def measured_text(folder: Path) -> bytes | None:
-    """Return what `measured.json` of a finished folder holds, None where it is not there, cut, or changed.
-
-    It is in no manifest, for it differs from run to run, and so it has a digest of its own; of before 0.2.0 it has none.
-    """
-    try:
-        content = (folder / MEASURED).read_bytes()
-        values = json.loads(content)
-        expected = values.pop("sha256", None)
-        return content if isinstance(values["seconds"], dict) and expected in (None, digest(values)) else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def key_of(folder: Path) -> str:
-    """Return the key of a finished folder: what its name ends in."""
-    return folder.name.rpartition("-")[2]
-
-
-def recipe_of(folder: Path) -> dict[str, Any]:
-    """Return the recipe that a finished folder was made from, with the identities that plug-ins have today."""
-    recipe = json.loads((folder / MANIFEST).read_bytes())["recipe"]
-    if not isinstance(recipe, dict):
-        raise LexbenchError(f"{folder / MANIFEST}: the recipe is no table")
-    return dict(legacy.modern(recipe))
-
-
-def size(folder: Path, part: str = "") -> int:
-    """Return the bytes of the files of a finished folder, or of those in its folder *part* alone, where it has one.
-
-    The manifest and what was measured do not count.
-    """
-    return sum(sizes(folder, part).values())
-
-
-def sizes(folder: Path, part: str = "") -> dict[str, int]:
-    """Return the bytes of each of the files that `size` counts, by its name below *folder*."""
-    files = json.loads((folder / MANIFEST).read_bytes())["files"]
-    inside = f"{part}/" if part and (folder / part).is_dir() else ""
-    return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}

@@ -12,7 +12,7 @@ import pytest
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.plugins import BuildsFromParts, Facts
 from lexbench.runner import systems
-from lexbench.storage.store import digest
+from lexbench.storage.manifest import digest
 from lexbench.types import Document
 
 TEXTS = {

@@ -10,7 +10,7 @@ import pytest
 from lexbench.datasets.contracts import Contract
 from lexbench.errors import MissingData
 from lexbench.plugins import Source, SourceFinder
-from lexbench.storage.store import digest
+from lexbench.storage.manifest import digest
 from lexbench.types import Document, Judgement, Query
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lexbench.storage import environment
-from lexbench.storage.store import digest
+from lexbench.storage.manifest import digest
 from lexbench.timing.protocol import cores
 
 _CPU = Path("/sys/devices/system/cpu")

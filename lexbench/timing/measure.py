@@ -25,7 +25,8 @@ from lexbench.runner.systems import System, leaves
 from lexbench.runner.timer import TimedRun
 from lexbench.storage import atomic, environment
 from lexbench.storage.index_files import ENGINE_DIR
-from lexbench.storage.store import Recipe, Store, key_of, sizes
+from lexbench.storage.manifest import key_of, sizes
+from lexbench.storage.store import Recipe, Store
 from lexbench.timing import calibration
 from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings

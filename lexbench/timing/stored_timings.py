@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from lexbench.results import Timing
-from lexbench.storage.store import Store, digest, finished_files, recipe_of
+from lexbench.storage.manifest import digest, recipe_of
+from lexbench.storage.store import Store, finished_files
 from lexbench.timing import statistics
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SERVER, SINGLE, STAGES, Facts
 from lexbench.types import Hits

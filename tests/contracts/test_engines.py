@@ -8,13 +8,15 @@ from lexbench.notation import Call
 from lexbench.plugins import EngineFacts
 from lexbench.testing import EngineContract
 
+ON_SERVERS = ("opensearch",)  # see tests/test_outside_engines.py
+
 
 class TestEngines(EngineContract):
     """Each engine with its default settings."""
 
     widths_refused = "the queries have 3 (terms|dimensions) and the index has 2"
 
-    @pytest.fixture(params=registry.names("engines"))
+    @pytest.fixture(params=[name for name in registry.names("engines") if name not in ON_SERVERS])
     def engine(self, request):
         """Make one engine."""
         try:

@@ -20,7 +20,8 @@ from lexbench.errors import LexbenchError
 from lexbench.plugins import EncodesVectors, NamesTerms
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe, system
-from lexbench.storage.store import MANIFEST, Store, recipe_of
+from lexbench.storage.manifest import MANIFEST, recipe_of
+from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.runs import Run
 from lexbench.types import Kind, Query

@@ -25,8 +25,9 @@ from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic, legacy
+from lexbench.storage.manifest import digest
 from lexbench.storage.reading import blocks, file_digest
-from lexbench.storage.store import Store, digest
+from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.runs import Run, write_run
 

@@ -1,0 +1,41 @@
+"""Executors: where corpora are encoded. One file adds one (see `lexbench.registry`); its class has `encode`.
+
+`executor` finds one by what `--on` or LEXBENCH_ON says; that is all that other packages take.
+"""
+
+import os
+from typing import Any, cast
+
+from lexbench import registry
+from lexbench.errors import CommandError, UnknownName
+from lexbench.notation import Call, parse
+from lexbench.plugins import Encoder, Executor, RunsOnDevices
+
+VARIABLE = "LEXBENCH_ON"
+
+
+def executor(named: str | None = None) -> Executor | None:
+    """Return the executor that is *named*, by default in LEXBENCH_ON: `ray(workers=4)`, or `ray:ADDRESS` for `ray("ADDRESS")`.
+
+    None where none is named: `suited` then chooses. UnknownName, CommandError or MissingExtra.
+    """
+    named = named or os.environ.get(VARIABLE)
+    if not named:
+        return None
+    name, colon, first = named.partition(":")
+    if colon and name in registry.names("executors"):
+        call = Call(name, (int(first) if first.isdigit() else first,))
+    else:
+        part = parse(named)
+        call = part.head
+        if part.transforms or part.engine:
+            raise CommandError(f"--on {named}: name an executor alone, as in --on 'processes(4)'")
+    if call.name not in registry.names("executors"):
+        raise UnknownName("executor", call.name, registry.names("executors"))
+    return cast(Executor, registry.create("executors", call))
+
+
+def suited(encoder: Encoder[Any]) -> Executor:
+    """Return what encodes where nothing is named: a process for each device of *encoder*, or this one where that has one."""
+    several = isinstance(encoder, RunsOnDevices) and len(encoder.workers()) > 1
+    return cast(Executor, registry.create("executors", Call("processes" if several else "here")))

@@ -1,0 +1,85 @@
+"""What runs on a machine of a Ray cluster: an encoder in an actor, checked to be that of the machine that asks."""
+
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any
+
+from lexbench.encodings.encode import ShardEncoder
+from lexbench.errors import LexbenchError
+from lexbench.plugins import HasIndexFiles
+from lexbench.storage import environment
+from lexbench.types import Document
+
+_DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages whose versions decide on bytes
+
+
+class Worker:
+    """An actor: an encoder on some machine of the cluster. Its calls overlap, so that one tokenises while another encodes."""
+
+    def __init__(self) -> None:
+        self._encoder: ShardEncoder | None = None
+        self._folder: Any = None  # of models that were sent; gone with the actor
+        self._loading, self._encoding = Lock(), Lock()
+        self._loading.acquire()  # until `load` is done
+
+    def is_there(self) -> bool:
+        """Answer as soon as the actor has been placed."""
+        return True
+
+    def load(self, encoder: Any, theirs: Mapping[str, str], identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> str:
+        """Take the encoder; return "", or in one line what is other here than where it comes from."""
+        try:
+            here = versions()
+            if wrong := [name for name, version in theirs.items() if here.get(name) != version]:
+                other = ", ".join(f"{name} {here.get(name, 'missing')} and not {theirs[name]}" for name in wrong)
+                return f"a machine of the Ray cluster ({os.uname().nodename}) has {other}: install the same versions there"
+            self._encoder = ShardEncoder(self._with_files(encoder, identity, folders))
+        except LexbenchError as error:
+            return f"a machine of the Ray cluster ({os.uname().nodename}): {error}"
+        finally:
+            self._loading.release()
+        return ""
+
+    def _with_files(self, encoder: Any, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Any:
+        """Return *encoder* with files of this machine: those that it names, if they are the same, else those that were sent."""
+        try:
+            if identity_of(encoder) == identity:
+                return encoder
+        except LexbenchError:  # it does not have them
+            if not folders:
+                raise
+        self._folder = TemporaryDirectory(prefix="lexbench-")
+        for setting, files in folders.items():
+            for name, content in files.items():
+                file = Path(self._folder.name, setting, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+        if folders:
+            encoder = encoder.with_document_folders({setting: Path(self._folder.name, setting) for setting in folders})
+        if identity_of(encoder) != identity:
+            raise LexbenchError("the encoder's files are not those that it was sent with; copy them there, to the same place")
+        return encoder
+
+    def encode(self, documents: Sequence[Document]) -> tuple[bytes, float]:
+        """Return the bytes of the shard of *documents*, and the most memory that this process has had, in MB."""
+        with self._loading:
+            encoder = self._encoder
+        assert encoder is not None
+        tokens = encoder.tokens(documents)
+        with self._encoding:
+            content = encoder.encoded(tokens, lambda _count: None)
+        return content(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides on the bytes of a shard."""
+    return {name: version for name, version in environment.versions(_DECIDING).items() if name in _DECIDING}
+
+
+def identity_of(encoder: Any) -> Any:
+    """Return what the encoder's files are, wherever they lie; None where it has none."""
+    return encoder.index_identity() if isinstance(encoder, HasIndexFiles) else None

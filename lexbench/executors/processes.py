@@ -1,0 +1,190 @@
+"""In processes of this machine, one for each device or as many as are asked for; one that is killed is replaced."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from itertools import cycle, islice
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from pickle import PicklingError
+from threading import Lock, Thread
+from typing import Any
+
+from lexbench.encodings.encode import ShardEncoder, encode_shards
+from lexbench.encodings.shards import shard_file
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.executors._leases import Leases, poison
+from lexbench.plugins import Encoder, RunsOnDevices
+from lexbench.progress import Progress
+from lexbench.registry import runtime
+from lexbench.storage import atomic
+from lexbench.types import Corpus
+
+_CONTEXT = get_context("spawn")  # each process is started anew, so that nothing of a GPU is inherited
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Each process has an encoder of its own, and writes the shards that it is given.
+
+    *workers*: how many; 0 is one for each device that the encoder names, as `device="cuda:0,cuda:1"`. More than there are
+    devices share these in turn, and the threads of an encoder that has that setting are shared out among those on processors.
+    """
+
+    workers: int = runtime(0)
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than none."""
+        if self.workers < 0:
+            raise CommandError(f"processes({self.workers}): give a number above 0, or 0 for one a device")
+
+    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+        """Encode the *shards*; a process that dies is replaced, and what it had in hand is encoded again."""
+        leases = Leases(shards)
+        encoders = self._encoders(encoder)[: len(shards)]
+        workers: list[_Worker] = []
+        try:
+            workers += [_Worker(one, corpus) for one in encoders]
+            while not leases.finished:
+                for worker in workers:
+                    while (shard := leases.take(worker)) is not None:
+                        worker.send(shard, path)
+                for worker in _with_news(workers):
+                    if worker.alive(leases, progress):
+                        continue
+                    worker.end()
+                    workers.remove(worker)
+                    if shard := leases.died(worker):
+                        raise poison(corpus, shard, partial(_kills, worker.encoder, corpus))
+                    if leases.left:
+                        progress.note(f"an encoding process was killed ({worker.how}); another takes over what it had")
+                        workers.append(_Worker(worker.encoder, corpus))
+        finally:
+            for worker in workers:
+                worker.end()
+
+    def _encoders(self, encoder: Encoder[Any]) -> list[Encoder[Any]]:
+        """Return the encoder of each process."""
+        devices = list(encoder.workers()) if isinstance(encoder, RunsOnDevices) else [encoder]
+        if self.workers <= len(devices):
+            return devices[: self.workers or None]
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        encoders = [_with_threads(one, max(1, cores // self.workers)) for one in devices]
+        return list(islice(cycle(encoders), self.workers))
+
+
+def _with_threads(encoder: Any, threads: int) -> Any:
+    """Return an encoder with so many *threads*, where it has that setting and nobody has set it."""
+    has = is_dataclass(encoder) and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(encoder))
+    return replace(encoder, threads=threads) if has and not isinstance(encoder, type) and not encoder.threads else encoder
+
+
+class _Worker:
+    """A process that encodes, seen from the one that started it."""
+
+    def __init__(self, encoder: Encoder[Any], corpus: Corpus) -> None:
+        self.encoder = encoder
+        self.pipe, theirs = _CONTEXT.Pipe()
+        self._process: BaseProcess = _CONTEXT.Process(target=_work, args=(encoder, corpus, theirs), daemon=True)
+        try:
+            self._process.start()
+        except (AttributeError, PicklingError, TypeError) as error:
+            raise CommandError(f"{type(encoder).__name__} cannot travel to another process ({error}); use --on here") from None
+        theirs.close()
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        code = self._process.exitcode
+        return f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
+
+    def send(self, shard: range, path: Path) -> None:
+        """Let it encode *shard* into a file of the folder *path*."""
+        try:
+            self.pipe.send((shard, shard_file(path, shard)))
+        except OSError:  # it is dead, which its pipe says in its turn
+            return
+
+    def alive(self, leases: Leases, progress: Progress) -> bool:
+        """Hear one message: documents or a shard done; raise the error that it is; return whether there was one."""
+        try:
+            message = self.pipe.recv()
+        except (EOFError, OSError):
+            return False
+        if isinstance(message, LexbenchError):
+            raise message
+        if isinstance(message, int):
+            progress.advance(message)
+        else:
+            leases.done(self, message)
+        return True
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+
+def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Wait until a worker has said something or is gone; return all of which that is true."""
+    ready = wait([worker.pipe for worker in workers])
+    return [worker for worker in workers if worker.pipe in ready]
+
+
+def _work(encoder: Encoder[Any], corpus: Corpus, pipe: Connection) -> None:
+    """Encode, in its process, the shards that *pipe* brings, and say what is done; end with the process that started it."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    lock = Lock()  # two threads speak
+    files: dict[range, Path] = {}
+
+    def tell(message: Any) -> None:
+        with lock:
+            pipe.send(message)
+
+    def more(wanting: bool) -> range | None:  # noqa: FBT001 - as `lexbench.encodings.encode.More` has it
+        if not wanting and not pipe.poll():
+            return None
+        shard, file = pipe.recv()
+        files[shard] = file
+        return shard  # type: ignore[no-any-return] # what was sent
+
+    def keep(shard: range, content: bytes) -> None:
+        atomic.write_bytes(files.pop(shard), content)
+        tell(shard)
+
+    try:
+        encode_shards(ShardEncoder(encoder), corpus, more, keep, tell)
+    except LexbenchError as error:
+        tell(LexbenchError(str(error)))
+    except OSError as error:
+        tell(LexbenchError(f"an encoding process failed: {error}; the same command goes on"))
+    except Exception as error:  # noqa: BLE001 - it goes on in the parent
+        notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+        tell(LexbenchError(f"an encoding process failed: {type(error).__name__}: {error}{notes}"))
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, however it went."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _kills(encoder: Encoder[Any], corpus: Corpus, positions: range) -> bool:
+    """Whether a process that encodes these documents, and keeps nothing, does not come to its end."""
+    process = _CONTEXT.Process(target=_try, args=(encoder, corpus, positions), daemon=True)
+    process.start()
+    process.join()
+    return process.exitcode != 0
+
+
+def _try(encoder: Encoder[Any], corpus: Corpus, positions: range) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(Exception):  # which says what it is, where the shard is encoded
+        ShardEncoder(encoder).content(list(corpus.documents(positions.start, positions.stop)))

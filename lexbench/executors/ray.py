@@ -1,0 +1,264 @@
+"""On a Ray cluster: documents go to actors, the bytes of shards come back, and only this process touches the store.
+
+So the machines share no file system, and the shards are those of a serial run. Every machine needs the same versions of
+lexbench and of what it encodes with; a model's folder is sent to those that do not have it.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from lexbench.encodings.encode import named
+from lexbench.encodings.shards import shard_file
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.executors._leases import Leases, poison
+from lexbench.executors._ray_worker import Worker, identity_of, versions
+from lexbench.plugins import Encoder, ReadsFolders
+from lexbench.progress import Progress
+from lexbench.registry import runtime
+from lexbench.storage import atomic
+from lexbench.types import Corpus, Document
+
+_SENT = (".json", ".metadata", ".model", ".safetensors", ".txt", "pytorch_model.bin")  # endings of files of a model's folder
+_STILLBORN = 3  # actors that die before they are ready: one more would, too
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Each worker is an actor with an encoder of its own.
+
+    *address*: of the cluster; "" is the one that RAY_ADDRESS names or that runs here, or else a new one of this machine alone.
+    *workers*: how many; 0 is as many as the cluster has place for when it starts. *cpus*, *gpus*: what each asks Ray for; -1
+    GPUs is one where the cluster has any, and none where it has not. *patience*: seconds in which one worker must be placed,
+    or the command ends and says what was asked for and what there is; a cluster that grows by itself needs more.
+    """
+
+    address: str = runtime("")
+    workers: int = runtime(0)
+    cpus: float = runtime(1.0)
+    gpus: float = runtime(-1.0)
+    patience: float = runtime(120.0)
+
+    requires: ClassVar[tuple[str, ...]] = ("ray",)
+    extra: ClassVar[str] = "ray"
+
+    def __post_init__(self) -> None:
+        """Refuse what no cluster could have."""
+        if self.workers < 0 or self.cpus < 0 or self.patience <= 0:
+            raise CommandError(f"{self}: workers and cpus are 0 or more, patience is more than 0")
+
+    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+        """Encode the *shards*; an actor that dies, or whose machine is gone, is replaced, and what it had goes to others."""
+        with self._cluster() as ray:
+            crew = _Crew(ray, self, encoder)
+            leases = Leases(shards)
+            try:
+                for _ in range(min(crew.places(self.workers), len(shards))):
+                    crew.hire()
+                crew.wait_for_one(self.patience)
+                while not leases.finished:
+                    self._step(crew, leases, corpus, path, progress)
+            finally:
+                crew.dismiss()
+            progress.note(crew.summary())
+
+    def _step(self, crew: "_Crew", leases: Leases, corpus: Corpus, path: Path, progress: Progress) -> None:
+        """Hand out what there is to do, and take in one thing that is done, or one actor that is gone."""
+        for actor in crew.ready:
+            while (shard := leases.take(actor)) is not None:
+                crew.send(actor, shard, list(corpus.documents(shard.start, shard.stop)))
+        news = crew.receive(self.patience)
+        if news.shard and news.content:
+            atomic.write_bytes(shard_file(path, news.shard), news.content)
+            leases.done(news.actor, news.shard)
+            progress.advance(len(news.shard))
+        elif news.error:
+            raise named(news.error, corpus, news.shard, partial(crew.content, news.actor)) if news.shard else news.error
+        elif news.gone:
+            if deadly := leases.died(news.actor):
+                raise poison(corpus, deadly, partial(crew.kills, corpus))
+            if leases.left:
+                progress.note("a worker of Ray is gone; another takes over what it had")
+                crew.hire()
+
+    @contextmanager
+    def _cluster(self) -> Iterator[Any]:
+        """Yield Ray, connected; what was connected before stays so afterwards."""
+        import ray
+
+        if ray.is_initialized():
+            yield ray
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here: nothing is sent to anyone
+        try:
+            ray.init(self.address or None, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+            raise CannotStart(
+                f"no Ray cluster answers at {self.address or 'the address in RAY_ADDRESS'} ({_first_line(error)}); "
+                "start one with ray start --head, or leave the address out for a new one of this machine"
+            ) from None
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+class _News(NamedTuple):
+    """What came of an actor: the bytes of a shard, or an error; its end; or, with none of these, that it is ready."""
+
+    actor: Any
+    shard: range | None = None
+    content: bytes | None = None
+    error: LexbenchError | None = None  # that encoding the shard met
+    gone: bool = False
+
+
+class _Crew:
+    """The actors of one call, and what they are at."""
+
+    def __init__(self, ray: Any, settings: Ray, encoder: Encoder[Any]) -> None:
+        self._ray = ray
+        self.ready: list[Any] = []
+        self._starting: dict[Any, Any] = {}  # actors, by the promise that they are ready
+        self._stillborn = 0  # actors that died before they were ready
+        self._at: dict[Any, tuple[Any, range]] = {}  # actors and shards, by the promise of its bytes
+        self._memory: dict[Any, float] = {}  # the most that each has had, in MB
+        total = ray.cluster_resources()
+        gpus = settings.gpus if settings.gpus >= 0 else float(total.get("GPU", 0) > 0)
+        self._asked = {"num_cpus": settings.cpus, "num_gpus": gpus}
+        self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=3, **self._asked)
+        # Once, and kept by Ray for all machines.
+        self._load = [ray.put(item) for item in (encoder, versions(), identity_of(encoder), _folders(encoder))]
+
+    def places(self, wanted: int) -> int:
+        """Return how many actors to start: *wanted*, or as many as there is place for, at least one."""
+        total = self._ray.cluster_resources()
+        fitting = [
+            total.get(name, 0) // asked for name, asked in zip(("CPU", "GPU"), self._asked.values(), strict=True) if asked
+        ]
+        return wanted or max(1, int(min(fitting, default=1)))
+
+    def hire(self) -> None:
+        """Ask Ray for one more actor."""
+        actor = self._actor.remote()
+        self._starting[actor.load.remote(*self._load)] = actor
+
+    def wait_for_one(self, patience: float) -> None:
+        """Wait until an actor is placed; CannotStart, with what was asked for and what there is, after *patience* seconds."""
+        placed = [actor.is_there.remote() for actor in self._starting.values()]
+        if self._ray.wait(placed, timeout=patience)[0]:
+            return
+        asked = f"{self._asked['num_cpus']:g} CPUs and {self._asked['num_gpus']:g} GPUs"
+        total, free = (
+            f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
+            for there in (self._ray.cluster_resources(), self._ray.available_resources())
+        )
+        raise CannotStart(
+            f"Ray placed no worker in {patience:g} s: each asks for {asked}, the cluster has {total}, {free} of them free; "
+            "ask for less, as in --on 'ray(cpus=1, gpus=0)', or wait longer, as in --on 'ray(patience=900)'"
+        )
+
+    def send(self, actor: Any, shard: range, documents: list[Document]) -> None:
+        """Let *actor* encode *shard*."""
+        self._at[actor.encode.remote(documents)] = actor, shard
+
+    def receive(self, patience: float) -> _News:
+        """Wait for the next thing that an actor says, or that is heard of its end.
+
+        CannotStart where an actor says that it cannot encode, or where none is at work, nor placed in *patience* seconds.
+        """
+        from ray.exceptions import RayError, RayTaskError
+
+        if not self._at:
+            self.wait_for_one(patience)
+        (promise,), _ = self._ray.wait([*self._at, *self._starting], num_returns=1)
+        actor, shard = self._at.pop(promise, (None, None))
+        starting = actor is None
+        actor = self._starting.pop(promise) if starting else actor
+        try:
+            answer = self._ray.get(promise)
+        except RayTaskError as error:
+            return _News(actor, shard, error=_as_ours(error))
+        except RayError as error:  # the actor, its machine or its answer is gone
+            self._stillborn += starting
+            if self._stillborn >= _STILLBORN and not self.ready:
+                raise LexbenchError(
+                    f"{_STILLBORN} workers of Ray died before they could encode: {_first_line(error)}"
+                ) from None
+            self._forget(actor)
+            return _News(actor, gone=True)
+        if not starting:
+            content, memory = answer
+            self._memory[actor] = max(memory, self._memory.get(actor, 0))
+            return _News(actor, shard, content)
+        if answer:
+            raise CannotStart(answer)
+        self.ready.append(actor)
+        return _News(actor)
+
+    def _forget(self, actor: Any) -> None:
+        """Count no more on *actor*, which may come back from behind a broken line."""
+        self.ready = [one for one in self.ready if one != actor]
+        self._at = {promise: (one, shard) for promise, (one, shard) in self._at.items() if one != actor}
+        self._ray.kill(actor)
+
+    def content(self, actor: Any, documents: Sequence[Document]) -> bytes:
+        """Return the bytes of the shard of *documents*, which nothing else waits for."""
+        content: bytes = self._ray.get(actor.encode.remote(documents))[0]
+        return content
+
+    def kills(self, corpus: Corpus, positions: range) -> bool:
+        """Whether an actor that encodes these documents does not come to its end."""
+        from ray.exceptions import RayError, RayTaskError
+
+        actor = self._actor.remote()
+        actor.load.remote(*self._load)
+        try:
+            self._ray.get(actor.encode.remote(list(corpus.documents(positions.start, positions.stop))))
+        except RayTaskError:
+            return False
+        except RayError:
+            return True
+        finally:
+            self._ray.kill(actor)
+        return False
+
+    def dismiss(self) -> None:
+        """End every actor."""
+        for actor in (*self.ready, *self._starting.values()):
+            self._ray.kill(actor)
+
+    def summary(self) -> str:
+        """Say how many encoded, and in how much memory."""
+        most = max(self._memory.values(), default=0)
+        return f"{len(self._memory)} workers of Ray encoded; the largest took {most:,.0f} MB of memory"
+
+
+def _folders(encoder: Any) -> dict[str, dict[str, bytes]]:
+    """Return the files that the encoder's settings name, by setting and by name below the folder."""
+    folders = encoder.document_folders() if isinstance(encoder, ReadsFolders) else {}
+    return {
+        setting: {
+            file.relative_to(folder).as_posix(): file.read_bytes()
+            for file in sorted(folder.rglob("*"))
+            if file.is_file() and file.name.endswith(_SENT)
+        }
+        for setting, folder in folders.items()
+    }
+
+
+def _as_ours(error: Any) -> LexbenchError:
+    """Return what an actor raised, in one line."""
+    cause = error.cause
+    if isinstance(cause, LexbenchError):
+        return LexbenchError(str(cause))
+    return LexbenchError(f"a worker of Ray failed: {type(cause).__name__}: {_first_line(cause)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,55 @@
+"""Encoding alone, or a part of it: what the jobs of a plan need of vectors, before any of them is run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CommandError
+from lexbench.executors import executor as named_executor
+from lexbench.plugins import EncodesVectors, Executor
+from lexbench.progress import Progress
+from lexbench.runner.plan import Plan
+from lexbench.runner.stages import DatasetRunner, Part
+from lexbench.runner.systems import describe, leaves
+from lexbench.storage.store import Store
+
+
+class Encoded(NamedTuple):
+    """What came of encoding one corpus with one encoder."""
+
+    corpus: str
+    encoder: str  # its class
+    left: int  # shards that other parts have yet to make
+    folder: Path | None  # where the vectors are, when none is left
+
+
+def encode(
+    plan: Plan, store: Store, part: tuple[int, int], progress: Progress, executor: Executor | None = None
+) -> Iterator[Encoded]:
+    """Encode a *part*, (number from 0, of how many), of each corpus of *plan* with each encoder of its systems.
+
+    Several may do so at once, in one store, on any machines; the one that makes the last shard finishes the folder.
+    CommandError for a system without an encoder, or for one whose model does not say what decides its vectors.
+    """
+    store.prepare()
+    done: set[tuple[str, str]] = set()
+    runner: DatasetRunner | None = None
+    for job in plan.jobs:
+        encoders = [item.encoder for item in leaves(job.system.retriever) if isinstance(item, EncodesVectors)]
+        if not encoders:
+            raise CommandError(f"{job.system.label} has no encoder; name one that has, as lexmae_nano@impact")
+        for encoder in encoders:
+            key = job.contract.corpus, str(describe(encoder, index=True))
+            if key in done:
+                continue
+            done.add(key)
+            if runner is None or runner.dataset.contract.id != job.contract.id:
+                runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
+            yield _encoded(runner, encoder, Part(*part))
+
+
+def _encoded(runner: DatasetRunner, encoder: Any, part: Part) -> Encoded:
+    left = runner.encode_part(encoder, part)
+    folder = None if left else runner.encodings(encoder).path
+    return Encoded(runner.dataset.contract.corpus, type(encoder).__name__, left, folder)

@@ -1,0 +1,213 @@
+"""Engines that others run: Qdrant's server and OpenSearch, held to the ids, order and scores of our exact engines.
+
+A real server is tested where LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL names one. Without, Qdrant's protocol is tested
+with its client's own local mode, and OpenSearch's with `rank_feature_server`, which rounds weights as Lucene does.
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from importlib import import_module
+
+import numpy as np
+import pytest
+import rank_feature_server
+from conftest import REAL
+from scipy import sparse
+
+from lexbench import registry
+from lexbench.engines import _qdrant
+from lexbench.engines.csr import Csr
+from lexbench.engines.java.jvm import java_class
+from lexbench.engines.opensearch import OpenSearch
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
+from lexbench.notation import Call
+from lexbench.testing import EngineContract
+from lexbench.testing.engines import learned
+
+
+def engine(name, **settings):
+    """Make an engine, or skip the test."""
+    try:
+        return registry.create("engines", Call(name, kwargs=tuple(settings.items())))
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+def url_of(variable):
+    """Return the address of a real server, or skip the test."""
+    if not (url := os.environ.get(variable)):
+        pytest.skip(f"holds for a real server, and {variable} names none")
+    return url
+
+
+@pytest.fixture
+def search_server():
+    """Run a server that rounds as Lucene does."""
+    with rank_feature_server.running() as server:
+        yield server
+
+
+class TestOpenSearch(EngineContract):
+    """The protocol."""
+
+    test_vectors_like_those_of_learned_retrieval = None  # too many for a server in Python; fewer are searched below
+
+    @pytest.fixture
+    def engine(self, search_server):
+        """Name the server."""
+        return OpenSearch(search_server.url)
+
+
+@pytest.mark.slow
+class TestRealOpenSearch(EngineContract):
+    """A server."""
+
+    @pytest.fixture
+    def engine(self):
+        """Name the server."""
+        return OpenSearch(url_of("LEXBENCH_OPENSEARCH_URL"), shards=2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Local mode is not recommended:UserWarning")
+class TestQdrantServer(EngineContract):
+    """What is asked of a server, of one or of the client's local mode."""
+
+    @pytest.fixture(params=["qdrant", "qdrant_dense", "qdrant_multi"])
+    def engine(self, request, monkeypatch):
+        """Name the server."""
+        made = engine(request.param, url=os.environ.get("LEXBENCH_QDRANT_URL") or "http://local")
+        if made.url == "http://local":
+            client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
+            monkeypatch.setattr(_qdrant, "connect", lambda _url: client)
+        return made
+
+
+def counted(texts, terms):
+    """Return the words of *texts* that are among *terms*, as vectors (texts, terms) of how often each is there, times 7."""
+    rows = [Counter(terms[word] for word in re.findall(r"[a-z]+", text.lower()) if word in terms) for text in texts]
+    pairs = [sorted(row.items()) for row in rows]
+    entries = [min(7 * count, 511) for row in pairs for _, count in row], [term for row in pairs for term, _ in row]
+    return sparse.csr_array(
+        (np.array(entries[0], np.float32), np.array(entries[1], np.int32), np.cumsum([0, *map(len, pairs)])),
+        shape=(len(pairs), len(terms)),
+    )
+
+
+@pytest.fixture(scope="module")
+def real_vectors(real_home):
+    """Return vectors of NFCorpus: of its documents, and of a thousand of its queries."""
+    folder = next((real_home / "beir" / "nfcorpus").rglob("corpus.jsonl"), None)
+    if folder is None:
+        pytest.skip(f"holds for NFCorpus, which is not in {REAL}")
+    documents, queries = (
+        [json.loads(line)["text"] for line in (folder.parent / name).read_text().splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    words = sorted({word for text in documents for word in re.findall(r"[a-z]+", text.lower())})
+    terms = {word: number for number, word in enumerate(words)}
+    return counted(documents, terms), counted(queries[:1000], terms)
+
+
+def same(found, expected):
+    """Hold hits to those of an exact engine, bit for bit."""
+    assert np.array_equal(found.docs, expected.docs)
+    assert np.array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [10, 1000])
+def test_qdrant_is_csr_on_real_queries(real_vectors, tmp_path, k):
+    """A thousand real queries have, with counts that tie all the time, the ids, order and scores of `csr`."""
+    documents, queries = real_vectors
+    answers = []
+    for made in (Csr(), engine("qdrant")):
+        path = tmp_path / type(made).__name__
+        path.mkdir()
+        made.build(iter([documents[:2000], documents[2000:]]), path)
+        answers.append(made.open(path).search(queries, k))
+
+    assert queries.shape[0] == 1000
+    same(answers[1], answers[0])
+
+
+def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
+    """512 is exact, 513 is the first that is not, and it is refused before it is sent."""
+    assert rank_feature_server.nine_bits(511) == 511
+    assert rank_feature_server.nine_bits(513) == 512
+    with pytest.raises(LexbenchError, match=r"opensearch takes whole weights from 0 to 512, and there is 513; quantise"):
+        OpenSearch(search_server.url).build(iter([sparse.csr_array(np.array([[513.0]], np.float32))]), tmp_path)
+
+
+def test_lucene_rounds_so():
+    """Lucene's own FeatureField keeps every whole number to 512, and of 513 keeps 512."""
+    try:
+        field = java_class("org.apache.lucene.document.FeatureField")
+    except (MissingExtra, CannotStart) as missing:
+        pytest.skip(str(missing))
+    kept = []
+    for weight in (1, 255, 511, 512, 513, 515):
+        stream = field("f", "t", float(weight)).tokenStream(None, None)
+        name = "org.apache.lucene.analysis.tokenattributes.TermFrequencyAttribute"
+        frequency = import_module("jnius").cast(name, stream.addAttribute(java_class(name)))
+        stream.reset()
+        stream.incrementToken()
+        kept.append(java_class("java.lang.Float").intBitsToFloat(frequency.getTermFrequency() << 15))
+
+    assert kept == [1, 255, 511, 512, 512, 514]
+    assert kept == [rank_feature_server.nine_bits(weight) for weight in (1, 255, 511, 512, 513, 515)]
+
+
+def test_an_index_that_the_server_has_lost(search_server, tmp_path):
+    """Opening says which folder to remove."""
+    made = OpenSearch(search_server.url)
+    made.build(iter([sparse.csr_array(np.array([[3.0]], np.float32))]), tmp_path)
+    search_server.indexes.clear()
+    with pytest.raises(MissingData, match=r"has 0 of the 1 documents of lexbench-.*: remove .*, and the command"):
+        made.open(tmp_path)
+
+
+def test_keys_come_from_the_environment_alone(search_server, tmp_path, monkeypatch):
+    """A key is sent as a header; in an address it is refused; no setting, and so no recipe, has one."""
+    monkeypatch.setenv("OPENSEARCH_API_KEY", "c2VjcmV0")
+    made = OpenSearch(search_server.url)
+    made.build(iter([sparse.csr_array(np.array([[3.0]], np.float32))]), tmp_path)
+
+    assert {headers["Authorization"] for _, _, headers in search_server.asked} == {"ApiKey c2VjcmV0"}
+    assert "c2VjcmV0" not in str(registry.settings(made))
+    assert not any(b"c2VjcmV0" in file.read_bytes() for file in tmp_path.iterdir())
+    for name in ("opensearch", "qdrant"):
+        with pytest.raises(CommandError, match="no name and no key in it"):
+            engine(name, url="https://me:secret@localhost:9200")
+
+
+def test_no_server_is_one_line(tmp_path):
+    """Nobody listens there."""
+    with pytest.raises(CannotStart, match=r"opensearch at http://127.0.0.1:9 does not answer \(.*\); is it running\?"):
+        OpenSearch("http://127.0.0.1:9").build(iter([]), tmp_path)
+
+
+def test_sums_beyond_what_float32_has_are_refused(tmp_path):
+    """One more than 2**24 could be rounded: the query is refused; at 2**24 it is answered."""
+    made = engine("qdrant")
+    made.build(iter([sparse.csr_array(np.array([[4096.0, 1.0]], np.float32))]), tmp_path)
+    index = made.open(tmp_path)
+
+    assert index.search(sparse.csr_array(np.array([[4096.0, 0.0]], np.float32)), 1).scores.tolist() == [[2**24]]
+    with pytest.raises(LexbenchError, match=r"a score could be 16,777,217, and above 16,777,216 .* quantise more coarsely"):
+        index.search(sparse.csr_array(np.array([[4096.0, 1.0]], np.float32)), 1)
+
+
+def test_learned_vectors_have_the_lists_of_csr(search_server, tmp_path):
+    """Through the protocol, at 10 and beyond the default window of a server."""
+    documents, queries = (sparse.csr_array(rows.astype(np.float32)) for rows in (learned(400), learned(405)[400:]))
+    answers = []
+    for made in (Csr(), OpenSearch(search_server.url)):
+        path = tmp_path / type(made).__name__
+        path.mkdir()
+        made.build(iter([documents]), path)
+        answers += [made.open(path).search(queries, k) for k in (10, 20_000)]
+    same(answers[2], answers[0])
+    same(answers[3], answers[1])
