@@ -43,7 +43,8 @@ SHARED = {  # name: the constant that is its version, and its functions
 }
 NO_ANSWERS = {  # methods of plug-ins that say something about answers, or decide on their keys
     "check_depth", "checkpoint_defaults", "counts", "document_folders", "file_identity", "identity", "index_identity", "models",
-    "remarks", "single_terms", "slow_note", "token", "trained_on", "training_data", "truncated", "with_document_folders", "work",
+    "remarks", "single_terms", "slow_note", "token", "trained_on", "training_data", "truncated",
+    "with_document_folders", "work",
 }  # fmt: skip
 _LEFT_OUT = {"ctx", "kind", "type_comment", "type_params", "returns", "annotation"}  # fields of syntax that compute nothing
 
