@@ -4,6 +4,8 @@
     lexmae(model="ckpt")|top_k(64)|quantize(100)@seismic(query_cut=10)
     ensemble(bm25, lexmae(model="ckpt")@impact, weight=0.3)
 
+A system may be given a name before it, as in `tuned = bm25(k1=0.8)`: tables then show the name.
+
 Reading and writing are inverse: `parse(str(part)) == part`. The grammar is a corner of Python's own, so Python's parser
 reads it; nothing is evaluated. What is longer, or made of more parts, than any system has is refused before it is parsed:
 Python's parser and all that goes through a tree of parts take stack for each.
@@ -22,6 +24,8 @@ _LONGEST = 10_000  # characters
 _OPERATORS = 200  # outside strings; each is a level of Python's tree, as each bracket is
 _BRACKETS = 50  # inside each other
 _LARGEST = 2**63  # what a whole number must be below, as in arrays and files
+_LONGEST_NAME = 60  # characters of a name of a user's
+_NAME = re.compile(rf"\w[\w .+/@-]{{0,{_LONGEST_NAME - 1}}}")
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
 
@@ -64,6 +68,22 @@ def write_value(value: Value) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(write_value(item) for item in value)}]"
     return str(value)
+
+
+def named(text: str) -> tuple[str, str]:
+    """Return the name and the notation of "name = NOTATION"; the name is "" where *text* is notation alone.
+
+    NotationError for a name that no table could show: one of more than 60 characters, or with others than letters, digits,
+    spaces and . + - _ / @.
+    """
+    name, equals, notation = text.partition("=")
+    if not equals or any(mark in name for mark in "(\"'[|"):  # the sign is one of a setting
+        return "", text
+    name = " ".join(name.split())
+    if not _NAME.fullmatch(name):
+        most = f"at most {_LONGEST_NAME} letters, digits, spaces and . + - _ / @"
+        raise NotationError(f"{echoed(name)} is no name for a system; write {most}, as in 'tuned = bm25(k1=0.9)'")
+    return name, notation.strip()
 
 
 def parse(text: str) -> Part:

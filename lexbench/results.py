@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lexbench.errors import InvalidFile
+from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage import atomic, legacy
 from lexbench.storage.stopwatch import Measurement
 
@@ -128,6 +128,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = 1
     system: str  # label
+    notation: str = (
+        ""  # what the label is a name for, in the notation of parts; "" where it is notation itself, or of an object
+    )
     dataset: str
     contract: str  # with its version, as `beir/scifact@1`
     depth: int
@@ -254,6 +257,9 @@ def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[P
     for system, fresh in by_system.items():
         path = folder / "results" / suite / f"{file_name(system)}.json"
         stored = {result.dataset: result for result in load_system(path).results} if path.is_file() else {}
+        meant = {result.notation or result.system for result in (*stored.values(), *fresh.values())}
+        if len(meant) > 1:
+            raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; give one another name")
         merged = {**stored, **fresh}
         save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
         written.append(path)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from lexbench.report import leaderboard
+from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board
@@ -377,3 +378,60 @@ def test_the_committed_results_make_a_small_page(show, tmp_path):
     assert len(html(made).encode()) < 1_000_000
     page = show(made)
     assert page.locator("table.scores").count() == len(made.suites)
+
+
+def test_the_page_copies_what_the_command_prints(show, browser, tmp_path):
+    """Each button gives the text that `lexbench leaderboard --copy` prints, of all datasets and of one."""
+    del browser, tmp_path
+    made = board_of(
+        [
+            result("a_b", 0.8, notation="bm25(k1=0.8)"),
+            result("c", 0.4),
+            result("a_b", 0.7, "beir/nq"),
+            result("c", 0.6, "beir/nq"),
+        ]
+    )
+    page = show(made)
+    page.uncheck("#published")
+    ours = msgspec.structs.replace(made.suites[0], systems=[one for one in made.suites[0].systems if not one.source])
+    shown = [len(ours.systems)] * len(ours.datasets)
+    cut = [msgspec.structs.replace(panel, cells=panel.cells[:count]) for panel, count in zip(ours.datasets, shown, strict=True)]
+    mine = msgspec.structs.replace(made, suites=(msgspec.structs.replace(ours, datasets=tuple(cut)),))
+    for view, dataset in (("all", ""), ("0", ours.datasets[0].id)):
+        page.select_option(f"#view-{ours.id}", view)
+        for name, form in {"Markdown": "markdown", "LaTeX": "latex", "CSV": "csv"}.items():
+            page.click(f".copies button:text-is('{name}')")
+            assert page.input_value(".copies textarea") == copies.FORMATS[form](copies.view(mine, ours.id, dataset))
+
+
+def test_a_link_shows_the_view_again(show):
+    """The address holds the view, the order, filters and the chosen systems; opened anew it shows the same table."""
+    made = board_of([result("a", 0.8), result("b", 0.6), result("c", 0.4), result("a", 0.5, "beir/nq")])
+    page = show(made)
+    assert "#" not in page.url
+    page.select_option("#view-beir", "1")
+    page.click("#suite-beir thead button:has-text('RR@10')")
+    page.fill("#find", "b")
+    page.check("#intervals")
+    page.select_option("#baseline", "c")
+    address = page.url
+    assert set(address.split("#?")[1].split("&")) == {
+        "find=b", "intervals=true", "view-beir=1", "baseline=c", "sort-beir=-RR%28rel%3D2%29%4010",
+    }  # fmt: skip
+    before = page.inner_text("#suite-beir")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("#suite-beir") == before
+    assert (page.input_value("#baseline"), page.is_checked("#intervals")) == ("c", True)
+    page.evaluate("location.hash = '#?view-beir=99&find=zzz'")  # of another board: what is not here is left as it begins
+    page.wait_for_function("document.querySelector('#find').value === 'zzz'")
+    assert page.input_value("#view-beir") == "all"
+
+
+def test_a_name_shows_its_notation_at_a_click(show):
+    """A named system shows its name; one click shows the notation that it stands for."""
+    page = show(board_of([result("short", 0.8, notation="bm25(k1=0.8)"), result("b", 0.6)]))
+    assert not page.is_visible("text=bm25(k1=0.8)")
+    page.click("summary:text-is('short')")
+    assert page.inner_text("details.named code") == "bm25(k1=0.8)"

@@ -1,6 +1,7 @@
 """Make the leaderboard, README.md and index.html, from its result files."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,17 +19,36 @@ from lexbench.cli._output import print_json, say
     show_default=True,
     help="The folder that `run suite --results` wrote.",
 )
+@click.option(
+    "--merge",
+    "others",
+    metavar="NAME=FOLDER",
+    multiple=True,
+    help="Also show the results in FOLDER, which NAME ran; repeatable.",
+)
+@click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table, and write nothing.")
+@click.option("--suite", default="", metavar="NAME", help="The suite whose table --copy prints, if there are several.")
+@click.option("-d", "--dataset", default="", metavar="ID", help="Of --copy: all measures on this dataset of the suite.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is stale.")
 @json_option
-def command(former: Path | None, results: Path, *, check: bool, as_json: bool) -> None:
+def command(former: Path | None, results: Path, others: tuple[str, ...], *, check: bool, as_json: bool, **copied: Any) -> None:
     """Write the pages README.md and index.html into a folder of results, from the files in FOLDER/results.
 
-    `lexbench run suite NAME --results FOLDER` puts files there. index.html is one file that needs no network: open it.
+    `lexbench run suite NAME --results FOLDER` puts files there. index.html is one file that needs no network: open it. With
+    --merge the pages show also what others ran, who did, and where; with --copy one table is printed, as the page copies it.
     """
     from lexbench.report import leaderboard
 
-    folder = former or results
-    pages = leaderboard.pages(folder)
+    folder, form = former or results, copied.pop("form")
+    people = _people(others)
+    if form:
+        from lexbench.report.leaderboard import copies
+
+        click.echo(copies.FORMATS[form](copies.view(leaderboard.read_board(folder, people), **copied)), nl=False)
+        return
+    if any(copied.values()):
+        raise click.UsageError("--suite and -d say which table is printed; type --copy, too")
+    pages = leaderboard.pages(folder, people)
     stale = leaderboard.stale(pages)
     if stale and not check:
         leaderboard.write(pages)
@@ -42,3 +62,16 @@ def command(former: Path | None, results: Path, *, check: bool, as_json: bool) -
     else:
         say(f"{folder} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)
+
+
+def _people(texts: tuple[str, ...]) -> dict[str, Path]:
+    """Return the folders of "NAME=FOLDER" by name, those without a name by their own."""
+    people: dict[str, Path] = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        path = Path(folder if equals else text)
+        name = name if equals else path.resolve().name
+        if name in people:
+            raise click.UsageError(f"--merge {text}: {name} ran {people[name]} too; give NAME=FOLDER with another name")
+        people[name] = path
+    return people

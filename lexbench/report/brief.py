@@ -68,4 +68,4 @@ def _single(result: Result) -> Timing | None:
 
 def _is_twin(result: Result) -> bool:
     """Whether this is a top_k that took nothing away: the same system as without."""
-    return bool("top_k(" in result.system and result.vectors and not result.vectors.dropped)
+    return bool("top_k(" in (result.notation or result.system) and result.vectors and not result.vectors.dropped)

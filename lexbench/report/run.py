@@ -79,7 +79,7 @@ def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], wha
 
 def notes(results: Sequence[Result]) -> list[str]:
     """Return what a reader must know: queries without hits, self-matches, wide tie intervals, and the results' own notes."""
-    lines = []
+    lines = names(results)
     for result in results:
         name = f"{result.system} on {result.dataset}"
         counts = result.counts
@@ -102,6 +102,11 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: tied scores leave open {', '.join(wide)}")
         lines += [f"{name}: {note}" for note in (*_of_precision(result), *result.notes)]
     return lines
+
+
+def names(results: Sequence[Result]) -> list[str]:
+    """Return a line for each system that was given a name, with the notation that it stands for."""
+    return list(dict.fromkeys(f"{result.system} = {result.notation}" for result in results if result.notation))
 
 
 def exposures(results: Sequence[Result]) -> Iterator[str]:

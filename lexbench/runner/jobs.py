@@ -244,9 +244,8 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
     seen = exposure_of(job.system, job.contract)
-    return msgspec.structs.replace(
-        result, counts=counts, digests=digests, recipe=dict(job.system.recipe), exposure=seen, sizes=_model_size(job.system)
-    )
+    made = {"notation": job.system.notation, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
+    return msgspec.structs.replace(result, counts=counts, digests=digests, exposure=seen, **made)
 
 
 def _write(result: Result, path: Path, watch: Stopwatch) -> None:
@@ -257,10 +256,9 @@ def _write(result: Result, path: Path, watch: Stopwatch) -> None:
 def _read(folder: Path, job: Job) -> Result:
     """Read a stored result, which may have been made under another label, and before the catalogue knew what it does now."""
     stored, seen = results.load(folder / "result.json"), exposure_of(job.system, job.contract)
+    named = {"system": job.system.label, "notation": job.system.notation}
     sizes = stored.sizes | _model_size(job.system)
-    return msgspec.structs.replace(
-        stored, system=job.system.label, measured=read_measurement(folder), exposure=seen, sizes=sizes
-    )
+    return msgspec.structs.replace(stored, **named, measured=read_measurement(folder), exposure=seen, sizes=sizes)
 
 
 def _model_size(system: System) -> dict[str, int]:

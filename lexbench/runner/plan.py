@@ -13,7 +13,7 @@ from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, leaves, variants
+from lexbench.runner.systems import System, describe, leaves, named_systems
 from lexbench.runner.systems import system as system_of
 from lexbench.suites import Suite
 from lexbench.types import Kind
@@ -131,7 +131,7 @@ def systems_of(named: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     """Return the systems that are *named*: names, objects, or a mapping of labels to them; no label twice."""
     if isinstance(named, str) or not isinstance(named, Sequence | Mapping):
         raise CommandError(f"give a list of retrievers, as ['bm25'], not {named!r}")
-    pairs = named.items() if isinstance(named, Mapping) else ((None, variant) for item in named for variant in _variants(item))
+    pairs = named.items() if isinstance(named, Mapping) else (pair for item in named for pair in _pairs(item))
     listed = [system_of(item, label) for label, item in pairs]
     labels = [system.label for system in listed]
     twice = sorted({label for label in labels if labels.count(label) > 1})
@@ -140,8 +140,9 @@ def systems_of(named: Sequence[Any] | Mapping[str, Any]) -> list[System]:
     return listed
 
 
-def _variants(item: Any) -> list[Any]:
-    return variants(item) if isinstance(item, str) else [item]
+def _pairs(item: Any) -> list[tuple[str | None, Any]]:
+    """Return the name that the user gives each system of *item*, None for none, with its notation or the object."""
+    return [*named_systems(item)] if isinstance(item, str) else [(None, item)]
 
 
 def _job(
@@ -159,5 +160,5 @@ def _job(
             raise CommandError(
                 f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"
             )
-    repeat = f"{command} -r {quote(system.text)}" if system.text else None
+    repeat = f"{command} -r {quote(system.typed)}" if system.typed else None
     return Job(contract, system, named, depth, repeat, source)

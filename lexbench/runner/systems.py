@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import ref
 
-from lexbench import catalog, registry
+from lexbench import catalog, notation, registry
 from lexbench.encodings.vectors import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, Value, parse
@@ -53,6 +53,16 @@ class System:
     text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
 
     @property
+    def notation(self) -> str:
+        """The notation that a name stands for; "" where tables call it by its notation, or where it has none."""
+        return self.text if self.text and self.text != self.label else ""
+
+    @property
+    def typed(self) -> str | None:
+        """What a command line names it by, its name with it; None for an object of the user's."""
+        return f"{self.label} = {self.text}" if self.notation else self.text
+
+    @property
     def reusable(self) -> bool:
         """Whether another session can know that it is the same system."""
         return reusable(self.recipe)
@@ -74,6 +84,18 @@ def system(named: Any, label: str | None = None) -> System:
 def variants(text: str) -> list[str]:
     """Return the systems that *text* names: one for each value where a transform is given a list, as top_k([64, 32])."""
     return [str(part) for part in _variants(parse(text))]
+
+
+def named_systems(text: str) -> list[tuple[str | None, str]]:
+    """Return the name, None for none, and the notation of each system that *text* names, as 'tuned = bm25(k1=0.8)'.
+
+    CommandError where one name is given to several systems.
+    """
+    name, text = notation.named(text)
+    found = variants(text)
+    if name and len(found) > 1:
+        raise CommandError(f"{name!r} would be the name of {len(found)} systems, as {found[0]}; give each a name of its own")
+    return [(name or None, one) for one in found]
 
 
 def _variants(part: Part) -> list[Part]:

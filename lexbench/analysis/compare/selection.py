@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lexbench import results
 from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart, NotationError, UnknownName
+from lexbench.notation import named
 from lexbench.runner import systems
 from lexbench.storage.store import Store
 
@@ -23,6 +24,10 @@ class SelectedSystem:
     system: str
     results: dict[str, list[StoredResult]]  # by dataset, the newest first
 
+    def is_called(self, label: str) -> bool:
+        """Whether *label* is its name, or the notation that this stands for."""
+        return label in (self.system, *(entry.result.notation for group in self.results.values() for entry in group))
+
     def newest(self, dataset: str, measure: str) -> StoredResult:
         """Return the newest result on *dataset* that has *measure*; CannotStart where none has."""
         for result in self.results[dataset]:
@@ -35,6 +40,8 @@ class SelectedSystem:
 def select(names: Sequence[str], store: Store, folder: Path | None = None) -> list[SelectedSystem]:
     """Return the systems that *names* stand for, in their order, each once: labels, result files, or folders of these.
 
+    "name = LABEL" calls a system by another name.
+
     A label is looked for in the files that are named too, then in the store, or instead in *folder*, a folder of results.
     InvalidFile, UnknownName or CannotStart, in one line.
     """
@@ -45,10 +52,15 @@ def select(names: Sequence[str], store: Store, folder: Path | None = None) -> li
     for text in names:
         if text in in_files:
             group = in_files[text]
-        elif not (group := [system for label in _labels(text) for system in loaded if system.system == label]):
-            if stored is None:
-                stored = list(_of_folder(folder) if folder else stored_results(store))
-            group = [_of_store(label, stored, folder) for label in _labels(text)]
+        else:
+            name, notation = named(text)
+            group = [system for label in _labels(notation) for system in loaded if system.is_called(label)]
+            if not group:
+                if stored is None:
+                    stored = list(_of_folder(folder) if folder else stored_results(store))
+                group = [_of_store(label, stored, folder) for label in _labels(notation)]
+            if name and len(group) == 1:
+                group = [replace(group[0], label=name)]
         for system in group:
             selected.setdefault(system.label, system)
     return list(selected.values())
@@ -115,7 +127,7 @@ def _labels(text: str) -> list[str]:
 
 
 def _of_store(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
-    matching = _grouped(entry for entry in stored if entry.result.system == label)
+    matching = _grouped(entry for entry in stored if label in (entry.result.system, entry.result.notation))
     if not matching:
         known = {entry.result.system for entry in stored}
         where = str(folder) if folder else "the store"

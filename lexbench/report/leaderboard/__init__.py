@@ -4,40 +4,46 @@
     leaderboard/README.md                       generated; `lexbench leaderboard --check` fails when one is stale
     leaderboard/index.html                      likewise: the same scores, with plots, by query
 
-Others take from here `pages`, `write` and `stale`. A board (`board`) is worked out once from results (`sections`, `panels`,
-`trade_off`); `markdown` and `page` write it.
+Others take from here `pages`, `write` and `stale`, and from `copies` a table to paste elsewhere. A board (`board`) is worked
+out once from results (`sections`, `panels`, `trade_off`), those of several people `merged`; `markdown` and `page` write it.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from lexbench.errors import CannotStart
-from lexbench.report.leaderboard.acceptance import accepted
+from lexbench.errors import CommandError
+from lexbench.report.leaderboard import merged
 from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
-from lexbench.report.leaderboard.sections import ResultsBySystem, board
-from lexbench.results import files_of
+from lexbench.report.leaderboard.sections import board
 from lexbench.storage import atomic
 
 MARKDOWN = "README.md"
 HTML = "index.html"
 
 
-def read_board(folder: Path) -> Board:
-    """Return what the files of a folder of results show; CannotStart where there are none, InvalidFile for a wrong one."""
-    by_suite: dict[str, ResultsBySystem] = {}
-    for path in files_of(folder):
-        entry = accepted(path)
-        by_suite.setdefault(entry.suite, {})[entry.system] = {result.dataset: result for result in entry.results}
-    if not by_suite:
-        raise CannotStart(f"no result files in {folder / 'results'}; write some: lexbench run suite pydoc --results {folder}")
-    return board(by_suite)
+def read_board(folder: Path, others: Mapping[str, Path] = {}) -> Board:
+    """Return what the files of a folder of results show, merged with folders of *others* by who ran them.
+
+    CannotStart where a folder has no results, InvalidFile for a wrong file.
+    """
+    if not others:
+        return board(merged.read(folder))
+    if folder.name in others:
+        raise CommandError(f"{folder.name} is the name of {folder}; call {others[folder.name]} otherwise: --merge NAME=FOLDER")
+    by_person = {who: merged.read(path) for who, path in {folder.name: folder, **others}.items()}
+    results, ran = merged.merge(by_person)
+    lines = {
+        suite: tuple(merged.who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()}))
+        for suite in results
+    }
+    return board(results, ran, lines)
 
 
-def pages(folder: Path) -> dict[Path, str]:
-    """Return the text of both pages of *folder* by path: the same files, the same text."""
-    shown = read_board(folder)
+def pages(folder: Path, others: Mapping[str, Path] = {}) -> dict[Path, str]:
+    """Return the text of both pages of *folder* by path: the same files, the same text; *others* as in `read_board`."""
+    shown = read_board(folder, others)
     return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown)}
 
 

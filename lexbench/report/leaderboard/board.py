@@ -66,6 +66,8 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One row."""
 
     label: str
+    notation: str = ""  # what the label is a name for
+    who: tuple[str, ...] = ()  # ran it, where results of several people are merged
     family: str
     means: tuple[BoardMean, ...] = ()  # in the order of the section's aggregates
     bound: bool = False  # an oracle: shown, never ranked
@@ -143,6 +145,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     made: tuple[str, ...]
     published: tuple[str, ...]  # the sources of published scores, with what is known of each
+    ran: tuple[str, ...] = ()  # who ran what where, of merged results
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):

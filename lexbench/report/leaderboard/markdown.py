@@ -52,6 +52,8 @@ def _section(section: Section) -> str:
         )
     if any(cell and cell.speed for panel in section.datasets for cell in panel.cells):
         lines.append(_SPEEDS)
+    if section.ran:
+        lines += ["Who ran what where\n", *(f"- {escape(line)}" for line in section.ran), ""]
     if section.published:
         lines += ["† Published by\n", *(f"- {escape(source)}" for source in section.published), ""]
     if notes:
@@ -74,7 +76,8 @@ def _resamples(section: Section) -> str:
 
 
 def _name(system: BoardSystem) -> str:
-    return f"† *{escape(system.label)}* ({escape(system.source)})" if system.source else escape(system.label)
+    who = f" <sub>{escape(', '.join(system.who))}</sub>" if system.who else ""
+    return f"† *{escape(system.label)}* ({escape(system.source)})" if system.source else escape(system.label) + who
 
 
 def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:

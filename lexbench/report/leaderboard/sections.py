@@ -33,10 +33,28 @@ from lexbench.suites import Aggregate, Suite
 ResultsBySystem: TypeAlias = dict[str, dict[str, Result]]  # system -> dataset -> result
 
 
-def board(results: Mapping[str, ResultsBySystem]) -> Board:
-    """Return the board of *results*: suite id -> system -> dataset -> result."""
+def board(
+    results: Mapping[str, ResultsBySystem],
+    ran: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
+    lines: Mapping[str, tuple[str, ...]] | None = None,
+) -> Board:
+    """Return the board of *results*: suite id -> system -> dataset -> result.
+
+    Of merged results *ran* says who ran each system of a suite, and *lines* who ran what where.
+    """
     published = read_published()
-    return Board(suites=tuple(_section(suites.suite(suite), systems, published) for suite, systems in results.items()))
+    sections = [_section(suites.suite(suite), systems, published) for suite, systems in results.items()]
+    if ran and lines:
+        sections = [_with_people(section, ran[section.id], lines[section.id]) for section in sections]
+    return Board(suites=tuple(sections))
+
+
+def _with_people(section: Section, ran: Mapping[str, tuple[str, ...]], lines: tuple[str, ...]) -> Section:
+    """Return a section that says of each of our systems who ran it."""
+    systems = tuple(
+        system if system.source else msgspec.structs.replace(system, who=ran[system.label]) for system in section.systems
+    )
+    return msgspec.structs.replace(section, systems=systems, ran=lines)
 
 
 def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> Section:
@@ -66,7 +84,7 @@ def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> 
         aggregates=tuple(aggregate.id for aggregate in _aggregates(suite)),
         systems=tuple(systems),
         datasets=tuple(panels),
-        command=_command(suite, results),
+        command=_command(suite, {name: next(iter(of.values())) for name, of in results.items()}),
         made=_provenance([result for by_dataset in results.values() for result in by_dataset.values()]),
         published=tuple(sorted({other.origin for other in others})),
     )
@@ -76,8 +94,10 @@ def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
     return any(result.is_bound for result in by_dataset.values())
 
 
-def _command(suite: Suite, systems_run: Iterable[str]) -> str:
-    systems = " ".join(f"-r {quote(visible(' '.join(name.split())))}" for name in systems_run)
+def _command(suite: Suite, systems_run: Mapping[str, Result]) -> str:
+    """Return what runs the systems again, given with one result of each."""
+    typed = (f"{name} = {result.notation}" if result.notation else name for name, result in systems_run.items())
+    systems = " ".join(f"-r {quote(visible(' '.join(text.split())))}" for text in typed)
     return f"lexbench run suite {suite.id} {systems}"
 
 
@@ -99,6 +119,7 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
     built = complete([seconds_to_build(result) for result in results])
     return BoardSystem(
         label=name,
+        notation=next((result.notation for result in results), ""),
         family=family(results[0]) if results else "other",
         bound=any(result.is_bound for result in results),
         index=int(sum(sizes)) if sizes else None,

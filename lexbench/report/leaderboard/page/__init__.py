@@ -15,7 +15,7 @@ import msgspec
 from lexbench.report.leaderboard.board import Board, BoardSystem, Panel, Section
 from lexbench.report.table import number
 
-_SCRIPTS = ("dom", "table", "plots", "heat_map", "queries", "provenance")
+_SCRIPTS = ("dom", "copies", "links", "table", "plots", "heat_map", "queries", "provenance")
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 

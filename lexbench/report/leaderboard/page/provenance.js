@@ -8,6 +8,7 @@ function startProvenance() {
       html("dl", { class: "digests" }, ...Object.entries(dataset.digests).flatMap(([name, digests]) => [html("dt", {}, name), html("dd", {}, digests.join("; "))])),
       ...(dataset.notes.length ? [html("ul", {}, ...dataset.notes.map((note) => html("li", {}, note)))] : []),
     ]),
+    ...(suite.ran?.length ? [html("h4", {}, "Who ran what where"), html("ul", {}, ...suite.ran.map((line) => html("li", {}, line)))] : []),
     html("h4", {}, "Made with"), html("ul", {}, ...suite.made.map((line) => html("li", {}, line))),
     ...(suite.published.length ? [html("h4", {}, "Published scores are from"), html("ul", {}, ...suite.published.map((line) => html("li", {}, line)))] : []))));
 }
@@ -18,5 +19,6 @@ startPlots();
 startHeatMap();
 startQueries();
 startProvenance();
+startLinks();
 document.documentElement.dataset.ready = "yes";
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => (one.open = true)));

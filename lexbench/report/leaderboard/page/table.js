@@ -107,15 +107,17 @@ function wanted(row, view) {
   const { system } = row;
   if (view !== ALL && !row.cells[Number(view)]) return false;
   if (system.source && !byId("published").checked) return false;
-  return (!family || system.family === family) && `${system.label} ${system.source ?? ""}`.toLowerCase().includes(found);
+  return (!family || system.family === family) && `${system.label} ${system.notation ?? ""} ${system.source ?? ""} ${system.who ?? ""}`.toLowerCase().includes(found);
 }
 
 function systemHead(row) {
   const { system } = row;
-  const tags = [system.bound && "oracle, not ranked", system.source && `published: ${system.source}`].filter(Boolean);
+  const people = system.who?.length && `by ${system.who.join(", ")}`;
+  const tags = [system.bound && "oracle, not ranked", system.source && `published: ${system.source}`, people].filter(Boolean);
   const badge = html("span", { class: "number" }, system.source ? "†" : String(row.number + 1));
   const tagged = tags.map((tag) => html("span", { class: "tag" }, tag));
-  return html("th", { scope: "row" }, html("div", { class: "system" }, badge, html("span", {}, systemName(system.label), ...tagged)));
+  const name = system.notation ? html("details", { class: "named" }, html("summary", {}, system.label), systemName(system.notation)) : systemName(system.label);
+  return html("th", { scope: "row" }, html("div", { class: "system" }, badge, html("span", {}, name, ...tagged)));
 }
 
 function sorted(rows, column, direction) {
@@ -149,6 +151,7 @@ function suiteTable(suite) {
   const several = suite.datasets.length > 1 || suite.aggregates.length > 0;
   let view = several ? ALL : "0";
   let sort = { name: null, direction: -1 };
+  let shownRows = [];
 
   function heading(column) {
     const now = sort.name === column.name;
@@ -171,6 +174,7 @@ function suiteTable(suite) {
       ...columnsOf(suite, view),
     ];
     const shown = sorted(rows.filter((row) => wanted(row, view)), columns.find((column) => column.name === sort.name), sort.direction);
+    shownRows = shown;
     const body = shown.map((row) => {
       const line = html("tr", { class: [row.system.source && "published", row.system.bound && "bound"].filter(Boolean).join(" ") || null });
       line.append(systemHead(row));
@@ -191,7 +195,7 @@ function suiteTable(suite) {
   }
 
   const views = [[ALL, `${suite.headline} on every dataset`], ...suite.datasets.map((dataset, index) => [String(index), dataset.id])];
-  const select = html("select", {});
+  const select = html("select", { id: `view-${suite.id}` });
   options(select, views, view);
   select.addEventListener("change", () => {
     view = select.value;
@@ -199,8 +203,16 @@ function suiteTable(suite) {
     draw();
   });
   const chooser = several ? html("div", { class: "controls" }, html("label", {}, "Show ", select)) : null;
+  sorts.set(suite.id, {
+    get: () => (sort.name === null ? "" : `${sort.direction > 0 ? "+" : "-"}${sort.name}`),
+    set(value) {
+      sort = value ? { name: value.slice(1), direction: value[0] === "+" ? 1 : -1 } : { name: null, direction: -1 };
+      draw();
+    },
+  });
   redraw.push(draw);
-  return html("article", { class: "suite", id: `suite-${suite.id}` }, html("h3", {}, suite.name), html("p", {}, suite.description), chooser, place, note);
+  const copies = copier(() => viewOf(suite, view, shownRows));
+  return html("article", { class: "suite", id: `suite-${suite.id}` }, html("h3", {}, suite.name), html("p", {}, suite.description), chooser, place, copies, note);
 }
 
 // One stop for the Tab key a table; the arrow keys go from cell to cell.

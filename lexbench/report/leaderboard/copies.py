@@ -1,0 +1,161 @@
+"""One table of a leaderboard to paste elsewhere: as LaTeX, Markdown or CSV. The page copies the same, in `page/copies.js`."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lexbench.errors import UnknownName, visible
+from lexbench.report.leaderboard.board import Board, Cell, Section
+from lexbench.report.table import DIGITS, escape, number
+
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
+})  # fmt: skip
+_MARKED = "Best in bold, second underlined."
+_TESTED = (
+    "Systems with a letter in common were not told apart (paired randomisation test, Holm-corrected over all pairs of the "
+    "dataset, p < .05)."
+)
+
+
+class Score(NamedTuple):
+    """A cell: its text, 1 for the best and 2 for the second of its column, and the letters of its tie groups."""
+
+    text: str
+    mark: int = 0
+    letters: str = ""
+
+
+class Row(NamedTuple):
+    """A system."""
+
+    name: str
+    notation: str  # what the name stands for; "" where it is notation itself
+    scores: tuple[Score, ...]
+
+
+class View(NamedTuple):
+    """A table as it is copied."""
+
+    caption: str
+    header: tuple[str, ...]  # of the columns of scores
+    rows: tuple[Row, ...]
+
+
+def view(board: Board, suite: str = "", dataset: str = "") -> View:
+    """Return the table of *suite*, which need not be named where there is one: its headline on all datasets, or one dataset.
+
+    UnknownName for a suite or dataset that the board does not have.
+    """
+    by_id = {section.id: section for section in board.suites}
+    section = by_id.get(suite) if suite else board.suites[0] if len(by_id) == 1 else None
+    if section is None:
+        raise UnknownName("suite of these results", suite, by_id)
+    panels = {panel.id: panel for panel in section.datasets}
+    if dataset and dataset not in panels:
+        raise UnknownName(f"dataset of {section.id} in these results", dataset, panels)
+    several = len(panels) > 1 or section.aggregates
+    return _across(section) if several and not dataset else _of_dataset(section, dataset or next(iter(panels)))
+
+
+def _across(section: Section) -> View:
+    rows = []
+    for at, system in enumerate(section.systems):
+        scores = [_score(panel.cells[at], section.headline, section.headline) for panel in section.datasets]
+        scores += [Score(mean.text, mean.mark) for mean in system.means]
+        rows.append(Row(_name(section, at), system.notation, tuple(scores)))
+    header = (*(panel.id for panel in section.datasets), *section.aggregates)
+    return _view(f"{section.name}: {section.headline} on each dataset.", header, rows)
+
+
+def _of_dataset(section: Section, dataset: str) -> View:
+    panel = next(panel for panel in section.datasets if panel.id == dataset)
+    rows = [
+        Row(
+            _name(section, at),
+            section.systems[at].notation,
+            tuple(_score(cell, measure, panel.headline) for measure in panel.measures),
+        )
+        for at, cell in enumerate(panel.cells)
+        if cell is not None
+    ]
+    return _view(f"{section.name}: {panel.id}.", panel.measures, rows)
+
+
+def _view(caption: str, header: Sequence[str], rows: Sequence[Row]) -> View:
+    tested = any(score.letters for row in rows for score in row.scores)
+    return View(" ".join([caption, _MARKED, *([_TESTED] if tested else [])]), tuple(header), tuple(rows))
+
+
+def _name(section: Section, at: int) -> str:
+    system = section.systems[at]
+    return f"{system.label} ({system.source})" if system.source else system.label
+
+
+def _score(cell: Cell | None, measure: str, headline: str) -> Score:
+    value = cell.means.get(measure) if cell else None
+    if cell is None or value is None:
+        return Score(number(None))
+    return Score(f"{value:.{DIGITS}f}", cell.marks.get(measure, 0), cell.letters if measure == headline else "")
+
+
+def latex(table: View) -> str:
+    """Return a table of booktabs: the best bold, the second underlined, tie groups as superscripts."""
+    marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
+
+    def write(score: Score) -> str:
+        letters = f"\\textsuperscript{{{score.letters}}}" if score.letters else ""
+        return marks[score.mark].format(_tex(score.text)) + letters
+
+    lines = [
+        r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * len(table.header)}}}", r"\toprule",
+        rf"{' & '.join(_tex(name) for name in ('system', *table.header))} \\", r"\midrule",
+        *(rf"{' & '.join((_tex(row.name), *map(write, row.scores)))} \\" for row in table.rows),
+        r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _tex(text: str) -> str:
+    return visible(text).translate(_LATEX).replace("—", "---")
+
+
+def markdown(table: View) -> str:
+    """Return a table of GitHub's Markdown, marked likewise."""
+    marks = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
+
+    def write(score: Score) -> str:
+        letters = f" <sup>{escape(score.letters)}</sup>" if score.letters else ""
+        return marks[score.mark].format(score.text) + letters
+
+    lines = [
+        f"| {' | '.join(escape(name) for name in ('system', *table.header))} |",
+        f"|{'|'.join([' :-- ', *[' --: '] * len(table.header)])}|",
+        *(f"| {' | '.join((escape(row.name), *map(write, row.scores)))} |" for row in table.rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def comma_separated(table: View) -> str:
+    """Return comma-separated values: the system, what its name stands for, and bare numbers; nothing for what is missing."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["system", "notation", *table.header])
+    writer.writerows(_plain(row) for row in table.rows)
+    return text.getvalue()
+
+
+def _plain(row: Row) -> Iterator[str]:
+    yield from (_inert(row.name), _inert(row.notation))
+    yield from ("" if score.text == number(None) else score.text for score in row.scores)
+
+
+def _inert(text: str) -> str:
+    """Return *text* so that no spreadsheet takes it for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+FORMATS: Mapping[str, Callable[[View], str]] = {"latex": latex, "markdown": markdown, "csv": comma_separated}

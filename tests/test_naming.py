@@ -1,0 +1,149 @@
+"""Names for systems, tables to paste elsewhere, and boards of several people's results."""
+
+import csv
+import io
+import re
+
+import msgspec
+import pytest
+
+from lexbench.analysis.compare.selection import select
+from lexbench.cli import code
+from lexbench.errors import CommandError, NotationError, UnknownName
+from lexbench.notation import named
+from lexbench.report import leaderboard
+from lexbench.report.leaderboard import copies
+from lexbench.report.leaderboard.copies import Row, Score, View
+from lexbench.results import Counts, Result, files_of, load_system, write_results
+from lexbench.runner.systems import named_systems
+from lexbench.storage.stopwatch import Measurement
+from lexbench.storage.store import Store
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "notation"),
+    [
+        ("bm25(k1=0.8)", "", "bm25(k1=0.8)"),
+        ("tuned = bm25(k1=0.8)", "tuned", "bm25(k1=0.8)"),
+        ('BM25 + SPLADE=ensemble(bm25, splade(model="a=b"))', "BM25 + SPLADE", 'ensemble(bm25, splade(model="a=b"))'),
+        ('splade(model="a=b")@impact', "", 'splade(model="a=b")@impact'),
+    ],
+)
+def test_a_name_stands_before_a_sign_of_equality(text, name, notation):
+    """What stands before the first = is a name, unless a bracket or a quote comes before: then the sign is a setting's."""
+    assert named(text) == (name, notation)
+
+
+@pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 61 + "= bm25", "a:b = bm25"])
+def test_a_name_that_no_table_could_show_is_refused(text):
+    """A name is refused in one line where it is empty, too long, or has characters that do something to a terminal."""
+    with pytest.raises(NotationError, match="is no name for a system"):
+        named(text)
+
+
+def test_one_name_is_of_one_system():
+    """A list of values is several systems, which one name cannot be of."""
+    assert named_systems("bm25") == [(None, "bm25")]
+    with pytest.raises(CommandError, match=r"'two' would be the name of 2 systems, as lexmae_nano\|top_k\(8\)"):
+        named_systems("two = lexmae_nano|top_k([8, 4])")
+
+
+@pytest.mark.usefixtures("bread_suite")
+def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
+    """A named system runs once with the one it is; its name is in tables, files and pages, with its notation beside it."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    run = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
+    assert code([*run, "-r", "bm25", "-r", "flat = bm25(b=0.0)"]) == 0
+    assert "flat = bm25(b=0.0)" in capsys.readouterr().out
+    (file,) = [path for path in files_of(tmp_path / "board") if path.stem == "flat"]
+    assert (load_system(file).system, load_system(file).results[0].notation) == ("flat", "bm25(b=0.0)")
+
+    for text in ("flat", "bm25(b=0.0)", "other = bm25(b=0.0)"):
+        (system,) = select([text], Store(tmp_path / "store"))
+        assert (system.label, system.system) == ("other" if "other" in text else "flat", "flat")
+
+    pages = leaderboard.pages(tmp_path / "board")
+    assert "flat = bm25(b=0.0)" in pages[tmp_path / "board" / "README.md"].replace("\\", "")
+    assert "-r 'flat = bm25(b=0.0)'" in pages[tmp_path / "board" / "README.md"]
+
+    assert code([*run, "-r", "flat = bm25(b=0.9)"]) == 2
+    assert "'flat' is the name of bm25(b=0.0) and of bm25(b=0.9)" in capsys.readouterr().err
+
+
+HARD = View(
+    "50 % of $x_1$ & more.",
+    ("a_b", "{c}|"),
+    (Row("bm25|x", "", (Score("0.5000", 1, "ab"), Score("—"))), Row("=1+1", 'a,"b"', (Score("0.2500", 2), Score("2/12")))),
+)
+
+
+def test_latex_reads_as_a_table_of_booktabs():
+    """The LaTeX has the rules of booktabs, as many columns in every row, escaped texts, marks and tie groups."""
+    text = copies.latex(HARD)
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(l r*|lr*)\}", text)
+    rows = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert [len(re.split(r"(?<!\\)&", row)) for row in rows] == [len(columns)] * 3
+    assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
+    assert r"\caption{50 \% of \$x\_1\$ \& more.}" in text
+    assert rows[1] == r"bm25\textbar{}x & \textbf{0.5000}\textsuperscript{ab} & --- \\"
+    assert rows[2] == r"=1+1 & \underline{0.2500} & 2/12 \\"
+    bare = re.sub(r"\\[\\{}&%$#_]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert not re.search(r"[&%$#_^~](?![^\n]*\\\\$)", bare.replace(" & ", ""))
+
+
+def test_markdown_and_csv():
+    """The Markdown escapes and marks; the CSV has bare numbers, quotes what it must, and no formula for a spreadsheet."""
+    assert copies.markdown(HARD).splitlines()[2:] == [
+        r"| bm25\|x | **0.5000** <sup>ab</sup> | — |",
+        "| =1+1 | <ins>0.2500</ins> | 2/12 |",
+    ]
+    rows = list(csv.reader(io.StringIO(copies.comma_separated(HARD))))
+    assert rows == [["system", "notation", "a_b", "{c}|"], ["bm25|x", "", "0.5000", ""], ["'=1+1", 'a,"b"', "0.2500", "2/12"]]
+
+
+def result(system, value, who="anna", dataset="pydoc/test"):
+    """Make a result of two queries, run on a machine called after *who*."""
+    measured = Measurement(versions={"lexbench": "0.2.0"}, machine={"processor": f"{who}'s CPU", "cores": "2"})
+    return Result(
+        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means={"nDCG@10": value}, query_ids=["a", "b"],
+        per_query={"nDCG@10": [value, value]}, counts=Counts(queries=2), digests={"qrels": "abc"}, measured=measured,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Make the folders of two people: one system the same, one different, and one that only the second ran."""
+    write_results([result("bm25", 0.5), result("x", 0.25)], "pydoc", tmp_path / "anna")
+    write_results(
+        [result(name, value, "bo") for name, value in (("bm25", 0.5), ("x", 0.75), ("y", 0.1))], "pydoc", tmp_path / "bo"
+    )
+    return tmp_path
+
+
+def test_boards_of_two_people_are_merged(two):
+    """What two ran alike is one row, what differs a row each; the page says who ran what on which machine."""
+    (section,) = leaderboard.read_board(two / "anna", {"bo": two / "bo"}).suites
+    ours = {system.label: system.who for system in section.systems if not system.source}
+    assert ours == {"x (bo)": ("bo",), "bm25": ("anna", "bo"), "x (anna)": ("anna",), "y": ("bo",)}
+    assert section.ran == (
+        "anna: bm25, x (anna) (lexbench 0.2.0; anna's CPU, 2 cores)",
+        "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)",
+    )
+    page = leaderboard.pages(two / "anna", {"bo": two / "bo"})[two / "anna" / "README.md"]
+    assert "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)" in page
+
+
+def test_the_command_merges_and_prints_one_table(two, capsys):
+    """`--merge NAME=FOLDER` and `--copy` work together; a dataset that is not there is one line."""
+    merge = ["leaderboard", "--results", str(two / "anna"), "--merge", f"bo={two / 'bo'}"]
+    assert code([*merge, "--copy", "csv", "-d", "pydoc/test"]) == 0
+    names = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))]
+    assert {"bm25", "x (anna)", "x (bo)", "y"} <= set(names)
+    assert code([*merge, "--copy", "latex", "-d", "none"]) == 3
+    assert "no dataset of pydoc in these results 'none'" in capsys.readouterr().err
+    assert code([*merge[:3], "--merge", f"anna={two / 'bo'}"]) == 2
+    assert code([*merge[:3], "-d", "pydoc/test"]) == 2
+    with pytest.raises(UnknownName, match="no suite of these results 'beir'"):
+        copies.view(leaderboard.read_board(two / "anna"), "beir")
+    assert msgspec.json.decode(msgspec.json.encode(leaderboard.read_board(two / "anna")))["suites"][0]["ran"] == []
