@@ -25,7 +25,8 @@ from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher, _absent_is_
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
-from lexbench.runner.systems import describe, system, variants
+from lexbench.runner.systems import describe, system
+from lexbench.runner.variants import variants
 from lexbench.storage.index_files import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query

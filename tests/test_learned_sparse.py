@@ -22,7 +22,8 @@ from lexbench.cli import code  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.runner import jobs, plan  # noqa: E402
 from lexbench.runner.stored_run import read_run  # noqa: E402
-from lexbench.runner.systems import describe, system, variants  # noqa: E402
+from lexbench.runner.systems import describe, system  # noqa: E402
+from lexbench.runner.variants import variants  # noqa: E402
 from lexbench.storage import store  # noqa: E402
 
 DOCUMENTS, QUERIES = 500, 20

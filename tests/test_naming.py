@@ -15,7 +15,7 @@ from lexbench.report import leaderboard
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import Row, Score, View
 from lexbench.results import Counts, Result, files_of, load_system, write_results
-from lexbench.runner.systems import named_systems
+from lexbench.runner.variants import named_systems
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 

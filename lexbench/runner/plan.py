@@ -13,8 +13,9 @@ from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, leaves, named_systems
+from lexbench.runner.systems import System, describe, leaves
 from lexbench.runner.systems import system as system_of
+from lexbench.runner.variants import named_systems
 from lexbench.suites import Suite
 from lexbench.types import Kind
 

@@ -10,7 +10,7 @@ from lexbench import results
 from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart, NotationError, UnknownName
 from lexbench.notation import named
-from lexbench.runner import systems
+from lexbench.runner.variants import variants
 from lexbench.storage.store import Store
 
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -121,7 +121,7 @@ def _natural(label: str) -> list[tuple[int, str]]:
 def _labels(text: str) -> list[str]:
     """Return the labels that *text* may mean: each system that it names in the notation of parts, or itself."""
     try:
-        return systems.variants(text)
+        return variants(text)
     except NotationError:  # the label of an object of the user's
         return [text]
 
