@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.measures import score
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels, write_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
@@ -33,11 +34,31 @@ def entries(run):
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
 @pytest.mark.parametrize(
     "text",
-    [RUN, RUN.rstrip("\n"), RUN.replace("\n", "\r\n"), RUN.replace(" ", "  \t"), f"# by us\n\n{RUN}\n \n# end", " " + RUN],
+    [
+        RUN,
+        RUN.replace("tag\n", "a tag of words\n", 1),
+        RUN.replace(" tag", "").replace("\ttag", ""),
+        RUN.rstrip("\n"),
+        RUN.replace("\n", "\r\n"),
+        RUN.replace(" ", "  \t"),
+        f"# by us\n\n{RUN}\n \n# end",
+        " " + RUN,
+    ],
 )
 def test_a_run_reads_with_any_white_space_comments_and_blank_lines(tmp_path, text, name):
-    """Spaces or tabs, either line end, comment lines, no newline at the end: one run."""
+    """Spaces or tabs, either line end, comment lines, no newline at the end, words behind the tag, no tag: one run."""
     assert entries(read_run(file(tmp_path, text, name))) == [("q1", "d1", 2.5), ("q1", "d2", 1.0), ("q2", "d1", -1000.0)]
+
+
+def test_ids_of_any_bytes_keep_their_order(tmp_path):
+    """Ids that are no UTF-8, with tabs between, tie as trec_eval has them: by bytes, descending. It prints these values."""
+    (tmp_path / "run").write_bytes(b"q\tQ0\t\xe9t\xe9\t1\t2\tt\nq\tQ0\tzz\t1\t2\tt\nq\tQ0\t\xc3\xa9\t1\t2\tt\n")
+    (tmp_path / "qrels").write_bytes(b"q 0 zz 1\nq 0 \xe9t\xe9 -1\n")
+    run = read_run(tmp_path / "run")
+
+    assert [bytes(run.table[doc]) for doc in run.docs] == [b"\xe9t\xe9", b"\xc3\xa9", b"zz"]
+    scores = score(run, read_qrels(tmp_path / "qrels"), ["RR", "AP", "nDCG@10"])
+    assert {name: round(mean, 4) for name, mean in scores.means.items()} == {"RR": 0.3333, "AP": 0.3333, "nDCG@10": 0.5}
 
 
 def test_blocks_do_not_show(tmp_path, monkeypatch):
@@ -52,7 +73,9 @@ def test_blocks_do_not_show(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("q Q0 d 1 1 t\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6: 'q Q0 d2 2 t'"),
-        ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:1: 7 columns, not 6"),
+        ("q Q0 d 1 1 t x\nq Q0 d2 2 t\n", r"run:2: 5 columns, not 6"),
+        ("q d 1 1.5 t\n", r"run:1: 5 columns, not 6"),  # which is missing nothing says
+        ("q Q0 d 1 1\nq Q0 d2 2 0 t\n", r"run:2: 6 columns, not 5"),
         ("# c\nq Q0 d 1 1 t\n\nq Q0 d2 2 high t\n", r"run:4: 'high' is not a number"),
         ("q Q0 d 1 nan t\n", r"run: document 'd' of query 'q' has a score that is not a finite"),
         ("q Q0 d 1 2 t\nq Q0 d 2 1 t\n", r"run: document 'd' of query 'q' is there more than once"),

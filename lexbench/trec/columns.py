@@ -33,30 +33,30 @@ def first_fields(path: Path) -> list[bytes]:
     return []
 
 
-def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False) -> list[NDArray[Any]]:
+def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False, more: bool = False) -> list[NDArray[Any]]:
     """Return the columns that are not skipped, each (lines,): ids as bytes, numbers as int64 or float64.
 
-    With *header* the first line is passed over. InvalidFile names the file and the line that has another number of fields,
-    or a number that does not read.
+    With *header* the first line is passed over; with *more* so are fields behind those of *kinds*. InvalidFile names the file
+    and the line that has another number of fields, or a number that does not read.
     """
     parts: list[list[NDArray[Any]]] = [[] for kind in kinds if kind != "skip"]
     for first, text in blocks(path):
         whole = text if text.endswith(b"\n") else text + b"\n"
         block = Block(2, whole.partition(b"\n")[2]) if header and first == 1 else Block(first, whole)
-        for column, part in zip(_columns(path, block, kinds), parts, strict=True):
+        for column, part in zip(_columns(path, block, kinds, more=more), parts, strict=True):
             part.append(column)
     empty = [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
     return [np.concatenate(part) if part else none for part, none in zip(parts, empty, strict=True)]
 
 
-def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[Any]]:
+def _columns(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> list[NDArray[Any]]:
     text = block.text
     if b"\0" in text:
         line = block.first + text.count(b"\n", 0, text.index(b"\0"))
         raise InvalidFile(f"{path}:{line}: there is a NUL byte, so this is no text file of columns")
     edges = _edges(text, len(kinds))
     if edges is None:  # not every line is plain: one by one, they come out plain or as an error
-        text = b"".join(_plain_lines(path, block, kinds))
+        text = b"".join(_plain_lines(path, block, kinds, more=more))
         edges = _edges(text, len(kinds))
     if edges is None:
         return [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
@@ -64,10 +64,10 @@ def _columns(path: Path, block: Block, kinds: Sequence[Kind]) -> list[NDArray[An
         fields = [_gather(text, edges[:, 2 * i], edges[:, 2 * i + 1]) for i, kind in enumerate(kinds) if kind != "skip"]
         types = [_NUMBERS.get(kind) for kind in kinds if kind != "skip"]
         if any(number and _is_foreign(field) for field, number in zip(fields, types, strict=True)):
-            list(_plain_lines(path, block, kinds))  # names the line
+            list(_plain_lines(path, block, kinds, more=more))  # names the line
         return [field.astype(number) if number else field for field, number in zip(fields, types, strict=True)]
     except (ValueError, OverflowError) as error:
-        list(_plain_lines(path, block, kinds))  # names the line, where Python agrees that it is wrong
+        list(_plain_lines(path, block, kinds, more=more))  # names the line, where Python agrees that it is wrong
         raise InvalidFile(f"{path}: in or after line {block.first}: {error}") from None
 
 
@@ -102,12 +102,14 @@ def _gather(text: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64]) ->
     return fields.view(f"S{width}").ravel()
 
 
-def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind]) -> Iterator[bytes]:
+def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> Iterator[bytes]:
     """Yield the lines that have fields; InvalidFile for the first that has not the right ones."""
     for number, line in enumerate(block.text.split(b"\n"), block.first):
         fields = line.split()
         if not fields or line.startswith(b"#"):
             continue
+        if more and len(fields) > len(kinds):
+            fields, line = fields[: len(kinds)], b" ".join(fields[: len(kinds)])  # noqa: PLW2901 - what is read of it
         if len(fields) != len(kinds):
             raise InvalidFile(
                 f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {line[:80].decode(errors='replace')!r}"

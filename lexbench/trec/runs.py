@@ -6,7 +6,8 @@ v9.0.8 of 2020, and pytrec_eval 0.5, BEIR and MTEB do. Our own retrievers score 
 everything that is scored or exported has gone through it. Document ids are kept once, in a table sorted in descending byte
 order, so a document is a number (its code) and "the smaller code first" breaks ties.
 
-    TREC run        query Q0 document rank score tag       the rank is ignored: the score decides, as in trec_eval
+    TREC run        query Q0 document rank score tag       the rank is ignored: the score decides, as in trec_eval,
+                                                           and so is what follows the tag; the tag may be missing
     MS MARCO run    query document rank                    the rank decides
 
 What is written holds strictly decreasing scores, so every tool that reads it sees our order. `#` lines are read over and
@@ -190,7 +191,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     """
     layout = layout or ("msmarco" if len(first_fields(path)) == len(_RANKED) else "trec")  # other numbers are trec's to refuse
     if layout == "trec":
-        queries, documents, scores = read_columns(path, _TREC)
+        columns = _TREC[:-1] if _has_no_tag(first_fields(path)) else _TREC
+        queries, documents, scores = read_columns(path, columns, more=columns == _TREC)
     else:
         queries, documents, numbers = read_columns(path, _RANKED)
         scores = numbers if layout == "scored" else -numbers
@@ -201,6 +203,11 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
             f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, say 'scored'"
         )
     return run
+
+
+def _has_no_tag(fields: Sequence[bytes]) -> bool:
+    """Whether a line is of five columns, query Q0 document rank score: trec_eval refuses it, but it can be read in one way."""
+    return len(fields) == len(_TREC) - 1 and fields[1].upper() in (b"Q0", b"0") and fields[3].isdigit()
 
 
 def write_run(run: Run, path: Path, tag: str = "lexbench") -> None:
