@@ -1,16 +1,21 @@
 """Documents that nobody judged: condensed lists, the most that a mean could be, and the gaps between systems."""
 
+import json
+
 import numpy as np
 import pytest
 
 from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.analysis.pool import is_contributor, leave_one_out
+from lexbench.cli import code
 from lexbench.datasets.contracts import Protocol, contract_of
+from lexbench.errors import CommandError
 from lexbench.measures import incomplete_report, score
 from lexbench.report import leaderboard
 from lexbench.results import Counts, Exposure, Incomplete, Result, write_results
 from lexbench.runner.scoring import score_ranked
-from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run
+from lexbench.trec.qrels import Qrels, write_qrels
+from lexbench.trec.runs import Run, write_run
 from lexbench.types import Judgement
 
 QRELS = Qrels.from_judgements([Judgement("q", "a", 2), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "a", 1)])
@@ -57,7 +62,7 @@ def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
     assert lines[0].startswith("pydoc/test: Judged@10 is from 0.63 (lexmae) to 0.97 (bm25)")
     assert lines[1] == (
         "pydoc/test was judged by language models, over a pool of BM25 with and without stemming; character n-grams; MiniLM, "
-        "which it favours"
+        "which it favours; of these systems: bm25"
     )
     assert lines[2] == "lexmae on pydoc/test: nDCG@10 0.5000, on condensed lists 0.6000, at most 0.8000"
     assert list(judged_gaps([result("a", 0.97), result("b", 0.92)])) == []
@@ -77,3 +82,63 @@ def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():
     assert (kept.means["RR@3"], dropped.means["RR@3"]) == ((1 / 3) / 2, (1 / 2) / 2)
     assert (kept.counts.excluded, dropped.counts.excluded) == (0, 1)
     assert (contract_of("cranfield").stamp, contract_of("cranfield").protocol.drop_grade) == ("cranfield@2", 0)
+
+
+def pooled(**lists):
+    """Return runs of the query q, a document a letter, best first."""
+    return {name: Run.from_entries(["q"] * len(docs), [*docs], range(len(docs), 0, -1)) for name, docs in lists.items()}
+
+
+def test_a_contributor_is_left_out_by_hand():
+    """The first finds a and b, the second c: without c's judgement the second has found nothing, and is last."""
+    qrels = Qrels.from_judgements(
+        [Judgement("q", "a", 1), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "z", 1)]
+    )
+    rows = leave_one_out(pooled(one="axb", two="cy", late="xa"), qrels, "RR@10", ["one", "two"], depth=2)
+    by_name = {row.system: row for row in rows}
+    one, two, late = by_name["one"], by_name["two"], by_name["late"]
+
+    assert [row.system for row in rows] == ["one", "two", "late"]
+    assert (one.mean, two.mean, late.mean) == (0.5, 0.5, 0.25)  # r, which has no list, counts 0
+    assert (one.judged, two.judged, late.judged) == (0.5, 0.5, 0.5)  # of the first two
+    assert (one.unique, one.relevant, one.mean_without, one.rank_without) == (1, 1, 0.0, 2)  # b is its third; late is no peer
+    assert (two.unique, two.relevant, two.mean_without, two.rank_without) == (1, 1, 0.0, 3)
+    assert (late.contributes, late.mean_without, late.rank_without) == (False, None, None)
+
+
+def test_what_two_contributors_found_is_nobodys_own():
+    """Where the lists are the same nothing is unique, and nothing changes; a contributor must have a run."""
+    rows = leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["one", "two"], depth=10)
+
+    assert [(row.unique, row.mean_without == row.mean, row.rank_without) for row in rows] == [(0, True, 1)] * 2
+    with pytest.raises(CommandError, match="'three' has no run here; there is: one, two"):
+        leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["three"], depth=10)
+    with pytest.raises(CommandError, match="takes two systems"):
+        leave_one_out(pooled(one="a"), QRELS, "nDCG@10", ["one"], depth=10)
+
+
+def test_contributors_are_in_the_contract():
+    """BM25 and MiniLM, however they are set and on whatever engine, were judged on pydoc; nothing made of them was."""
+    contract = contract_of("pydoc/test")
+    told = {name: is_contributor(name, contract) for name in ("bm25(b=0.3)", 'minilm(model="x")@faiss', "splade@impact", "me")}
+
+    assert told == {"bm25(b=0.3)": True, 'minilm(model="x")@faiss': True, "splade@impact": False, "me": False}
+    assert not is_contributor("ensemble(bm25, minilm)", contract)
+    assert contract.judging.depth == 15
+
+
+def test_the_command_takes_run_files(tmp_path, capsys):
+    """With a qrels file every run contributes; neither file nor stored run is a line."""
+    for name, run in pooled(one="axb", two="cy").items():
+        write_run(run, tmp_path / name)
+    write_qrels(QRELS, tmp_path / "qrels")
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+
+    assert code(["pool", one, two, "--qrels", str(tmp_path / "qrels"), "-m", "RR", "--depth", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["system"], row["contributes"], row["unique"], row["mean_without"]) for row in rows] == [
+        (one, True, 1, 0.0), (two, True, 1, 0.0),
+    ]  # fmt: skip
+    assert code(["pool", one, "lost", "--qrels", str(tmp_path / "qrels")]) == 3
+    assert "'lost' is no run file" in capsys.readouterr().err
+    assert code(["pool", one, two]) == 2

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from lexbench.analysis.pool import is_contributor
 from lexbench.datasets.contracts import all_contracts
 from lexbench.results import Result
 
@@ -20,17 +21,19 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
                     f"{dataset}: {measure} is from {shares[least]:.2f} ({least}) to {shares[most]:.2f} ({most}): what nobody "
                     "judged counts as irrelevant, so systems with less of it judged may be better than their scores say"
                 )
-                yield from _pool(dataset)
+                yield from _pool(dataset, [result.system for result in group])
                 yield from (
                     line for result in group if shares.get(result.system, 1) < shares[most] - GAP for line in _open(result)
                 )
 
 
-def _pool(dataset: str) -> Iterator[str]:
+def _pool(dataset: str, systems: Sequence[str]) -> Iterator[str]:
     contract = all_contracts().get(dataset)
     if contract and contract.judging:
-        systems = f", over a pool of {'; '.join(contract.judging.pool)}, which it favours" if contract.judging.pool else ""
-        yield f"{dataset} was judged by {contract.judging.by}{systems}"
+        judging = contract.judging
+        pool = f", over a pool of {'; '.join(judging.pool)}, which it favours" if judging.pool else ""
+        here = [system for system in systems if is_contributor(system, contract)]
+        yield f"{dataset} was judged by {judging.by}{pool}" + (f"; of these systems: {', '.join(here)}" if here else "")
 
 
 def _open(result: Result) -> Iterator[str]:

@@ -76,7 +76,9 @@ class Judging(Strict, frozen=True):
     """Who judged which documents: what decides how far scores of systems outside the pool can be trusted."""
 
     by: str  # as "language models"
-    pool: tuple[str, ...] = ()  # the systems whose results were judged
+    pool: tuple[str, ...] = ()  # the systems whose results were judged, in words
+    contributors: tuple[str, ...] = ()  # those of them that lexbench has, by the name in the notation, as "bm25"
+    depth: int | None = None  # of each one's list that was judged
     source: str = ""
 
 
