@@ -121,10 +121,13 @@ def test_contributors_are_in_the_contract():
     """BM25 and MiniLM, however they are set and on whatever engine, were judged on pydoc; nothing made of them was."""
     contract = contract_of("pydoc/test")
     told = {name: is_contributor(name, contract) for name in ("bm25(b=0.3)", 'minilm(model="x")@faiss', "splade@impact", "me")}
+    deep = contract_of("pydoc/test/depth10")
 
     assert told == {"bm25(b=0.3)": True, 'minilm(model="x")@faiss': True, "splade@impact": False, "me": False}
     assert not is_contributor("ensemble(bm25, minilm)", contract)
     assert contract.judging.depth == 15
+    assert is_contributor("lexmae_nano@impact", deep)
+    assert not is_contributor("lexmae_nano|top_k(4)@impact", deep)
 
 
 def test_the_command_takes_run_files(tmp_path, capsys):

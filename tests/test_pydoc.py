@@ -62,3 +62,16 @@ def test_what_this_python_lacks_is_said():
     assert source.remarks()[0].startswith("1 of 3 documents are missing and 1 have another text in Python ")
     source.__dict__["_documents"] = docstrings.ListedDocuments((), docstrings.CorpusReport(3, (), ()))
     assert source.remarks() == []
+
+
+def test_the_deeper_judgements_add_what_was_missing_and_change_none():
+    """pydoc/test/depth10 has all judgements of pydoc/test and 804 more, of other documents, none of them relevant."""
+    first, deeper = (
+        {(row.query_id, row.doc_id): row.grade for row in open_dataset(contract_of(name)).qrels.judgements()}
+        for name in ("pydoc/test", "pydoc/test/depth10")
+    )
+    added = {pair: grade for pair, grade in deeper.items() if pair not in first}
+
+    assert {pair: deeper[pair] for pair in first} == first
+    assert Counter(added.values()) == {0: 783, 1: 21}
+    assert contract_of("pydoc/test/depth10").corpus == contract_of("pydoc/test").corpus

@@ -42,12 +42,16 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_contributor(system: str, contract: Contract) -> bool:
-    """Whether the judgements of a dataset are of lists of that system, as its contract states by name."""
+    """Whether the judgements of a dataset are of lists of that system, as its contract states, whole or by its first name.
+
+    What keeps fewer terms than the system that is named, as `|top_k(8)`, has other lists.
+    """
     names = contract.judging.contributors if contract.judging else ()
     try:
-        return parse(system).head.name in names
+        part = parse(system)
     except LexbenchError:  # the label of an object, or of a run file
         return False
+    return system in names or (part.head.name in names and not part.transforms)
 
 
 def named_runs(names: Sequence[str], qrels: Qrels, contract: Contract | None, store: Store) -> dict[str, Run]:

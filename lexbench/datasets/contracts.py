@@ -25,6 +25,7 @@ class SourceFacts(Strict, frozen=True):
     md5: str | None = None  # of the archive, as published
     archive: str | None = None  # what ir_datasets calls it, in its folder of the corpus
     publishable: bool = False  # whether its license lets a page that is published show the texts of the queries
+    added: str | None = None  # a file of further judgements of the same queries, beside those that the loader pydoc has
     varies: bool = False  # a copy may differ from the expected corpus; the source then says how, and every result repeats it
     license: str = ""  # of the data, as `license_source` states it; "" where nobody looked, or where nobody states one
     license_source: str = ""

@@ -23,7 +23,7 @@ class Pydoc:
     corpus.tsv     id and digest of every document that may be in the corpus
     queries.tsv    id and text of the queries of both splits
     split.tsv      query id and split
-    qrels.tsv      judgements, grades 0-3
+    qrels.tsv      judgements, grades 0-3; other files that begin so have more of them, for contracts that say so
     """
 
     contract: Contract
@@ -70,8 +70,9 @@ class Pydoc:
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements of the queries of the split."""
-        split = self._split()
-        return (row for row in read_judgements(self.folder / "qrels.tsv") if row.query_id in split)
+        split, added = self._split(), self.contract.source.added
+        files = ("qrels.tsv", added) if added else ("qrels.tsv",)
+        return (row for name in files for row in read_judgements(self.folder / name) if row.query_id in split)
 
     def _split(self) -> frozenset[str]:
         """Return the ids of the queries of the split."""
