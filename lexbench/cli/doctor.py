@@ -14,9 +14,10 @@ _OURS = ("dev", "lint", "test")  # extras for working on lexbench
 
 
 @click.command()
+@click.option("--verify", is_flag=True, help="Read every byte of the store, and say which folders are damaged.")
 @json_option
-def command(*, as_json: bool) -> None:
-    """Say what is installed, what is missing and what to type. Exits with 1 if the core is incomplete."""
+def command(*, verify: bool, as_json: bool) -> None:
+    """Say what is installed, what is missing and what to type. Exits with 1 if the core is incomplete, or the store damaged."""
     from lexbench.storage import store
 
     extras = _extras()
@@ -26,7 +27,7 @@ def command(*, as_json: bool) -> None:
         ("python", sys.version.split()[0], ""),
         ("store", str(root), f"{shutil.disk_usage(existing).free / 1e9:.0f} GB free"),
     ]
-    broken = False
+    broken = verify and _damaged(rows)
     for extra, packages in extras.items():
         missing = [package for package in packages if not _installed(package)]
         name = extra or "core"
@@ -38,6 +39,21 @@ def command(*, as_json: bool) -> None:
     else:
         print_rows(("part", "state", ""), rows, as_json=False)
     click.get_current_context().exit(1 if broken else 0)
+
+
+def _damaged(rows: list[tuple[str, str, str]]) -> bool:
+    """Add a row for each damaged folder of the store to *rows*, and one that says how many are sound; return whether any is."""
+    from lexbench.storage.store import Store, finished_folders
+
+    store, sound, damaged = Store(), 0, 0
+    for folder in finished_folders(store):
+        if damage := next(store.damage(folder, thoroughly=True), None):
+            damaged += 1
+            rows.append((f"{folder.parent.name}/{folder.name}", damage, f"remove {folder}: it is made again when it is needed"))
+        else:
+            sound += 1
+    rows.append(("folders", f"{sound:,} of {sound + damaged:,} are as they were written", ""))
+    return damaged > 0
 
 
 def _extras() -> dict[str, list[str]]:

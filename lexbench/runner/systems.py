@@ -177,7 +177,7 @@ def _on_engine(head: Call, engine: Call) -> Call:
 def _encoded(part: Part) -> Encoded:
     head = catalog.expand(part.head)
     kind: Kind = registry.load("encoders", head.name, typed=part.head.name).kind
-    engine = registry.create("engines", part.engine or Call(_EXACT[kind]))
+    engine = _engine(part.engine or Call(_EXACT[kind]))
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
@@ -192,6 +192,13 @@ def _encoded(part: Part) -> Encoded:
     if EngineFacts.of(engine).impacts and not whole:
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     return Encoded(registry.create("encoders", head), engine, tuple(transforms))  # last: a checkpoint may have to be fetched
+
+
+def _engine(call: Call) -> Any:
+    """Return the engine that *call* names, with the engines that are its settings, as in sharded(impact)."""
+    args: Any = tuple(_engine(value.head) if isinstance(value, Part) else value for value in call.args)
+    kwargs: Any = tuple((name, _engine(value.head) if isinstance(value, Part) else value) for name, value in call.kwargs)
+    return registry.create("engines", replace(call, args=args, kwargs=kwargs))
 
 
 def _takes(engine: str, kind: Kind) -> bool:

@@ -39,15 +39,18 @@ def seal(draft: Path, stage: str, recipe: Mapping[str, Any]) -> None:
 
 
 class Listed(dict[str, tuple[int, str]]):
-    """What a manifest lists: the bytes and the SHA-256 of each file, by its name below the folder."""
+    """What a manifest lists: the bytes and the SHA-256 of each file, by its name below the folder; and the recipe."""
+
+    recipe: Mapping[str, Any]
 
     @classmethod
-    def read(cls, content: bytes, stage: str, key: str) -> "Listed":
+    def read(cls, content: bytes | None, stage: str, key: str) -> "Listed":
         """Read a manifest, which must be that of the folder with *key* of *stage*; LexbenchError says what is wrong with it."""
         try:
-            manifest = json.loads(content)
+            manifest = json.loads(content or b"")
             listed = cls({str(name): (int(fact["bytes"]), str(fact["sha256"])) for name, fact in manifest["files"].items()})
-            own = digest(manifest["recipe"]), manifest.get("stage")
+            listed.recipe = manifest["recipe"]
+            own = digest(listed.recipe), manifest.get("stage")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise LexbenchError(f"{MANIFEST} does not read ({error})") from None
         if own != (key, stage):

@@ -8,7 +8,7 @@ from lexbench.notation import Call
 from lexbench.plugins import EngineFacts
 from lexbench.testing import EngineContract
 
-ON_SERVERS = ("opensearch",)  # see tests/test_outside_engines.py
+ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
 
 
 class TestEngines(EngineContract):
@@ -16,7 +16,7 @@ class TestEngines(EngineContract):
 
     widths_refused = "the queries have 3 (terms|dimensions) and the index has 2"
 
-    @pytest.fixture(params=[name for name in registry.names("engines") if name not in ON_SERVERS])
+    @pytest.fixture(params=[name for name in registry.names("engines") if name not in ELSEWHERE])
     def engine(self, request):
         """Make one engine."""
         try:

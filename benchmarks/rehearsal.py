@@ -1,0 +1,163 @@
+"""Every stage at the size of a large collection, each in a process of its own: seconds, processor seconds, peak memory, bytes.
+
+    python benchmarks/rehearsal.py STORE --documents 8841823 --json FILE
+
+Documents are made up: a number and 55 words, about as many bytes as a passage of MS MARCO. Their vectors are those of
+_synthetic.py for that number, about 120 whole weights of 30,522 terms, so that encoding takes what lexbench itself takes and no
+model's time. Queries are SPLADE-v3's for MS MARCO dev/small where they are found. STORE is a folder that does not exist yet.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import _synthetic
+import numpy as np
+from scipy import sparse
+
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.datasets.dataset import Dataset, Topics
+from lexbench.encodings.shards import SHARD, Encodings
+from lexbench.engines.impact import Impact
+from lexbench.progress import Silent
+from lexbench.retrievers.encoded import Encoded
+from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.systems import System, describe
+from lexbench.storage.manifest import size
+from lexbench.storage.store import Store
+from lexbench.types import Document, Judgement, Kind, Query
+
+STAGES = ("corpus", "encode", "check", "check again", "index", "open and search", "read vectors")
+WORDS = [f"w{number}" for number in np.random.default_rng(1).integers(0, 100_000, 5000)]
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """A corpus of so many made-up documents, and as a source what a corpus is read from."""
+
+    count: int
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents."""
+        for number in range(self.count):
+            start = number * 7919 % (len(WORDS) - 55)
+            yield Document(f"{number:09d}", f"{number} {' '.join(WORDS[start : start + 55])}")
+
+    def queries(self) -> Iterator[Query]:
+        """Yield none: the dataset has them."""
+        yield from ()
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield none."""
+        yield from ()
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the documents."""
+        return {"made up": self.count}
+
+    def remarks(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """An encoder whose vectors are those of the number that a text begins with."""
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors; numbers that come one after the other, downwards too, are made together."""
+        numbers = np.array([int(text.partition(" ")[0]) for text in texts])
+        first, last = int(numbers.min()), int(numbers.max())
+        rows = next(_synthetic.documents(last - first + 1, shard=last - first + 1, first=first))
+        return rows[numbers - first]
+
+    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors of queries."""
+        return _queries()[[int(text) for text in texts]]
+
+
+@cache
+def _queries() -> sparse.csr_array:
+    return _synthetic.queries(most=1000)
+
+
+def runner_of(store: Path, count: int) -> DatasetRunner:
+    """Return what makes the stages of a corpus of *count* documents."""
+    facts, text = SourceFacts(loader="files"), TextPolicy(document="text")
+    contract = Contract(
+        schema=1, id="rehearsal", version=1, name="rehearsal", description="", corpus="rehearsal", source=facts, text=text
+    )
+    queries = tuple(Query(f"{number:06d}", str(number)) for number in range(_queries().shape[0]))
+    judged = tuple(Judgement(query.query_id, f"{number * 97 % count:09d}", 1) for number, query in enumerate(queries))
+    return DatasetRunner(Dataset(contract, MadeUp(count), Topics(queries, judged, 0)), Store(store), Silent())
+
+
+def stage(name: str, store: Path, count: int) -> dict[str, Any]:
+    """Do one stage, those before it being there; return how long it took and what it wrote."""
+    runner = runner_of(store, count)
+    retriever = Encoded(Numbered(), Impact())
+    system = System("numbered@impact", retriever, describe(retriever))
+    next(_synthetic.documents(1))  # compiles
+    if name != "corpus":
+        runner.corpus  # noqa: B018 - opened, before the clock starts
+    folder = next((store / "encodings").glob("*-*"), None) if (store / "encodings").exists() else None
+    begin, used = time.perf_counter(), time.process_time()
+    if name == "corpus":
+        wrote = size(runner.corpus.path)
+    elif name == "encode":
+        wrote = size(runner.encodings(Numbered()).path)
+    elif name.startswith("check"):
+        assert folder
+        if name == "check":
+            shutil.rmtree(store / "checked")  # as in a store that was copied here
+        assert next(Store(store).damage(folder), None) is None
+        wrote = 0
+    elif name == "index":
+        wrote = size(runner.index(retriever, system.label))
+    elif name == "read vectors":
+        assert folder
+        assert sum(shard.shape[0] for shard in Encodings(folder).shards()) == count
+        wrote = 0
+    else:
+        wrote = size(runner.run(system, 1000))
+    seconds = {"wall": time.perf_counter() - begin, "processor": time.process_time() - used}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"stage": name, **{key: round(value, 1) for key, value in seconds.items()}, "peak MiB": round(peak), "bytes": wrote}
+
+
+def main() -> None:
+    """Run every stage in a process of its own and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--documents", type=int, default=8_841_823)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stage:
+        print(json.dumps(stage(options.stage, options.store, options.documents)))
+        return
+    rows = []
+    print(f"{options.documents:,} documents, shards of {SHARD:,}")
+    for name in STAGES:
+        command = [sys.executable, __file__, str(options.store), "--documents", str(options.documents), "--stage", name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LEXBENCH_ON": ""})
+        rows.append(json.loads(done.stdout))
+        print(rows[-1], flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({"documents": options.documents, "stages": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
