@@ -1,5 +1,10 @@
 """The engine `impact`, against scipy's product of whole numbers."""
 
+import json
+import os
+import platform
+import subprocess
+import sys
 import tracemalloc
 from itertools import pairwise
 
@@ -10,6 +15,7 @@ from scipy import sparse
 from lexbench.engines.impact import Impact
 from lexbench.engines.kernels import impact_index, llvm
 from lexbench.errors import LexbenchError
+from lexbench.runner.systems import describe
 
 SMALL = {"window": 128, "group": 512}  # so that a few hundred documents have several of each
 
@@ -65,6 +71,61 @@ def test_machines_with_and_without_expansion_agree(tmp_path):
     assert isinstance(llvm.machine_expands(), bool)
 
 
+FEWER = ["+sse2,+ssse3,+popcnt,+avx,+avx2,+bmi,+bmi2", "+sse2"]
+ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are those of x86")
+
+_SWEEP = """
+import numpy as np
+from numba import njit
+from lexbench.engines.kernels import llvm
+from lexbench.engines.kernels.impact_index import place_of
+
+@njit
+def swept(sums, cursors, bar, found):
+    return llvm.sweep(sums.ctypes.data, cursors.ctypes.data, len(cursors), 1, bar, found.ctypes.data)
+
+rng = np.random.default_rng(6)
+for share in (0.02, 0.3, 0.9, 1.0):
+    sums, found, factors = rng.integers(0, 9, 64, np.int32), np.zeros(64, np.int32), [100, 156, 257, 1]
+    expected, bitmaps, weights = sums.copy(), np.zeros((4, 2), np.uint64), rng.integers(1, 256, (4, 200), np.uint8)
+    for row, factor in enumerate(factors):
+        bits = np.flatnonzero(rng.random(64) < share)
+        bitmaps[row, 1] = np.bitwise_or.reduce(np.uint64(1) << bits.astype(np.uint64), initial=np.uint64(0))
+        for at, bit in enumerate(bits):
+            expected[place_of(bit)] += factor * int(weights[row, at])
+    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, factors[i], i > 0] for i in range(4)])
+    bar = int(np.median(expected))
+    above = swept(sums, cursors, np.int32(bar), found)
+    assert [above >> i & 1 for i in range(64)] == (expected > bar).tolist()
+    assert not (expected > bar).any() or np.array_equal(found, expected)
+    assert not sums.any()
+print(llvm.machine_expands())
+"""
+
+
+@ON_X86
+@pytest.mark.parametrize("features", [FEWER[0], None], ids=["avx2", "all"])
+def test_dense_lists_are_added_as_a_plain_loop_adds_them(features):
+    """Blocks with few, many and all bits, in each way that x86 spreads bytes: sums, and which are above the bar."""
+    fewer = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features} if features else {}
+    done = subprocess.run([sys.executable, "-c", _SWEEP], env=os.environ | fewer, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+@pytest.mark.slow
+@ON_X86
+@pytest.mark.parametrize("features", FEWER, ids=["avx2", "sse2"])
+def test_processors_with_fewer_instructions_find_the_same(features):
+    """What is compiled for AVX2, and for the first x86-64, passes the test against scipy."""
+    environment = {**os.environ, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "are_those_of_scipy and True"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
 @pytest.mark.parametrize("documents", [1, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1024])
 def test_the_last_document_of_a_window_and_the_first_of_the_next_are_found(tmp_path, documents):
     """Around borders of blocks, windows and groups each document is found by the one term that it alone has."""
@@ -95,8 +156,50 @@ def test_shards_of_any_size_make_the_same_bytes(tmp_path):
     indexed(tmp_path / "many", *(documents[start:stop] for start, stop in pairwise(cuts)))
     one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
 
-    assert len(one) == 9
+    assert len(one) == 8
     assert one == many
+
+
+def test_gaps_stand_in_as_few_bits_as_hold_them(tmp_path):
+    """A term of documents 3, 5 and 6 of 40: a byte for three, gaps 3, 2 and 1 of 2 bits from the lowest on, and the weights."""
+    documents = sparse.csr_array((np.array([7, 8, 9], np.float32), ([3, 5, 6], [0, 0, 0])), shape=(40, 1))
+    indexed(tmp_path, documents)
+
+    assert np.fromfile(tmp_path / "gaps.bin", np.uint8)[:-64].tolist() == [3, 3 + (2 << 2) + (1 << 4), 7, 8, 9]
+
+
+def test_a_gap_that_is_too_long_has_postings_of_weight_0_before_it(tmp_path):
+    """150 documents in a row, some far away in the window and in the next: gaps have few bits, and all are found."""
+    places = np.array([*range(100, 250), 4000, 8191, 8192, 8200, 16_383])
+    weights = np.ones((17_000, 2), np.float32)
+    weights[:, 0] = 0
+    weights[places, 0] = places % 200 + 1
+    documents, query = sparse.csr_array(weights), sparse.csr_array(np.array([[3, 1]], np.float32))
+    hits = indexed(tmp_path, documents, window=None).search(query, 200)
+
+    assert (tmp_path / "gaps.bin").stat().st_size < 155 * 3
+    assert np.array_equal(by_scipy(documents, query, 200)[0], hits.docs)
+
+
+def test_more_postings_than_a_byte_counts_are_found(tmp_path):
+    """A window of which 600 documents have a term that few others have: their number takes two bytes."""
+    weights = np.zeros((9000, 1), np.float32)
+    weights[1000:1600, 0] = np.arange(600) % 250 + 1
+    documents, query = sparse.csr_array(weights), sparse.csr_array(np.ones((1, 1), np.float32))
+    hits = indexed(tmp_path, documents, window=None).search(query, 700)
+
+    assert np.array_equal(by_scipy(documents, query, 700)[0], hits.docs)
+
+
+def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
+    """A folder of an older lexbench costs one line; in a store its index is made anew, and the system is the same."""
+    indexed(tmp_path, sparse.csr_array(np.ones((1, 1), np.float32)))
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    (tmp_path / "facts.json").write_text(json.dumps({name: value for name, value in facts.items() if name != "layout"}))
+    with pytest.raises(LexbenchError, match=r"is an index of another version of lexbench, .*; build it again"):
+        Impact().open(tmp_path)
+
+    assert describe(Impact(), index=True) == describe(Impact()) | {"identity": {"layout": impact_index.LAYOUT}}
 
 
 def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):

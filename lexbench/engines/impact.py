@@ -35,6 +35,12 @@ class Impact:
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
+    def index_identity(self) -> dict[str, int]:
+        """Return the layout of the files: an index of another one is built again, and its answers are the same."""
+        from lexbench.engines.kernels.impact_index import LAYOUT
+
+        return {"layout": LAYOUT}
+
     def build(
         self, shards: Iterable[sparse.csr_array], path: Path, window: int | None = None, group: int | None = None
     ) -> None:
@@ -60,18 +66,21 @@ class ImpactIndex:
     """An opened index."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        from lexbench.engines.kernels import impact_search, llvm
+        from lexbench.engines.kernels import impact_index, impact_search, llvm
 
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
         facts = json.loads((path / "facts.json").read_bytes())
+        if facts.get("layout", 1) != impact_index.LAYOUT:
+            raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)
         self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
         # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
-        mapped = (np.asarray(np.load(path / f"{name}.npy", mmap_mode="c")) for name in ("ids", "weights", "bitmaps", "counts"))
-        self._arrays: tuple[Any, ...] = (*mapped, np.load(path / "starts.npy"), self._window, self.documents)
+        packed = (np.asarray(np.memmap(path / f"{name}.bin", np.uint8, "c")) for name in ("gaps", "weights"))
+        bitmaps = np.asarray(np.load(path / "bitmaps.npy", mmap_mode="c"))
+        self._arrays: tuple[Any, ...] = (*packed, bitmaps, np.load(path / "starts.npy"), self._window, self.documents)
         self.search(sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:

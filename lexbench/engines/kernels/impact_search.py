@@ -1,9 +1,9 @@
 """The inner loop of `impact`: add up all postings of a query, one window after another, and keep the best k documents.
 
 Exhaustive, term at a time within a window (H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995), on
-windows whose sums stay in the first-level cache. While a list's postings of one window are added those of the next are
-prefetched, which saves a third of their time where the index is larger than the caches. Dense lists are added when the
-window is swept for its best documents: their sums then never leave the registers.
+windows whose sums stay in the first-level cache. Gaps become places as they are added. While a list's postings of one window
+are added those of the next are prefetched, which saves a third of their time where the index is larger than the caches. Dense
+lists are added when the window is swept for its best documents: their sums then never leave the registers.
 
 Sums above a bar become keys (see best_k). The bar is the k-th best score when the room for keys was last full, or a guess from
 the documents so far. If fewer than k sums turn out to be above a bar that was a guess, the query is searched again without
@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lexbench.engines.kernels.best_k import select
-from lexbench.engines.kernels.impact_index import place_of
+from lexbench.engines.kernels.impact_index import formed, place_of
 from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
@@ -51,11 +51,10 @@ def lists_of(starts, terms, weights, lists, largest):  # type: ignore[no-untyped
 
 @njit(nogil=True, cache=True)
 def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba several times as long to compile
-    ids: NDArray[np.uint16],
+    gaps: NDArray[np.uint8],
     weights: NDArray[np.uint8],
     bitmaps: NDArray[np.uint64],
-    counts: NDArray[np.uint16],
-    starts: NDArray[np.int64],  # these five as in impact_index
+    starts: NDArray[np.int64],  # these four as in impact_index
     window: int,
     documents: int,
     query_starts: NDArray[np.int64],  # (queries + 1,) the lists of query q are lists[query_starts[q]:query_starts[q + 1]]
@@ -75,10 +74,8 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
         while True:
             passes[query] += 1
             cursors = np.empty((last - first, CURSOR), np.int64)
-            sparse, swept = _point(
-                ids, weights, bitmaps, counts, starts, lists[first:last], factors[first:last], expands, cursors
-            )
-            count, floor = _pass(weights, bitmaps, counts, sums, block_sums, cursors, sparse, swept, sample, keys, spare, k)
+            sparse, swept = _point(gaps, weights, bitmaps, starts, lists[first:last], factors[first:last], expands, cursors)
+            count, floor = _pass(weights, bitmaps, documents, sums, block_sums, cursors, sparse, swept, sample, keys, spare, k)
             if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
                 break
             sample = 0  # no guessing
@@ -87,49 +84,49 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
 
 
 @njit(nogil=True, cache=True)
-def _pass(weights, bitmaps, counts, sums, block_sums, cursors, sparse, swept, documents, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none."""
+def _pass(weights, bitmaps, documents, sums, block_sums, cursors, sparse, swept, sample, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none.
+
+    Guesses are as of *sample* documents, of which 0 have none.
+    """
     count, bar, floor = 0, np.int32(0), np.int32(0)
-    for number in range(counts.shape[1]):
+    for number in range(-(-documents // len(sums))):
         for i in range(sparse):
-            size = np.int64(counts[cursors[i, 3], number])
-            add(cursors[i, 0], cursors[i, 1], size, np.int32(cursors[i, 2]), sums.ctypes.data)
-            cursors[i, 0] += 2 * size
-            cursors[i, 1] += size
+            row = cursors[i]
+            row[0] = add(row[0], row[3], row[1], np.int32(row[2]), sums.ctypes.data, len(sums))
         for i in range(sparse + swept, len(cursors)):
             _add_bits(bitmaps, weights, cursors[i], number, sums)
-        count, bar, floor = _sweep(
-            sums, block_sums, cursors[sparse:], swept, number, documents, keys, spare, count, bar, floor, k
-        )
+        count, bar, floor = _sweep(sums, block_sums, cursors[sparse:], swept, number, sample, keys, spare, count, bar, floor, k)
     select(keys, count, k, spare)
     return count, floor
 
 
 @njit(nogil=True, cache=True)
-def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _point(gaps, weights, bitmaps, starts, lists, factors, expands, cursors):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Fill *cursors* with a row a list, and return how many lists are sparse and how many are for `sweep`.
 
-    The rows of sparse lists come first: addresses of ids and weights, factor, list. Then come those for `sweep`, as it takes
-    them, and then those of other dense lists.
+    The rows of sparse lists come first: address, bits of a gap, factor, bytes of a count. Then come those for `sweep`, as it
+    takes them, and then those of other dense lists.
     """
     sparse = swept = 0
     for i in range(len(lists)):
-        if starts[lists[i], 1] >= 0:
+        if starts[lists[i], 1] < 0:
             sparse += 1
         elif expands and factors[i] <= NARROW:
             swept += 1
     places = np.array([0, sparse, sparse + swept])
     room = 0
     for i in range(len(lists)):
-        place = starts[lists[i], 1]
-        kind = 0 if place >= 0 else 1 if expands and factors[i] <= NARROW else 2
+        start, form = starts[lists[i]]
+        kind = 0 if form < 0 else 1 if expands and factors[i] <= NARROW else 2
         row = cursors[places[kind]]
-        row[1], row[2] = weights.ctypes.data + starts[lists[i], 0], factors[i]
+        row[2] = factors[i]
         if kind == 0:
-            row[0], row[3] = ids.ctypes.data + 2 * place, lists[i]
-            prefetch(counts.ctypes.data + 2 * counts.shape[1] * lists[i])
+            row[0] = gaps.ctypes.data + start
+            row[1], row[3] = formed(form)
         else:
-            row[0], row[3] = bitmaps.ctypes.data + 8 * bitmaps.shape[1] * (-1 - place), 1
+            row[0], row[1], row[3] = bitmaps.ctypes.data + 8 * bitmaps.shape[1] * form, weights.ctypes.data + start, 1
+            prefetch(row[1])
         if kind == 1:
             if factors[i] <= room:
                 cursors[places[kind] - 1, 3] = 0
@@ -137,7 +134,6 @@ def _point(ids, weights, bitmaps, counts, starts, lists, factors, expands, curso
                 room = NARROW
             room -= factors[i]
         prefetch(row[0])
-        prefetch(row[1])
         places[kind] += 1
     return sparse, swept
 

@@ -4,11 +4,12 @@ Each intrinsic is called by compiled code only. LLVM translates them into the in
 Addresses are whole numbers: `array.ctypes.data` and what is added to it, in bytes. Nothing is checked.
 """
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
-from numba.core import cgutils, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 BLOCK = 64  # numbers that are looked at together, a bit of a word for each
@@ -19,15 +20,29 @@ NARROW = 65_535 // 255  # what weights of a byte can be multiplied with in 16 bi
 _BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BITS, _BYTES, _WORDS, _INTS = (ir.VectorType(*kind) for kind in ((_BIT, 64), (_BYTE, 64), (_SHORT, 32), (_INT, 16)))
 _POINTER = ir.PointerType(_BYTE)
+_TABLE = ir.ArrayType(_BYTE, 8 * 256)
 
 _cgutils: Any = cgutils
+_config: Any = config
 _Value: TypeAlias = Any  # llvmlite has no types
 _Code: TypeAlias = Any
 
 
 def machine_expands() -> bool:
-    """Tell whether the machine spreads bytes by a mask in one instruction, without which bitmaps are no gain."""
-    return bool(get_host_cpu_features().get("avx512vbmi2"))
+    """Tell whether the machine spreads bytes by a mask quickly, without which bitmaps are no gain: see `_spread`."""
+    return _has("avx512vbmi2") or bool(_shuffle())
+
+
+def _has(feature: str) -> bool:
+    """Tell whether the code that numba makes may use a feature of the processor; NUMBA_CPU_FEATURES narrows them."""
+    if _config.CPU_FEATURES is not None:
+        return f"+{feature}" in _config.CPU_FEATURES.split(",")
+    return bool(get_host_cpu_features().get(feature))
+
+
+def _shuffle() -> str:
+    """Return the instruction that picks 16 bytes of 16, and gives 0 where the number of one has its highest bit; or ""."""
+    return "llvm.x86.ssse3.pshuf.b.128" if _has("ssse3") else "llvm.aarch64.neon.tbl1.v16i8" if _has("neon") else ""
 
 
 class _Writer:
@@ -50,6 +65,14 @@ class _Writer:
     def store(self, value: _Value, address: _Value, align: int = 1) -> None:
         """Put *value* at *address*."""
         self.builder.store(value, self.builder.inttoptr(address, ir.PointerType(value.type))).align = align
+
+    def bytes_of(self, bits: _Value) -> _Value:
+        """Return how many whole bytes so many *bits* are."""
+        return self.builder.lshr(bits, ir.Constant(_LONG, 3))
+
+    def ones(self, bits: _Value) -> _Value:
+        """Return a word whose lowest *bits*, of which there are fewer than 64, are 1."""
+        return self.builder.not_(self.builder.shl(ir.Constant(_LONG, -1), bits))
 
     def splat(self, value: _Value, kind: Any) -> _Value:
         """Return a vector of the type *kind*, all of whose elements are *value*."""
@@ -93,19 +116,42 @@ def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the
 prefetch: Any = intrinsic(_prefetch)
 
 
-def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Add *factor* times the uint8 weight of each of *size* postings to the int32 sum of its uint16 id.
+def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+    """Add *factor* times the weights of a list's postings in a *window* to the int32 *sums* of their places; return their end.
 
-    Postings are added STEP at a time; the last step is a whole one, in which those beyond *size* count with weight 0, as a jump
-    that cannot be foreseen costs more. As many postings again are prefetched, which are the list's next window.
+    At the address *list_* stands in *counters* bytes (1 or 2) how many there are, behind it gaps of *bits* bits and, from the
+    next whole byte on, uint8 weights, as impact_index has them. Postings are added STEP at a time; the last step is a whole
+    one, in which those that are too many count with weight 0 at any place of the *window*, whose size is a power of 2, as a
+    jump that cannot be foreseen costs more. As many bytes again are prefetched: the list's next window.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
-        ids, weights, size, factor, sums = args
+        list_, counters, bits, factor, sums, window = args
         write = _Writer(builder)
+        counted = builder.zext(write.load(list_, _SHORT), _LONG)
+        size = builder.and_(counted, write.ones(builder.mul(counters, ir.Constant(_LONG, 8))))
+        start = builder.add(list_, counters)
+        weights = builder.add(start, write.bytes_of(builder.add(builder.mul(size, bits), ir.Constant(_LONG, 7))))
+        end = builder.add(weights, size)
+        mask = write.ones(bits)
+        half = builder.mul(bits, ir.Constant(_LONG, STEP // 2))
+        place = _cgutils.alloca_once_value(builder, ir.Constant(_LONG, 0))
 
-        def post(posting: _Value, weight: _Value) -> None:
-            at = write.address(sums, builder.zext(write.load(posting, _SHORT), _LONG), 4)
+        def step(first: _Value) -> Iterator[tuple[int, _Value]]:
+            """Yield the number of each posting from *first* on and its place."""
+            gaps = builder.add(start, write.bytes_of(builder.mul(first, bits)))
+            write.prefetch(builder.add(end, builder.add(builder.sub(gaps, start), first)))
+            word = write.load(gaps, _LONG)
+            for i in range(STEP):
+                if i == STEP // 2:
+                    behind = write.load(builder.add(gaps, write.bytes_of(half)), _LONG)
+                    word = builder.lshr(behind, builder.and_(half, ir.Constant(_LONG, 7)))
+                builder.store(builder.add(builder.load(place), builder.and_(word, mask)), place)
+                word = builder.lshr(word, bits)
+                yield i, builder.load(place)
+
+        def post(place: _Value, weight: _Value) -> None:
+            at = write.address(sums, place, 4)
             write.store(builder.add(write.load(at, _INT, 4), builder.mul(weight, factor)), at, 4)
 
         whole = builder.and_(size, ir.Constant(_LONG, -STEP))
@@ -113,23 +159,18 @@ def _add(_: Any, ids: Any, weights: Any, size: Any, factor: Any, sums: Any) -> _
             first,
             _,
         ):
-            step_ids, step_weights = write.address(ids, first, 2), write.address(weights, first, 1)
-            write.prefetch(write.address(step_ids, size, 2))
-            write.prefetch(write.address(step_weights, size, 1))
-            for i in range(STEP):
-                weight = builder.zext(write.load(write.address(step_weights, i, 1), _BYTE), _INT)
-                post(write.address(step_ids, i, 2), weight)
-        step_ids, step_weights = write.address(ids, whole, 2), write.address(weights, whole, 1)
-        write.prefetch(write.address(step_ids, size, 2))
-        write.prefetch(write.address(step_weights, size, 1))
-        bits = builder.mul(builder.sub(size, whole), ir.Constant(_LONG, 8))
-        last_weights = builder.and_(write.load(step_weights, _LONG), builder.not_(builder.shl(ir.Constant(_LONG, -1), bits)))
-        for i in range(STEP):
+            for i, at in step(first):
+                posting = write.address(builder.add(weights, first), i, 1)
+                post(at, builder.zext(write.load(posting, _BYTE), _INT))
+        left = builder.mul(builder.sub(size, whole), ir.Constant(_LONG, 8))
+        last_weights = builder.and_(write.load(builder.add(weights, whole), _LONG), write.ones(left))
+        inside = builder.sub(window, ir.Constant(_LONG, 1))
+        for i, at in step(whole):
             byte = builder.and_(builder.lshr(last_weights, ir.Constant(_LONG, 8 * i)), ir.Constant(_LONG, 255))
-            post(write.address(step_ids, i, 2), builder.trunc(byte, _INT))
-        return ir.Constant(_INT, 0)
+            post(builder.and_(at, inside), builder.trunc(byte, _INT))
+        return end
 
-    return types.int32(types.int64, types.int64, types.int64, types.int32, types.int64), code
+    return types.int64(types.int64, types.int64, types.int64, types.int32, types.int64, types.int64), code
 
 
 add: Any = intrinsic(_add)
@@ -172,22 +213,17 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
 
     The bytes of a block are spread to where its bitmap has ones. Bytes 0, 2, 4 ... and bytes 1, 3, 5 ... become 32 words each
     by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why impact_index
-    has `bit_of`. The load has a mask, without need, as LLVM would else make one instruction of it and of the spreading,
-    which takes a Zen 4 half as long again.
+    has `bit_of`.
     """
     builder = write.builder
     parts = [_cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(2)]
+    spread = _spread_by_mask if _has("avx512vbmi2") else _spread_by_table
     with _cgutils.for_range(builder, lists) as loop:
         row = write.address(cursors, loop.index, 8 * CURSOR)
         word = write.load(write.address(write.load(row, _LONG), block, 8), _LONG)
         weights, size = write.load(write.address(row, 1, 8), _LONG), builder.ctpop(word)
         write.store(builder.add(weights, size), write.address(row, 1, 8))
-        others = builder.and_(builder.sub(ir.Constant(_LONG, BLOCK), size), ir.Constant(_LONG, BLOCK - 1))
-        mask = builder.bitcast(builder.lshr(ir.Constant(_LONG, -1), others), _BITS)
-        nothing, place = ir.Constant(_BYTES, None), builder.inttoptr(weights, _POINTER)
-        loaded = write.call("llvm.masked.load.v64i8.p0", _BYTES, place, ir.Constant(_INT, 1), mask, nothing)
-        spread = write.call("llvm.x86.avx512.mask.expand.v64i8", _BYTES, loaded, nothing, builder.bitcast(word, _BITS))
-        words = builder.bitcast(spread, _WORDS)
+        words = builder.bitcast(spread(write, weights, word), _WORDS)
         factor = write.splat(write.load(write.address(row, 2, 8), _SHORT), _WORDS)
         halves = builder.and_(words, ir.Constant(_WORDS, [255] * 32)), builder.lshr(words, ir.Constant(_WORDS, [8] * 32))
         for part, half in zip(parts, halves, strict=True):
@@ -201,6 +237,52 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
                 builder.store(builder.add(builder.load(total), part), total)
             for part in parts:
                 builder.store(ir.Constant(_WORDS, None), part)
+
+
+def _spread_by_mask(write: _Writer, weights: _Value, word: _Value) -> _Value:
+    """Return BLOCK bytes: those at the address *weights*, one after another, where *word* has ones, and 0 elsewhere.
+
+    By one instruction. The load has a mask, without need, as LLVM would else make one instruction of it and of the spreading,
+    which takes a Zen 4 half as long again.
+    """
+    builder = write.builder
+    others = builder.and_(builder.sub(ir.Constant(_LONG, BLOCK), builder.ctpop(word)), ir.Constant(_LONG, BLOCK - 1))
+    mask = builder.bitcast(builder.lshr(ir.Constant(_LONG, -1), others), _BITS)
+    nothing, place = ir.Constant(_BYTES, None), builder.inttoptr(weights, _POINTER)
+    loaded = write.call("llvm.masked.load.v64i8.p0", _BYTES, place, ir.Constant(_INT, 1), mask, nothing)
+    return write.call("llvm.x86.avx512.mask.expand.v64i8", _BYTES, loaded, nothing, builder.bitcast(word, _BITS))
+
+
+def _spread_by_table(write: _Writer, weights: _Value, word: _Value) -> _Value:
+    """Return the same as `_spread_by_mask`, 16 bytes at a time: a table says where each comes from, given 8 bits of *word*."""
+    builder = write.builder
+    table = builder.ptrtoint(_cgutils.global_constant(builder, "lexbench.spread", ir.Constant(_TABLE, _sources())), _LONG)
+    pair, kind = ir.VectorType(_LONG, 2), ir.VectorType(_BYTE, 16)
+    parts = []
+    for half in range(0, 8, 2):
+        taken, sources = ir.Constant(pair, ir.Undefined), ir.Constant(pair, ir.Undefined)
+        for lane in range(2):
+            first = 8 * (half + lane)  # bit of the word
+            before = builder.ctpop(builder.and_(word, ir.Constant(_LONG, (1 << first) - 1)))
+            bits = builder.and_(builder.lshr(word, ir.Constant(_LONG, first)), ir.Constant(_LONG, 255))
+            place = ir.Constant(_INT, lane)
+            taken = builder.insert_element(taken, write.load(builder.add(weights, before), _LONG), place)
+            sources = builder.insert_element(sources, write.load(write.address(table, bits, 8), _LONG), place)
+        upper = ir.Constant(kind, [0] * 8 + [8] * 8)  # the second eight are taken from the second
+        picks = builder.or_(builder.bitcast(sources, kind), upper)
+        parts.append(write.call(_shuffle(), kind, builder.bitcast(taken, kind), picks))
+    halves = [builder.shuffle_vector(parts[i], parts[i + 1], _numbers(32)) for i in (0, 2)]
+    return builder.shuffle_vector(*halves, _numbers(64))
+
+
+def _numbers(count: int) -> _Value:
+    """Return the numbers from 0 on, with which `shuffle_vector` joins two vectors."""
+    return ir.Constant(ir.VectorType(_INT, count), list(range(count)))
+
+
+def _sources() -> list[int]:
+    """Return for each 8 bits, and each of them, which byte goes there: the number of ones before it, or 128 for none."""
+    return [(mask & ((1 << bit) - 1)).bit_count() if mask >> bit & 1 else 128 for mask in range(256) for bit in range(8)]
 
 
 def _above_bar(_: Any, scores: Any, bar: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
