@@ -19,6 +19,7 @@ from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
 
 _LOW = np.uint64(0xFFFFFFFF)  # where a key has the position; the rest is the score, flipped
+_LAYOUT = 2  # of the files; goes up when they would be misread
 _EXACT = 1 << 24  # below, float32 has every whole number
 _MOST = 2**31 - 1  # what a sum may come to
 
@@ -37,9 +38,7 @@ class Impact:
 
     def index_identity(self) -> dict[str, int]:
         """Return the layout of the files: an index of another one is built again, and its answers are the same."""
-        from lexbench.engines.kernels.impact_index import LAYOUT
-
-        return {"layout": LAYOUT}
+        return {"layout": _LAYOUT}
 
     def build(
         self, shards: Iterable[sparse.csr_array], path: Path, window: int | None = None, group: int | None = None
@@ -55,7 +54,7 @@ class Impact:
             for shard in shards:
                 postings.add(shard)
             postings.flush()
-            impact_index.gather(postings, path)
+            impact_index.gather(postings, path, _LAYOUT)
 
     def open(self, path: Path) -> "ImpactIndex":
         """Map the index into memory, and compile the search if it has not been compiled on this machine before."""
@@ -66,13 +65,13 @@ class ImpactIndex:
     """An opened index."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        from lexbench.engines.kernels import impact_index, impact_search, llvm
+        from lexbench.engines.kernels import impact_search, llvm
 
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
         facts = json.loads((path / "facts.json").read_bytes())
-        if facts.get("layout", 1) != impact_index.LAYOUT:
+        if facts.get("layout", 1) != _LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)

@@ -10,12 +10,12 @@ them, postings of weight 0 come between.
     document_frequency.npy  int32 (vocabulary,)
     largest_weight.npy      uint16 (vocabulary,)
     lists.npy               int32 (2, vocabulary): the list of a term's low and of its high bytes; -1 = there is none
-    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form, see `form_of`; or, if it is dense,
-                            where it starts in weights.bin, and its row of bitmaps
+    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form, see impact_lists; of a dense
+                            one where it starts in weights.bin, and its row of bitmaps
     gaps.bin                list by list, window by window: how many postings, in one byte or two; gaps, from the lowest bit of
                             each byte on, up to a whole byte; weights
     weights.bin             of dense lists, list by list
-    bitmaps.npy             uint64 (dense lists, windows * window / 64): a word a block; see `bit_of`
+    bitmaps.npy             uint64 (dense lists, windows * window / 64): a word a block; see impact_lists
 
 Both .bin are bytes, and PAD more.
 
@@ -36,15 +36,14 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import impacts
+from lexbench.engines.kernels.impact_lists import make_bitmaps, pack_lists
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
 
 WINDOW = 8192  # positions, a power of 2 up to 2**WIDEST: sums take 32 KB; 4096 and 16,384 were measured a few per cent slower
 GROUP = 1 << 18  # documents that are sorted at a time when building; a multiple of WINDOW
 PAD = 64  # bytes after the last, so that vectors can be read past it
-LAYOUT = 2  # of the files; goes up when they would be misread
 DENSE = 12  # measured; from 8 to 16 makes little difference
-WIDEST = 13  # bits of a gap; eight of them are read as two words of 64 bits
 _GATHERED = 1 << 24  # postings that are gathered at a time, where no list has more
 
 _Batch: TypeAlias = tuple[slice, NDArray[np.uint16], NDArray[np.uint8]]  # lists, ids, weights
@@ -108,15 +107,15 @@ class Sorted:
         self._waiting.clear()
 
 
-def gather(postings: Sorted, path: Path) -> None:
-    """Write the index of *postings* into the folder *path*."""
+def gather(postings: Sorted, path: Path, layout: int) -> None:
+    """Write the index of *postings* into the folder *path*; *layout* is the number of what the files are."""
     per_group = [part.sum(axis=1, dtype=np.int64) for part in postings.counts]
     totals = _sum(per_group, 2 * postings.vocabulary)
     used = np.flatnonzero(totals)
     sizes, dense = totals[used], is_dense(totals[used], postings.documents)
     counts = np.concatenate([np.zeros((len(used), 0), np.uint16), *(part[used] for part in postings.counts)], axis=1)
     postings.counts.clear()
-    _save_terms(postings, used, path)
+    _save_terms(postings, used, path, layout)
     words = counts.shape[1] * postings.window // BLOCK
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
     with ExitStack() as files:
@@ -125,9 +124,9 @@ def gather(postings: Sorted, path: Path) -> None:
         for lists, batch_ids, batch_weights in _batches(postings.path, [part[used] for part in per_group], sizes):
             rows = np.zeros((int(dense[lists].sum()), words), np.uint64)
             batch = batch_ids, batch_weights, sizes[lists], dense[lists], counts[lists]
-            room = np.empty(3 * (len(batch_ids) + batch[-1].size), np.uint8)  # as long as lists can get, see _shortest
-            room[: _pack_lists(*batch, forms[lists], lengths[lists], room)].tofile(gaps)
-            room[: _bitmaps(*batch, postings.window, rows, room)].tofile(weights)
+            room = np.empty(3 * (len(batch_ids) + batch[-1].size), np.uint8)  # as long as lists can get, see `pack_lists`
+            room[: pack_lists(*batch, forms[lists], lengths[lists], room)].tofile(gaps)
+            room[: make_bitmaps(*batch, postings.window, rows, room)].tofile(weights)
             rows.tofile(bitmaps)
         for file in (gaps, weights):
             np.zeros(PAD, np.uint8).tofile(file)
@@ -145,9 +144,9 @@ def _sum(parts: list[NDArray[np.int64]], size: int) -> NDArray[np.int64]:
     return total
 
 
-def _save_terms(postings: Sorted, used: NDArray[np.int64], path: Path) -> None:
+def _save_terms(postings: Sorted, used: NDArray[np.int64], path: Path, layout: int) -> None:
     """Write the facts, and the files with a row a term; *used* are the numbers of the lists that have postings."""
-    facts = {"layout": LAYOUT, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
+    facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
     (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
     lists = np.full(2 * postings.vocabulary, -1, np.int32)
     lists[used] = np.arange(len(used))
@@ -191,18 +190,6 @@ def _read(path: Path, dtype: DTypeLike, start: int, stop: int) -> NDArray[Any]:
     return np.fromfile(path, kind, int(stop - start), offset=int(start) * kind.itemsize)
 
 
-@njit(nogil=True, cache=True)
-def form_of(bits, counters):  # type: ignore[no-untyped-def]
-    """Return what starts.npy says of a list with gaps of *bits* bits that counts postings in so many bytes; it is negative."""
-    return -(counters << 4 | bits)
-
-
-@njit(nogil=True, cache=True)
-def formed(form):  # type: ignore[no-untyped-def]
-    """Return of what `form_of` has made *form*."""
-    return -form & 15, -form >> 4
-
-
 def is_dense(postings: NDArray[np.int64], documents: int) -> NDArray[np.bool_]:
     """Tell which lists, with *postings* (lists,) each, are stored as bitmaps: faster and smaller than 2 bytes a place."""
     return postings * DENSE >= documents
@@ -241,21 +228,6 @@ def _place(starts, terms, weights, first, window, at, ids, weight_bytes):  # typ
 
 
 @njit(nogil=True, cache=True)
-def bit_of(place):  # type: ignore[no-untyped-def]
-    """Return which bit of its block's bitmap a place has; the weights of a dense list are in this order within a block.
-
-    It is such that bytes in the order of bits become sums in the order of places by masks and shifts alone (`llvm.sweep`).
-    """
-    return (place & 15) << 2 | place >> 4
-
-
-@njit(nogil=True, cache=True)
-def place_of(bit):  # type: ignore[no-untyped-def]
-    """Return the place in its block that a bit stands for."""
-    return (bit & 3) << 4 | bit >> 2
-
-
-@njit(nogil=True, cache=True)
 def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ignore[no-untyped-def]
     """Append what one group has of each list at the places *at* (lists,), where the lists go on."""
     start = 0
@@ -266,120 +238,3 @@ def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ign
             weights[place + i] = group_weights[start + i]
         at[number] += size
         start += size
-
-
-@njit(nogil=True, cache=True)
-def _bitmaps(ids, weights, sizes, dense, counts, window, bitmaps, ordered):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Fill the *bitmaps* of dense lists; put their weights, in the order of bits, into *ordered*; return how many."""
-    spread = np.zeros(window, np.uint8)
-    start = at = row = 0
-    for number in range(len(sizes)):
-        if dense[number]:
-            first = start
-            for window_number in range(counts.shape[1]):
-                for i in range(first, first + counts[number, window_number]):
-                    place = np.int64(ids[i])
-                    spread[place // BLOCK * BLOCK + bit_of(place % BLOCK)] = weights[i]
-                first += counts[number, window_number]
-                for i in range(window):
-                    if spread[i]:
-                        bitmaps[row, (window_number * window + i) // BLOCK] |= np.uint64(1) << np.uint64(i % BLOCK)
-                        ordered[at] = spread[i]
-                        spread[i] = 0
-                        at += 1
-            row += 1
-        start += sizes[number]
-    return at
-
-
-@njit(nogil=True, cache=True)
-def _pack_lists(ids, weights, sizes, dense, counts, forms, lengths, packed):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Put the lists that are not dense into *packed*, as they stand in gaps.bin, and return where they end.
-
-    Fill their *forms* and *lengths*.
-    """
-    stored = np.empty(counts.shape[1], np.int64)
-    start = at = 0
-    for number in range(len(sizes)):
-        if not dense[number]:
-            first, begin, width, most = start, at, _shortest(ids, start, counts[number]), np.int64(0)
-            for window_number in range(len(stored)):
-                last = first + counts[number, window_number]
-                stored[window_number] = _stored(ids, first, last, width)
-                most = max(most, stored[window_number])
-                first = last
-            counters, first = 1 + (most > 255), start  # noqa: PLR2004 - what a byte can hold
-            for window_number in range(len(stored)):
-                for i in range(counters):
-                    packed[at] = stored[window_number] >> 8 * i & 255
-                    at += 1
-                last = first + counts[number, window_number]
-                at = _pack(ids, weights, first, last, width, stored[window_number], packed, at)
-                first = last
-            forms[number], lengths[number] = form_of(width, counters), at - begin
-        start += sizes[number]
-    return at
-
-
-@njit(nogil=True, cache=True)
-def _shortest(ids, start, counts):  # type: ignore[no-untyped-def]
-    """Return how many bits a gap should have for the list to be shortest, or nearly so.
-
-    *ids* has the list from *start* on, *counts* (windows,) of each window. With WIDEST bits nothing comes between, so a posting
-    takes less than three bytes; with other widths no more, as all gaps are taken for as long as their number of bits allows.
-    """
-    gaps = np.zeros(WIDEST + 1, np.int64)  # by how many bits they need
-    for count in counts:
-        last = np.int64(0)
-        for i in range(start, start + count):
-            need = 0
-            while (np.int64(ids[i]) - last) >> need:
-                need += 1
-            gaps[need] += 1
-            last = np.int64(ids[i])
-        start += count
-    best, least = WIDEST, gaps.sum() * (WIDEST + 8)
-    for width in range(WIDEST - 1, 0, -1):
-        stored = gaps.sum()
-        for need in range(width + 1, WIDEST + 1):
-            stored += gaps[need] * (((1 << need) - 2) // ((1 << width) - 1))
-        if stored * (width + 8) < least:
-            best, least = width, stored * (width + 8)
-    return best
-
-
-@njit(nogil=True, cache=True)
-def _stored(ids, start, stop, width):  # type: ignore[no-untyped-def]
-    """Return how many postings a window whose places are ids[start:stop] has with gaps of *width* bits."""
-    stored, last = 0, np.int64(0)
-    for i in range(start, stop):
-        stored += 1 + max(np.int64(ids[i]) - last - 1, 0) // ((1 << width) - 1)
-        last = np.int64(ids[i])
-    return stored
-
-
-@njit(nogil=True, cache=True)
-def _pack(ids, weights, start, stop, width, stored, packed, at):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Write a window's postings, from *start* to *stop*, as *stored* ones to *packed* from *at* on; return where they end."""
-    longest = (1 << width) - 1
-    weight_at = at + (stored * width + 7) // 8
-    waiting, ready, last = np.uint64(0), 0, np.int64(0)  # bits that fill no byte yet
-    for i in range(start, stop):
-        gap = np.int64(ids[i]) - last
-        last = np.int64(ids[i])
-        while True:
-            waiting |= np.uint64(min(gap, longest)) << np.uint64(ready)
-            ready += width
-            while ready >= 8:  # noqa: PLR2004 - bits of a byte
-                packed[at] = waiting & np.uint64(255)
-                waiting >>= np.uint64(8)
-                ready -= 8
-                at += 1
-            packed[weight_at] = weights[i] if gap <= longest else 0
-            weight_at += 1
-            if gap <= longest:
-                break
-            gap -= longest
-    if ready:
-        packed[at] = waiting & np.uint64(255)
-    return weight_at

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lexbench.engines.kernels.best_k import select
-from lexbench.engines.kernels.impact_index import formed, place_of
+from lexbench.engines.kernels.impact_lists import formed, place_of
 from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, prefetch, sweep, trailing_zeros
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised

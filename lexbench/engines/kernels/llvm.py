@@ -212,7 +212,7 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
     """Add what `sweep` says to *totals*, 4 variables of 16 int32.
 
     The bytes of a block are spread to where its bitmap has ones. Bytes 0, 2, 4 ... and bytes 1, 3, 5 ... become 32 words each
-    by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why impact_index
+    by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why impact_lists
     has `bit_of`.
     """
     builder = write.builder
