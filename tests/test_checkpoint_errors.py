@@ -209,7 +209,7 @@ def test_what_lexbench_does_not_do_is_refused(tmp_path, other):
 @pytest.mark.parametrize(
     ("modules", "error", "message"),
     [
-        ([{"type": ROUTER, "path": ""}], CommandError, r"a model of Router, .*\(inference-free\); .* Transformer and Splade"),
+        ([{"type": ROUTER, "path": ""}], CommandError, r"a model of Router, .*\(inference-free\): .* Transformer and Splade"),
         ([{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": ""}], CommandError, "Transformer and Pooling"),
         ([], CommandError, "a model of no modules"),
         ({"type": 1}, InvalidFile, "no list of modules"),

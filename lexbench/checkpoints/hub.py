@@ -22,9 +22,10 @@ from lexbench.checkpoints.files import (
     Module,
     modules,
 )
+from lexbench.checkpoints.query_table import IDF, ROUTER, routes
 from lexbench.errors import CannotStart, CommandError, MissingData, require
 
-_SETTINGS = ("artifact.metadata", CONFIG, MODULES, TRANSFORMER, ABOUT, "router_config.json")
+_SETTINGS = ("artifact.metadata", CONFIG, MODULES, TRANSFORMER, ABOUT, ROUTER, IDF)
 _SMALL = (*_SETTINGS, *TOKENIZER, *VOCABULARY, WEIGHTS_INDEX)
 _PATTERNS = [pattern for name in dict.fromkeys(_SMALL) for pattern in (name, f"*/{name}")]
 _SAFE = ("model.safetensors", "model-*.safetensors")
@@ -61,12 +62,13 @@ def fetch_model(model: str, revision: str | None = None) -> Path:
 def _snapshot(model: str, revision: str | None) -> Path:
     """Download what is needed of the hub's *model*; asked once a process, so that two calls see one revision."""
     folder = _download(model, revision, _PATTERNS)
-    first, *behind = modules(folder) or [Module("", "")]
+    routed = [module for route in (routes(folder) or ()) for module in route]
+    first, *behind = routed or modules(folder) or [Module("", "")]
 
     def download(subfolder: str, *names: str) -> None:  # with config.json, for the client warns where nothing matches
         _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, *names)])
 
-    for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS)):
+    for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS or module in routed)):
         download(module.subfolder, *_SAFE)
         if not any((folder / module.subfolder).glob("*.safetensors")):
             download(module.subfolder, PICKLED_WEIGHTS)

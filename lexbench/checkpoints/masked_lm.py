@@ -56,14 +56,15 @@ class MaskedLM:
     exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, where the folder has them
 
 
-def masked_lm_files(folder: Path) -> CheckpointFiles:
+def masked_lm_files(folder: Path, *, documents_alone: bool = False) -> CheckpointFiles:
     """Return the files of the masked-language model in *folder*, with the settings of `sparse_mlm` that it states.
 
-    MissingData where something is not there, CommandError for other kinds of models.
+    With *documents_alone* it may be a Router's, whose queries go through no model. MissingData where something is not there,
+    CommandError for other kinds of models.
     """
-    listed = sparse_encoder_modules(folder) if (folder / MODULES).is_file() else []
+    listed = sparse_encoder_modules(folder, documents_alone=documents_alone) if (folder / MODULES).is_file() else []
     files = transformer_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
-    defaults = sparse_mlm_defaults(folder, files.config)
+    defaults = sparse_mlm_defaults(folder, files.config, documents_alone=documents_alone)
     stated = bool(defaults.pop(EXACT_TERMS, False))
     exact_terms = [path] if (path := files.folder / EXACT_TERMS_FILE).is_file() else []
     if stated and not exact_terms:

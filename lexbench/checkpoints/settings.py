@@ -12,6 +12,7 @@ from string import punctuation
 from typing import Any
 
 from lexbench.checkpoints.files import ABOUT, TRANSFORMER, Module, modules, of_folder, optional_json, prompts, read_json
+from lexbench.checkpoints.query_table import routes
 from lexbench.errors import CommandError, InvalidFile
 
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: whether there is the file that follows, see the module `exact_terms`
@@ -41,12 +42,12 @@ _PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": 
 
 
 @of_folder
-def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `sparse_mlm` that a folder states."""
+def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any], *, documents_alone: bool = False) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that a folder states; with *documents_alone* those of a Router's documents too."""
     if (table := _lexbench_table(folder, config)) is not None:
         return table
     if modules(folder):
-        return _of_sparse_encoder(folder, config)
+        return _of_sparse_encoder(folder, config, documents_alone=documents_alone)
     by_the_authors = any(str(name).endswith(_LEXMAE_CLASSES) for name in config.get("architectures") or ())
     if by_the_authors or "keep_special_tokens" in config:
         return {"positions": "all" if config.get("keep_special_tokens") else "text"}
@@ -117,12 +118,17 @@ def trained_on(folder: Path) -> set[str]:
     return {str(name) for names in datasets if isinstance(names, list) for name in names}
 
 
-def sparse_encoder_modules(folder: Path) -> list[Module]:
-    """Return both modules of a SparseEncoder of sentence-transformers; CommandError for another kind of model."""
-    listed = modules(folder)
+def sparse_encoder_modules(folder: Path, *, documents_alone: bool = False) -> list[Module]:
+    """Return both modules of a SparseEncoder of sentence-transformers; CommandError for another kind of model.
+
+    With *documents_alone* they may be those that a Router has for documents.
+    """
+    found = routes(folder) if documents_alone else None
+    listed = found.document if found else modules(folder)
     kinds = [module.kind for module in listed]
     if tuple("Transformer" if kind == "MLMTransformer" else kind for kind in kinds) != _SPLADE_MODULES:
         remark = ", which often has no model for queries (inference-free)" if "Router" in kinds else ""
+        remark += ": type inference_free(model=…)" if "Router" in kinds and not documents_alone else ""
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds) or 'no modules'}{remark}; "
             f"of sentence-transformers' models lexbench takes those of {' and '.join(_SPLADE_MODULES)}"
@@ -130,8 +136,9 @@ def sparse_encoder_modules(folder: Path) -> list[Module]:
     return listed
 
 
-def _of_sparse_encoder(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    transformer, pooling = (folder / module.subfolder for module in sparse_encoder_modules(folder))
+def _of_sparse_encoder(folder: Path, config: Mapping[str, Any], *, documents_alone: bool) -> dict[str, Any]:
+    listed = sparse_encoder_modules(folder, documents_alone=documents_alone)
+    transformer, pooling = (folder / module.subfolder for module in listed)
     pooling_config = read_json(pooling / "config.json")
     if (strategy := pooling_config.get("pooling_strategy", "max")) != "max":
         raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")

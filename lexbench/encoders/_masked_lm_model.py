@@ -33,7 +33,7 @@ class MaskedLMModel(TransformerModel):
     """A masked-language model in three steps: body, transform, projection onto the vocabulary in pieces."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        files = masked_lm_files(fetch(spec.name, spec.revision))
+        files = masked_lm_files(fetch(spec.name, spec.revision), documents_alone=True)
         checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
         self.transform: nn.Module = checkpoint.transform

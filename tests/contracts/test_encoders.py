@@ -52,6 +52,18 @@ def sparse_mlm(folders):
     return model_case("sparse_mlm", folders, lambda path, seed: sparsified(tiny(path, "bert", seed=seed)), titles="pair")
 
 
+def inference_free(folders):
+    """Return one of the same BERT, and a table for queries beside it."""
+    from checkpoints import WORDS, sparsified, tiny
+
+    def write(path, seed):
+        folder = sparsified(tiny(path, "bert", seed=seed))
+        (folder / "idf.json").write_text(json.dumps(dict.fromkeys((*WORDS, "a", "##a"), 1 + seed / 2)))
+        return folder
+
+    return model_case("inference_free", folders, write)
+
+
 def term_weights(folders):
     """Return one of a uniCOIL, without expansions."""
     from checkpoints import uni_coil
@@ -88,7 +100,32 @@ def vectors(folders):
     return EncoderCase(make, moved=moved, changed=changed)
 
 
-WRITERS = {writer.__name__: writer for writer in (dense, late_interaction, sparse_mlm, term_weights, vectors)}
+def served(name, **settings):
+    """Return an encoder of a server of this machine, of another that runs the same, and of one that runs another model."""
+    from model_server import ModelServer
+
+    same, moved, changed = (ModelServer(seed, info=True).url for seed in (1, 1, 2))
+
+    def make(**other):
+        return registry.create("encoders", Call(name, kwargs=tuple({"url": same, **settings, **other}.items())))
+
+    return EncoderCase(make, moved={"url": moved}, changed={"url": changed})
+
+
+def endpoint(_folders):
+    """Return one of dense vectors."""
+    return served("endpoint", model="m")
+
+
+def endpoint_sparse(_folders):
+    """Return one of sparse vectors."""
+    return served("endpoint_sparse", vocabulary=64)
+
+
+WRITERS = {
+    writer.__name__: writer
+    for writer in (dense, endpoint, endpoint_sparse, inference_free, late_interaction, sparse_mlm, term_weights, vectors)
+}
 
 
 def example(name):

@@ -28,6 +28,10 @@ class TestRerankers(RerankerContract):
         except MissingExtra as missing:
             pytest.skip(str(missing))
         model = (("model", str(folder)),) if "model" in settings else ()
+        if "url" in settings:
+            from model_server import ModelServer
+
+            model = (("url", ModelServer().url),)
         return registry.create("rerankers", Call(request.param, kwargs=model))
 
 

@@ -1,0 +1,88 @@
+"""Learned sparse vectors of a model that a server runs: the route /embed_sparse of Text Embeddings Inference.
+
+A text's answer is a list of {"index": term, "value": weight}. As other served models it cannot be pinned, see
+`lexbench.neural.served`; the settings are those of `endpoint`, and *vocabulary*, the number of terms.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.neural.served import Server, check_url, said_of_itself
+from lexbench.registry import runtime
+from lexbench.types import Kind
+
+
+@dataclass(frozen=True)
+class EndpointSparse:
+    """Vectors of the server at *url* over a *vocabulary* of so many terms, BERT's by default."""
+
+    url: str = field(metadata={"runtime": True})
+    vocabulary: int = 30_522
+    key: str = runtime("")
+    batch: int = runtime(32)
+    parallel: int = runtime(4)
+    rate: float = runtime(0.0)
+    retries: int = runtime(5)
+    timeout: float = runtime(60.0)
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+    family: ClassVar[str] = "sparse"
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be."""
+        check_url(self.url, "endpoint_sparse")
+        if min(self.batch, self.parallel, self.vocabulary) < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
+            raise CommandError(
+                "endpoint_sparse: batch, parallel and vocabulary are at least 1, rate and retries from 0 up, timeout above 0"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the server says of itself, and its digest."""
+        return said_of_itself(self._server(), "")
+
+    def remarks(self) -> list[str]:
+        """Return that the model is served, and what the server says."""
+        return [f"the vectors are those of a server, which cannot be pinned; it says of itself: {self.identity()['said']}"]
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary), in order: indices sorted."""
+        batches = [list(texts[at : at + self.batch]) for at in range(0, len(texts), self.batch)]
+        server = self._server()
+        with ThreadPoolExecutor(self.parallel) as pool:
+            parts = list(pool.map(lambda batch: self._vectors(server, batch), batches))
+        if not parts:
+            return sparse.csr_array(np.zeros((0, self.vocabulary), np.float32))
+        stacked: Any = sparse.vstack(parts, format="csr")
+        return sparse.csr_array(stacked)
+
+    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors (texts, vocabulary), in order."""
+        return self.encode_document(texts)
+
+    def _server(self) -> Server:
+        return Server(self.url, self.key, self.retries, self.timeout, self.rate)
+
+    def _vectors(self, server: Server, texts: list[str]) -> sparse.csr_array:
+        """Return the vectors of one request; LexbenchError where the answer has not one of weights above 0 for each text."""
+        answer = server.post("/embed_sparse", {"inputs": texts, "truncate": True})
+        try:
+            rows = [sorted((int(entry["index"]), float(entry["value"])) for entry in row) for row in answer]
+        except (TypeError, KeyError, ValueError):
+            rows = []
+        terms = np.array([term for row in rows for term, _ in row], np.int64)
+        weights = np.array([weight for row in rows for _, weight in row], np.float32)
+        if len(rows) != len(texts) or ((terms < 0) | (terms >= self.vocabulary)).any() or not (weights > 0).all():
+            raise LexbenchError(
+                f"{self.url}: asked for the sparse vectors of {len(texts)} texts, it answered something else, or with terms "
+                f"beyond vocabulary={self.vocabulary}"
+            )
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        return sparse.csr_array((weights, terms, offsets), shape=(len(texts), self.vocabulary))

@@ -1,0 +1,94 @@
+"""A small server of models on this machine: dense, sparse and reranking routes, whose answers follow from the texts alone."""
+
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+WIDTH, VOCABULARY = 8, 64
+
+
+def numbers(text, seed=0, count=WIDTH):
+    """Return *count* numbers from 0 to 1 that depend on *text* and *seed*."""
+    digest = hashlib.sha256(f"{seed} {text[:100]}".encode()).digest()
+    return [byte / 255 for byte in digest[:count]]
+
+
+class ModelServer:
+    """Serves until it is closed: first the errors *fail*; *mute* says nothing of itself, *info* as TEI does."""
+
+    def __init__(self, seed=0, *, fail=(), mute=False, info=False, key=""):
+        self.requests = []  # (path, headers, body)
+        self.fail, self.mute, self.info, self.key, self.seed = list(fail), mute, info, key, seed
+        self.broken = None  # what is answered in place of vectors
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self):
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path, body):  # noqa: C901, PLR0911 - one answer a route
+        """Return the status and the answer to a request."""
+        if self.key and self.requests[-1][1].get("Authorization") != f"Bearer {self.key}":
+            return 401, {"error": "who are you?"}
+        if body is None:
+            if path == "/info" and self.info:
+                return 200, {"model_id": f"model-{self.seed}", "model_sha": None}
+            if path == "/v1/models" and not self.mute:
+                return 200, {"data": [{"id": "m", "created": len(self.requests), "root": f"model-{self.seed}"}]}
+            return 404, {"error": "not found"}
+        if self.fail:
+            return self.fail.pop(0), {"error": "busy"}
+        if self.broken is not None:
+            return 200, self.broken
+        if path == "/v1/embeddings":
+            rows = [{"index": at, "embedding": numbers(text, self.seed)} for at, text in enumerate(body["input"])]
+            return 200, {"data": rows[::-1]}  # in an order of its own
+        if path == "/embed":
+            return 200, [numbers(text, self.seed) for text in body["inputs"]]
+        if path == "/embed_sparse":
+            return 200, [
+                [
+                    {"index": (at * 7 + 1) % VOCABULARY, "value": value + 0.1}
+                    for at, value in enumerate(numbers(text, self.seed))
+                ]
+                for text in body["inputs"]
+            ]
+        if path == "/rerank":
+            texts = body.get("documents", body.get("texts"))
+            scores = [numbers(body["query"] + text, self.seed)[0] for text in texts]
+            order = sorted(range(len(texts)), key=lambda at: -scores[at])  # best first, as servers do
+            if "texts" in body:
+                return 200, [{"index": at, "score": scores[at]} for at in order]
+            return 200, {"results": [{"index": at, "relevance_score": scores[at]} for at in order]}
+        return 404, {"error": "not found"}
+
+
+def _handler(server):
+    class Handler(BaseHTTPRequestHandler):
+        """Hands requests to the server."""
+
+        def _serve(self, body):
+            server.requests.append((self.path, dict(self.headers), body))
+            status, answer = server.answer(self.path, body)
+            text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            if status == 429:
+                self.send_header("Retry-After", "0.01")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def do_POST(self):
+            self._serve(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def do_GET(self):
+            self._serve(None)
+
+        def log_message(self, *args):
+            """Say nothing."""
+
+    return Handler

@@ -1,0 +1,155 @@
+"""Models behind an address, against a small server of this machine that also fails."""
+
+import time
+
+import numpy as np
+import pytest
+from model_server import VOCABULARY, ModelServer, numbers
+
+from lexbench.cli import code
+from lexbench.encoders.endpoint import Endpoint
+from lexbench.encoders.endpoint_sparse import EndpointSparse
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.neural.served import said_of_itself
+from lexbench.rerankers.endpoint_reranker import EndpointReranker
+from lexbench.types import Document
+
+TEXTS = [f"text {number}" for number in range(7)]
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Return a function that starts a server; all are stopped in the end."""
+    servers = []
+    monkeypatch.setattr("lexbench.neural.served.time.sleep", lambda _seconds: None)
+
+    def start(**settings):
+        servers.append(ModelServer(**settings))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.parametrize("kind", ["openai", "tei"])
+def test_vectors_come_in_the_order_of_the_texts(serve, kind):
+    """Batches are asked for side by side, prompts before texts; whatever order a server answers in, a text has its vector."""
+    server = serve()
+    encoder = Endpoint(server.url, "m", kind, query_prompt="query: ", batch=2, parallel=3)
+    expected = np.array([numbers(f"query: {text}") for text in TEXTS], np.float32)
+    np.testing.assert_array_equal(encoder.encode_query(TEXTS), expected)
+    assert len(server.requests) == 4
+    lengths = np.linalg.norm(Endpoint(server.url, "m", kind, normalize=True).encode_document(TEXTS), axis=1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+
+
+def test_a_busy_server_is_asked_again(serve):
+    """Errors of a busy server are waited out, as often as `retries` says; then one line says what was tried."""
+    server = serve(fail=[503, 429, 500])
+    assert Endpoint(server.url, "m").encode_query(["a"]).shape == (1, 8)
+    assert len(server.requests) == 4
+    server.fail = [503] * 9
+    with pytest.raises(CannotStart, match=r"/v1/embeddings: status 503, 3 times; is the server up"):
+        Endpoint(server.url, "m", retries=2).encode_query(["a"])
+
+
+def test_a_server_that_is_not_there_is_one_line(serve):
+    """An address where nobody answers costs one line."""
+    server = serve()
+    server.close()
+    with pytest.raises(CannotStart, match=r"Connection refused, 2 times"):
+        Endpoint(server.url, "m", retries=1).encode_query(["a"])
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"data": []}, "asked for the vectors of 2 texts, it answered something else"),
+        ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "it answered something else"),
+        ({"data": [{"index": at, "embedding": [float("nan")]} for at in (0, 1)]}, "it answered something else"),
+        (b"<html>", "the answer is no JSON"),
+    ],
+)
+def test_a_wrong_answer_is_one_line(serve, broken, message):
+    """An answer without a vector of numbers for each text is refused in one line."""
+    server = serve()
+    server.broken = broken
+    with pytest.raises(LexbenchError, match=message):
+        Endpoint(server.url, "m").encode_query(["a", "b"])
+
+
+def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatch):
+    """The key is sent as a bearer token; without it, or with a wrong one, the line names the variable and not its value."""
+    server = serve(key="sesame")
+    encoder = Endpoint(server.url, "m", key="MY_KEY")
+    with pytest.raises(CannotStart, match="the environment has no MY_KEY"):
+        encoder.encode_query(["a"])
+    monkeypatch.setenv("MY_KEY", "wrong-sesame")
+    with pytest.raises(CannotStart, match="status 401, it does not let us in") as error:
+        encoder.encode_query(["a"])
+    assert "wrong-sesame" not in str(error.value)
+    monkeypatch.setenv("MY_KEY", "sesame")
+    assert encoder.encode_query(["a"]).shape == (1, 8)
+    assert "sesame" not in repr(encoder) + str(encoder.identity())
+
+
+def test_requests_keep_to_a_rate():
+    """With rate=50 the fourth request begins no sooner than 60 ms after the first."""
+    server = ModelServer()
+    try:
+        began = time.monotonic()
+        Endpoint(server.url, "m", batch=1, rate=50.0).encode_query(TEXTS[:4])
+        assert time.monotonic() - began >= 3 / 50
+    finally:
+        server.close()
+
+
+def test_what_a_server_says_of_itself_is_in_the_key(serve):
+    """Two servers that say the same share a store, another does not; one that says nothing shares nothing."""
+    same, again, other, mute = serve(seed=1), serve(seed=1), serve(seed=2), serve(mute=True)
+    digests = [Endpoint(server.url, "m").identity() for server in (same, again, other, mute)]
+    assert digests[0] == digests[1] != digests[2]
+    assert digests[3]["said"] == "nothing"
+    assert Endpoint(serve(mute=True).url, "m").identity() != digests[3]
+    assert "model-1" in Endpoint(same.url, "m").remarks()[0]
+    said_of_itself.cache_clear()
+    assert Endpoint(same.url, "m").identity() == digests[0]  # the time of a server's start is not what it runs
+
+
+def test_sparse_vectors_of_a_server(serve):
+    """A list of terms and weights is a row; a term beyond the vocabulary is refused."""
+    server = serve()
+    vectors = EndpointSparse(server.url, VOCABULARY, batch=3).encode_document(TEXTS)
+    assert vectors.shape == (7, VOCABULARY)
+    np.testing.assert_allclose(vectors.toarray()[2, 1], numbers(TEXTS[2])[0] + 0.1, rtol=1e-6)
+    with pytest.raises(LexbenchError, match="terms beyond vocabulary=4"):
+        EndpointSparse(server.url, 4).encode_document(TEXTS)
+
+
+@pytest.mark.parametrize("kind", ["jina", "tei"])
+def test_scores_of_a_served_reranker_are_of_their_pairs(serve, kind):
+    """A server answers best first; each pair gets the score of its own document."""
+    documents = [Document(str(at), text) for at, text in enumerate(TEXTS)]
+    scores = EndpointReranker(serve().url, "m", kind, batch=3).score(["q"] * 4 + ["r"] * 3, documents)
+    expected = [numbers(("q" if at < 4 else "r") + text)[0] for at, text in enumerate(TEXTS)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("url", ["localhost:80", "file:///etc/passwd", "http://me:secret@host"])
+def test_what_is_no_address_is_refused(url):
+    """An address is http or https, without a name or password in it."""
+    with pytest.raises(CommandError, match="endpoint"):
+        Endpoint(url)
+
+
+def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, capsys):
+    """A whole run with a served model: vectors are stored, and the result says that it cannot be pinned."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))
+    server = serve()
+    run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", f'endpoint(url="{server.url}", model="m")']
+    assert code(run) == 0
+    assert "are those of a server, which cannot be pinned" in " ".join(capsys.readouterr().out.split())
+    asked = sum(path == "/v1/embeddings" for path, *_ in server.requests)
+    assert code(run) == 0
+    assert sum(path == "/v1/embeddings" for path, *_ in server.requests) == asked

@@ -1,0 +1,121 @@
+"""Sparse encoders whose queries are looked up in a table, against sentence-transformers and by hand."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'lexbench[neural]'")
+
+import checkpoints  # noqa: E402
+
+from lexbench import registry  # noqa: E402
+from lexbench.checkpoints.query_table import load_tokenizer, tokenizer_file  # noqa: E402
+from lexbench.datasets.find import find_folder  # noqa: E402
+from lexbench.errors import CommandError, InvalidFile, MissingData  # noqa: E402
+from lexbench.notation import Call  # noqa: E402
+from lexbench.runner.systems import system  # noqa: E402
+
+TEXTS = ["the query of the model", "", "sparse retrieval sparse"]
+LENGTHS = {"query_length": 16, "document_length": 16, "device": "cpu"}
+
+
+def encoder(model, name="inference_free", **settings):
+    """Return the encoder of a folder."""
+    return registry.create("encoders", Call(name, kwargs=tuple({"model": str(model), **LENGTHS, **settings}.items())))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """Write a tiny BERT whose vectors are sparse."""
+    return checkpoints.sparsified(checkpoints.tiny(tmp_path_factory.mktemp("models") / "bert", "bert"))
+
+
+@pytest.fixture(scope="module")
+def router(bert):
+    """Write, with sentence-transformers, a Router of a table for queries and that BERT for documents."""
+    reason = "sentence-transformers is not installed"
+    sentence_transformers = pytest.importorskip("sentence_transformers", reason=reason)
+    modules = pytest.importorskip("sentence_transformers.base.modules", reason=f"{reason} from 6 on")
+    sparse = sentence_transformers.sparse_encoder.modules
+    transformer = modules.Transformer(str(bert), transformer_task="fill-mask")
+    table = torch.linspace(0, 2, len(checkpoints.VOCABULARY))
+    queries = sparse.SparseStaticEmbedding(tokenizer=transformer.tokenizer, weight=table, frozen=True)
+    both = modules.Router.for_query_document(query_modules=[queries], document_modules=[transformer, sparse.SpladePooling()])
+    model = sentence_transformers.SparseEncoder(modules=[both], device="cpu")
+    folder = bert.parent / "router"
+    model.save(str(folder))
+    return folder, model
+
+
+def test_a_router_is_encoded_as_sentence_transformers_does(router):
+    """Queries have the table's weight of each token once, documents the model's: both as sentence-transformers has them."""
+    folder, model = router
+    ours = encoder(folder)
+    np.testing.assert_array_equal(ours.encode_query(TEXTS).toarray(), model.encode_query(TEXTS).to_dense().numpy())
+    theirs = model.encode_document([TEXTS[0], TEXTS[2]]).to_dense().numpy()
+    np.testing.assert_allclose(ours.encode_document([TEXTS[0], TEXTS[2]]).toarray(), theirs, atol=1e-5)
+    assert ours.remarks()[-1] == "queries are looked up in a table of 199 weighted tokens; no model runs for them"
+
+
+def test_sparse_mlm_says_what_to_type_for_a_router(router):
+    """A Router is not run as if its queries went through the model: the error names the encoder that takes it."""
+    with pytest.raises(CommandError, match=r"a model of Router, .*type inference_free\(model=…\)"):
+        system(f'sparse_mlm(model="{router[0]}")')
+
+
+def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
+    """OpenSearch's layout is a masked-language model with idf.json; a file that is given comes before it, and is in the key."""
+    with pytest.raises(MissingData, match=r"it has no weights for queries .*give query_weights="):
+        encoder(bert)
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"query": 2.0, "sparse": 0.5, "nowhere": 9.0}))
+    given = encoder(bert, query_weights=str(table))
+    vectors = given.encode_query(TEXTS)
+    rows = [vectors[[at]] for at in range(len(TEXTS))]
+    words = [dict(zip(map(given.token, row.indices.tolist()), row.data.tolist(), strict=True)) for row in rows]
+    assert words == [{"query": 2.0}, {}, {"sparse": 0.5}]
+    (bert / "idf.json").write_text(json.dumps({"query": 3.0}))
+    try:
+        beside = encoder(bert)
+        assert beside.encode_query(["query"]).sum() == 3.0
+        assert beside.identity()["query_weights"] != given.identity()["query_weights"]
+        assert beside.index_identity() == given.index_identity()
+    finally:
+        (bert / "idf.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1, 2]", 'it is no table {"token": weight}'),
+        ('{"query": "much"}', 'it is no table {"token": weight}'),
+        ('{"nowhere": 1.0}', "none of its 1 tokens is in the model's vocabulary"),
+        ('{"query": -1.0}', "a weight of a token is negative or no number"),
+    ],
+)
+def test_a_wrong_table_is_one_line(bert, tmp_path, content, message):
+    """A file that is no table of weights from 0 up, of this vocabulary, is refused in one line."""
+    (tmp_path / "table.json").write_text(content)
+    with pytest.raises(InvalidFile) as error:
+        encoder(bert, query_weights=str(tmp_path / "table.json")).encode_query(["query"])
+    assert message in str(error.value)
+
+
+def test_the_tool_weighs_tokens_by_their_documents(bert, tmp_path, bread):
+    """tools/idf_table.py gives a token log(1 + (N - n + .5) / (n + .5)) for the n of N documents that have it."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("idf_table", Path(__file__).parents[1] / "tools" / "idf_table.py")
+    tool = module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    tokenizer = load_tokenizer(tokenizer_file(bert))
+    weights = tool.table(str(bread), tokenizer)
+    documents = [
+        set(tokenizer.encode(one.text, add_special_tokens=False).tokens) for one in find_folder(bread).source.documents()
+    ]
+    having = sum("of" in tokens for tokens in documents)
+    assert 0 < having < len(documents)
+    assert weights["of"] == pytest.approx(math.log(1 + (len(documents) - having + 0.5) / (having + 0.5)))

@@ -1,0 +1,50 @@
+"""Write a table of weights for the tokens of queries: inverse document frequencies in a corpus, for `inference_free`.
+
+    python tools/idf_table.py beir/scifact/test MODEL idf.json
+
+MODEL is a folder with the tokenizer. The weight of a token is log(1 + (N - n + 0.5) / (n + 0.5)), BM25's, where n of the N
+documents have it; special tokens and tokens in no document have none. Queries and judgements are not read.
+"""
+
+import argparse
+import json
+import math
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from lexbench.checkpoints.query_table import load_tokenizer, tokenizer_file
+from lexbench.datasets.find import find, named
+
+_DOCUMENTS = 1024  # tokenised at once
+
+
+def table(dataset: str, tokenizer: Tokenizer) -> dict[str, float]:
+    """Return the weight of each token that a document of *dataset* has."""
+    contract, source = named(dataset)
+    seen: Counter[int] = Counter()
+    documents = 0
+    texts = (document.text for document in (source or find(contract)).documents())
+    while batch := list(islice(texts, _DOCUMENTS)):
+        documents += len(batch)
+        for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+            seen.update(set(encoding.ids))
+    weight = {token: math.log(1 + (documents - n + 0.5) / (n + 0.5)) for token, n in sorted(seen.items())}
+    return {str(tokenizer.id_to_token(token)): value for token, value in weight.items()}
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", help="an id, a folder, or hf:ORG/NAME")
+    parser.add_argument("model", type=Path, help="the folder with the tokenizer")
+    parser.add_argument("file", type=Path, help="the table that is written")
+    chosen = parser.parse_args()
+    weights = table(chosen.dataset, load_tokenizer(tokenizer_file(chosen.model)))
+    chosen.file.write_text(json.dumps(weights, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
