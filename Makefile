@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([32,16,8,4,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano mini install test lint format test-slow test-faults docs picture clean
+.PHONY: help demo nano mini install test lint format test-slow test-cluster test-faults docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -62,6 +62,11 @@ format: .venv/.dev  ## let ruff rewrite the code
 
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow
+
+test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install
+	@$(PIP) --editable '.[qdrant,ray]'
+	$(BIN)/pytest -q -m 'slow or not slow' tests/test_executors.py tests/test_outside_engines.py
+	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
 test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 takes an hour or two
 	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40)

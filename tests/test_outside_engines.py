@@ -4,7 +4,6 @@ A real server is tested where LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL nam
 with its client's own local mode, and OpenSearch's with `rank_feature_server`, which rounds weights as Lucene does.
 """
 
-import json
 import os
 import re
 from collections import Counter
@@ -13,10 +12,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 import rank_feature_server
-from conftest import REAL
 from scipy import sparse
 
 from lexbench import registry
+from lexbench.datasets.contracts import contract_of
+from lexbench.datasets.find import find
 from lexbench.engines import _qdrant
 from lexbench.engines.csr import Csr
 from lexbench.engines.java.jvm import java_class
@@ -71,7 +71,7 @@ class TestRealOpenSearch(EngineContract):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Local mode is not recommended:UserWarning")
+@pytest.mark.filterwarnings("ignore:Local mode:UserWarning")
 class TestQdrantServer(EngineContract):
     """What is asked of a server, of one or of the client's local mode."""
 
@@ -99,13 +99,11 @@ def counted(texts, terms):
 @pytest.fixture(scope="module")
 def real_vectors(real_home):
     """Return vectors of NFCorpus: of its documents, and of a thousand of its queries."""
-    folder = next((real_home / "beir" / "nfcorpus").rglob("corpus.jsonl"), None)
-    if folder is None:
-        pytest.skip(f"holds for NFCorpus, which is not in {REAL}")
-    documents, queries = (
-        [json.loads(line)["text"] for line in (folder.parent / name).read_text().splitlines()]
-        for name in ("corpus.jsonl", "queries.jsonl")
-    )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("IR_DATASETS_HOME", str(real_home))
+        source = find(contract_of("beir/nfcorpus/train"))
+        documents = [document.text for document in source.documents()]
+        queries = [query.text for query in source.queries()]
     words = sorted({word for text in documents for word in re.findall(r"[a-z]+", text.lower())})
     terms = {word: number for number, word in enumerate(words)}
     return counted(documents, terms), counted(queries[:1000], terms)

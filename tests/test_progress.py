@@ -108,10 +108,23 @@ def test_bars_fit_the_terminal(monkeypatch, width):
     assert " 1234/5000 " in shown.getvalue()
 
 
-def test_the_memory_is_that_of_this_process():
-    """Where the system says it, the line has megabytes, between ten and a hundred thousand here."""
-    if sys.platform.startswith("linux"):
-        assert 10 < int(_progress._memory().removeprefix("memory ").removesuffix(" MB").replace(",", "")) < 100_000
+def megabytes():
+    """Return how many the line of the memory has."""
+    return int(_progress._memory().removeprefix("memory ").removesuffix(" MB").replace(",", ""))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say it")
+def test_the_memory_is_that_of_this_process_and_of_those_that_it_started():
+    """Some megabytes here, and 200 more when a process that was started takes 200."""
+    before = megabytes()
+    program = "held = b'x' * 200_000_000; print('held', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        after = megabytes()
+        child.communicate(b"\n")
+
+    assert 10 < before < 100_000
+    assert 195 < after - before < 400
 
 
 PROGRAM = """

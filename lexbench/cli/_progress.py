@@ -136,12 +136,23 @@ def _time_left() -> "ProgressColumn":
 
 
 def _memory() -> str:
-    """Return how much memory this process has in use; "" where the system does not say."""
+    """Return how much memory this process and those that it started have in use; "" where the system does not say."""
+    pages, own = 0, Path("/proc/self")
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        started = [pid for thread in (own / "task").iterdir() for pid in _words(thread / "children")]
+        for process in (own, *(Path("/proc", pid) for pid in started)):
+            pages += int((_words(process / "statm") or ["0", "0"])[1])
     except OSError:
         return ""
     return f"memory {pages * os.sysconf('SC_PAGE_SIZE') / 1e6:,.0f} MB"
+
+
+def _words(file: Path) -> list[str]:
+    """Return the words of a file of /proc; none where its process is gone, or the system has no such file."""
+    try:
+        return file.read_text(encoding="ascii").split()
+    except OSError:
+        return []
 
 
 @contextmanager

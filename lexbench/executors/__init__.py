@@ -24,6 +24,7 @@ def executor(named: str | None = None) -> Executor | None:
         return None
     name, colon, first = named.partition(":")
     if colon and name in registry.names("executors"):
+        first = named if first.startswith("//") else first  # ray://HOST:PORT is an address of Ray's own
         call = Call(name, (int(first) if first.isdigit() else first,))
     else:
         part = parse(named)

@@ -81,6 +81,7 @@ class Ray:
             raise named(news.error, corpus, news.shard, partial(crew.content, news.actor)) if news.shard else news.error
         elif news.gone:
             if deadly := leases.died(news.actor):
+                crew.dismiss()  # which makes room for those that look for the document
                 raise poison(corpus, deadly, partial(crew.kills, corpus))
             if leases.left:
                 progress.note("a worker of Ray is gone; another takes over what it had")
