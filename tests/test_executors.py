@@ -43,12 +43,13 @@ def ray():
     pytest.importorskip("ray", reason="needs ray: pip install 'lexbench[ray]'")
     from ray.cluster_utils import Cluster
 
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
-    cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
-    yield cluster
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+        cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+        yield cluster
+        cluster.shutdown()
 
 
 def folder(tmp_path, name):

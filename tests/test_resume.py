@@ -99,10 +99,11 @@ def test_random_kills(plugin_environment, folder, tmp_path):
 
 
 def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path):
-    """Parts in one store, one of them killed with -9 and given again, end in the bytes of one process; the last finishes."""
+    """Parts in one store, one killed with -9 and given again, one in a process of its own, end in the bytes of one process."""
     command = [sys.executable, "-m", "lexbench", "encode", "dataset", str(folder), "-r", "letters@flat"]
     assert finish(start(command, plugin_environment, tmp_path / "calm")) == 0
-    parts = [start([*command, "--part", f"{part}/4"], plugin_environment, tmp_path / "hurried") for part in range(4)]
+    commands = [[*command, "--part", f"{part}/4", "--on", on] for part, on in enumerate(["here"] * 3 + ["processes(1)"])]
+    parts = [start(one, plugin_environment, tmp_path / "hurried") for one in commands]
     time.sleep(random.Random(3).uniform(0.5, 2))
     os.killpg(parts[1].pid, signal.SIGKILL)
     codes = [finish(part) for part in parts]

@@ -30,7 +30,7 @@ def encode(
     """Encode a *part*, (number from 0, of how many), of each corpus of *plan* with each encoder of its systems.
 
     Several may do so at once, in one store, on any machines; the one that makes the last shard finishes the folder.
-    CommandError for a system without an encoder, or for one whose model does not say what decides its vectors.
+    CommandError for a system without an encoder.
     """
     store.prepare()
     done: set[tuple[str, str]] = set()
