@@ -1,0 +1,140 @@
+"""Training loops: each checkpoint of a training is benchmarked as it comes, and the curve drawn as far as it goes.
+
+    lexbench watch checkpoints -r 'sparse_mlm(model="{}")@impact' -d beir/nfcorpus/dev     in a terminal beside the training
+    lexbench.watch.TrainerCallback('dense(model="{}", pooling="mean")', "beir/nfcorpus/dev").attach(trainer)
+
+A checkpoint is a folder with config.json or modules.json and weights. Its results are in the store, by what is in it: what has
+been benchmarked is not benchmarked again, so a watch that was stopped goes on where it was. The datasets are for choosing, not
+for testing: a dataset of a suite, or a file test.tsv, is refused unless one insists.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from lexbench import suites
+from lexbench.errors import CommandError
+from lexbench.results import Result
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
+from lexbench.storage.store import Store
+
+PLACE = "{}"  # in a system, where the checkpoint's folder comes
+_MODEL = ("config.json", "modules.json")
+_WEIGHTS = ("*.safetensors", "*.bin", "*/*.safetensors")
+_STEP = re.compile(r"(\d+)(?!.*\d)")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A checkpoint and its result on one dataset, or why there is none."""
+
+    checkpoint: Path
+    dataset: str
+    result: Result | None
+    error: str = ""
+
+    @property
+    def step(self) -> int | None:
+        """The last number in the checkpoint's name, as of `checkpoint-1500`; None without one."""
+        match = _STEP.search(self.checkpoint.name)
+        return int(match[1]) if match else None
+
+
+def checkpoints(folder: Path, settled: float = 0.0) -> list[Path]:
+    """Return the checkpoints in *folder*, or itself if it is one, by step; not one written to in the last *settled* s."""
+    candidates = [folder, *(path for path in folder.iterdir() if path.is_dir())]
+    found = [path for path in candidates if _is_whole(path) and time.time() - _changed(path) >= settled]
+    return sorted(found, key=lambda path: (Point(path, "", None).step or 0, path.name))
+
+
+def _is_whole(path: Path) -> bool:
+    return any((path / name).is_file() for name in _MODEL) and any(next(path.glob(pattern), None) for pattern in _WEIGHTS)
+
+
+def _changed(path: Path) -> float:
+    return max((file.stat().st_mtime for file in path.rglob("*") if file.is_file()), default=0.0)
+
+
+def check(system: str, datasets: Sequence[str], *, tests_too: bool = False) -> None:
+    """Raise CommandError for a system without a place for the checkpoint, and for datasets to test on."""
+    if PLACE not in system:
+        raise CommandError(f'{system!r} has no {PLACE} for the checkpoint; write it like sparse_mlm(model="{PLACE}")@impact')
+    in_suites = {dataset for name in suites.suite_names() for dataset in suites.suite(name).datasets}
+    tested = [name for name in datasets if name in in_suites or Path(name).name.partition(".")[0] == "test"]
+    if tested and not tests_too:
+        raise CommandError(f"{tested[0]} is for testing, and a watch is for choosing; name a dev split, or insist: --tests-too")
+
+
+def benchmark(
+    checkpoint: Path, system: str, datasets: Sequence[str], measures: Sequence[str], store: Store, depth: int = 1000
+) -> Iterator[Point]:
+    """Yield the result of one checkpoint on each dataset; what the store has is not computed again."""
+    typed = f"{checkpoint.name} = {system.replace(PLACE, str(checkpoint))}"
+    for dataset in datasets:
+        for outcome in jobs.run(plan_dataset(dataset, [typed], measures, depth), store):
+            yield Point(checkpoint, dataset, outcome.result, outcome.error)
+
+
+@dataclass
+class Watch:
+    """The checkpoints of a folder as they come."""
+
+    folder: Path
+    system: str
+    datasets: Sequence[str]
+    measures: Sequence[str]
+    store: Store = field(default_factory=Store)
+    settled: float = 10.0  # seconds for which a checkpoint must have been left alone
+
+    def new_points(self, seen: set[Path]) -> Iterator[Point]:
+        """Yield the points of checkpoints that are not in *seen*, adding these."""
+        for checkpoint in checkpoints(self.folder, self.settled):
+            if checkpoint not in seen:
+                seen.add(checkpoint)
+                yield from benchmark(checkpoint, self.system, self.datasets, self.measures, self.store)
+
+
+class TrainerCallback:
+    """What a trainer of transformers or sentence-transformers calls: each checkpoint that it saves is benchmarked and logged.
+
+    *system* has {} where the checkpoint's folder comes. Means go to wherever the trainer logs (`attach`), as
+    `lexbench/beir/nfcorpus/dev/nDCG@10`. It derives from nothing: a trainer asks its callbacks for methods by name.
+    """
+
+    def __init__(self, system: str, *datasets: str, measures: Sequence[str] = ("nDCG@10",), store: Path | None = None) -> None:
+        check(system, datasets)
+        self.system, self.datasets, self.measures, self.store = system, datasets, measures, Store(store) if store else Store()
+        self.points: list[Point] = []
+        self._trainer: Any = None
+
+    def attach(self, trainer: Any) -> Self:
+        """Let *trainer* call this one, and log what it finds."""
+        self._trainer = trainer
+        trainer.add_callback(self)
+        return self
+
+    def on_save(self, args: Any, state: Any, _control: Any, **_more: Any) -> None:
+        """Benchmark the checkpoint that was just written, in the process that speaks for all; what fails is logged, too."""
+        if not state.is_world_process_zero:
+            return
+        checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        points = list(benchmark(checkpoint, self.system, self.datasets, self.measures, self.store))
+        self.points += points
+        logs: dict[str, Any] = {}
+        for point in points:
+            means = point.result.means if point.result else {"error": point.error}
+            logs |= {f"lexbench/{point.dataset}/{name}": value for name, value in means.items()}
+        if self._trainer is not None:
+            self._trainer.log(logs)
+        else:
+            state.log_history.append({**logs, "step": state.global_step})
+
+    def __getattr__(self, name: str) -> Any:
+        """Return, for every other event, a function that does nothing."""
+        if name.startswith("on_"):
+            return lambda *_args, **_settings: None
+        raise AttributeError(name)

@@ -1,0 +1,90 @@
+"""Checkpoints of a training are benchmarked as they come."""
+
+import json
+import shutil
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'lexbench[neural]'")
+
+import checkpoints as models  # noqa: E402
+
+from lexbench.cli import code  # noqa: E402
+from lexbench.cli.watch import curve  # noqa: E402
+from lexbench.errors import CommandError  # noqa: E402
+from lexbench.storage.store import Store  # noqa: E402
+from lexbench.watch import TrainerCallback, Watch, checkpoints  # noqa: E402
+
+SYSTEM = 'sparse_mlm(model="{}", dense_ok=True, document_length=32, query_length=32, device="cpu")@csr'
+
+
+@pytest.fixture
+def dev(bread, tmp_path):
+    """Return the dev queries of our own collection."""
+    shutil.copytree(bread, tmp_path / "data" / "bread")
+    return str(tmp_path / "data" / "bread" / "qrels" / "dev.tsv")
+
+
+def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev, monkeypatch, capsys):
+    """Whole checkpoints come by step, each once; a second watch takes them from the store, and the curve has a bar each."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    run = tmp_path / "run"
+    for step in (1000, 900):
+        models.sparsified(models.tiny(run / f"checkpoint-{step}", "bert", seed=step))
+    (run / "checkpoint-1100").mkdir()  # not written yet
+    assert [path.name for path in checkpoints(run)] == ["checkpoint-900", "checkpoint-1000"]
+    assert checkpoints(run, settled=3600) == []
+
+    watch = ["watch", str(run), "-r", SYSTEM, "-d", dev, "--once"]
+    assert code(watch) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("checkpoint-900  ")
+    assert second.startswith("checkpoint-1000  ")
+    runs = sorted((tmp_path / "store" / "runs").iterdir())
+    assert code([*watch, "--json"]) == 0
+    assert [point["step"] for point in json.loads(capsys.readouterr().out)] == [900, 1000]
+    assert sorted((tmp_path / "store" / "runs").iterdir()) == runs
+
+    seen = set()
+    following = Watch(run, SYSTEM, [dev], ["nDCG@10"], Store(tmp_path / "store"), settled=0)
+    assert len(list(following.new_points(seen))) == 2
+    assert list(following.new_points(seen)) == []
+
+
+def test_a_watch_is_for_choosing():
+    """Datasets to test on are refused unless one insists, and so is a system without a place for the checkpoint."""
+    with pytest.raises(CommandError, match="beir/scifact/test is for testing, and a watch is for choosing"):
+        TrainerCallback(SYSTEM, "beir/scifact/test")
+    with pytest.raises(CommandError, match=r"has no \{\} for the checkpoint"):
+        TrainerCallback("bm25", "beir/nfcorpus/dev")
+
+
+def test_the_curve_has_a_bar_each():
+    """Bars go from the least to the greatest value; values that do not differ are alike."""
+    assert curve([1.0, 3.0, 2.0]) == "▁█▅"
+    assert curve([0.3, 0.3]) == "▁▁"
+    assert curve([]) == ""
+
+
+def test_a_trainer_logs_what_its_checkpoints_score(tmp_path, dev):
+    """A trainer of transformers benchmarks each checkpoint that it saves and has the means in its own log."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip("accelerate", reason="accelerate is not installed; pip install 'lexbench[train]'")
+    folder = models.sparsified(models.tiny(tmp_path / "start", "bert"))
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    row = tokenizer("the query of a model")
+    arguments = transformers.TrainingArguments(
+        str(tmp_path / "run"), max_steps=2, save_steps=1, use_cpu=True, report_to=[], disable_tqdm=True
+    )
+    rows = [{**row, "labels": row["input_ids"]}] * 4
+    trainer = transformers.Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer)
+    callback = TrainerCallback(SYSTEM, dev, store=tmp_path / "store").attach(trainer)
+    trainer.train()
+    logged = {
+        entry["step"]: entry[f"lexbench/{dev}/nDCG@10"]
+        for entry in trainer.state.log_history
+        if f"lexbench/{dev}/nDCG@10" in entry
+    }
+    assert logged == {point.step: point.result.means["nDCG@10"] for point in callback.points}
+    assert set(logged) == {1, 2}
