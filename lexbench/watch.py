@@ -76,7 +76,7 @@ def benchmark(
     typed = f"{checkpoint.name} = {system.replace(PLACE, str(checkpoint))}"
     for dataset in datasets:
         for outcome in jobs.run(plan_dataset(dataset, [typed], measures, depth), store):
-            yield Point(checkpoint, dataset, outcome.result, outcome.error)
+            yield Point(checkpoint, dataset, outcome.result, outcome.error or "")
 
 
 @dataclass
