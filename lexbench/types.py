@@ -60,6 +60,7 @@ class TrainingData(NamedTuple):
     texts: tuple[str, ...]  # without
     models: tuple[str, ...]  # that it began with or was taught by: names on the hub, or folders
     source: str  # who says so
+    chosen: tuple[str, ...] = ()  # collections by whose judgements it was chosen among others of the same training
 
 
 class Kind(StrEnum):

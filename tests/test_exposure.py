@@ -7,14 +7,19 @@ import pytest
 
 from lexbench import catalog
 from lexbench.checkpoints.training_data import training_data
+from lexbench.cli import code
 from lexbench.datasets.contracts import all_contracts, contract_of
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.overlap import overlap
 from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat
+from lexbench.errors import MissingData
 from lexbench.report import leaderboard
 from lexbench.report.run import exposures
 from lexbench.results import Counts, Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to
+from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import System, system
 from lexbench.types import TrainingData
 
@@ -187,3 +192,54 @@ def test_tables_and_the_leaderboard_say_it(tmp_path):
     assert "| bm25 | **0.5000** |" in page
     assert "| old | **0.5000** ? |" in page
     assert msgspec.json.decode(msgspec.json.encode(made[1]), type=Result).exposure.status == "in-domain"
+
+
+def test_a_model_chosen_by_judgements_of_another_split_is_no_zero_shot(tmp_path):
+    """Selection on SciFact's training queries is said of SciFact's test, and of nothing else."""
+    uses = [{"dataset": "beir/scifact/train", "use": "selection"}]
+    (tmp_path / "training.json").write_text(json.dumps({"recipe": {}, "facts": {"data": uses}}))
+    data = training_data(tmp_path)
+    found = exposure_to(data, contract_of("beir/scifact/test"), "it")
+
+    assert (found.status, found.because) == (
+        "corpus seen", ["it was chosen by judgements of beir/scifact/train (its training.json)"],
+    )  # fmt: skip
+    assert exposure_to(data, contract_of("beir/nfcorpus/test"), "it").status == "zero-shot"
+
+
+def folder_of(path, documents, queries):
+    """Write a BEIR folder of those texts; return it."""
+    (path / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", documents), ("queries", queries)):
+        rows = (json.dumps({"_id": f"{name}{number}", "text": text}) for number, text in enumerate(texts))
+        (path / f"{name}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nqueries0\tcorpus0\t1\nqueries1\tcorpus1\t1\n")
+    return path
+
+
+def test_texts_are_compared_with_a_dataset(tmp_path):
+    """A document is seen by half of its phrases of eight words, a query is near by its words; what is short must be the same."""
+    words = [f"w{number}" for number in range(40)]
+    tested = [" ".join(words[:17]), " ".join(words[20:37]), "too short", "other words"]  # of the first two ten phrases each
+    tested_folder = folder_of(tmp_path / "tested", tested, ["how do bees find a flower", "why is the sky blue"])
+    texts = ["x " + " ".join(words[:12]).upper() + " y", " ".join(words[20:31]), "Too short!"]  # five and four phrases of ten
+    trained_on = folder_of(tmp_path / "trained", texts, ["How do bees find a flower?", "the sky"])
+    planned = plan_dataset(str(tested_folder), ["bm25"], ["nDCG@10"], 10)
+    found = overlap(trained_on, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
+
+    assert (found.queries, found.near, found.examples) == (2, 1, ["how do bees find a flower"])
+    assert (found.documents, found.seen) == (4, 2)
+    with pytest.raises(MissingData, match=r"no corpus\.jsonl"):
+        overlap(tmp_path, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
+
+
+def test_the_command_shows_names_and_texts(tmp_path, capsys):
+    """BM25 has learned nothing; texts need a dataset to be compared with, and something must be asked for."""
+    assert code(["exposure", "-r", "bm25", "-d", "pydoc/test", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"exposure": {"bm25": {"pydoc/test": {"status": "zero-shot", "because": []}}}, "overlap": []}
+    assert code(["exposure"]) == 2
+    assert code(["exposure", str(tmp_path)]) == 2
+    folder = folder_of(tmp_path / "texts", ["Return the number of items in a container."], ["a question"])
+    assert code(["exposure", str(folder), "-d", "pydoc/test"]) == 0
+    assert "texts in pydoc/test" in capsys.readouterr().out

@@ -8,8 +8,8 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 
 from lexbench.datasets.contracts import contract_of
 from lexbench.datasets.find import find
+from lexbench.datasets.overlap import SimilarQueries
 from lexbench.errors import CannotStart
-from lexbench.lexmae.data.splits import TestedQueries
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
@@ -33,7 +33,7 @@ TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is 
 )
 def test_queries_of_nearly_the_same_words(text, near):
     """A query is nearly a tested one where at least four fifths of the words of both together are in both."""
-    assert TestedQueries([*TESTED, ""]).has_nearly(text) == near
+    assert SimilarQueries([*TESTED, ""]).has_nearly(text) == near
 
 
 @pytest.fixture

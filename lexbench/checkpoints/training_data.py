@@ -46,9 +46,10 @@ def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
     queries = [str(name) for names in lists for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
-        texts=tuple(dict.fromkeys(name for name, use in uses if use != "training")),
+        texts=tuple(dict.fromkeys(name for name, use in uses if use not in ("training", "selection"))),
         models=tuple(dict.fromkeys(map(str, models))),
         source="its training.json",
+        chosen=tuple(dict.fromkeys(name for name, use in uses if use == "selection")),
     )
 
 

@@ -1,7 +1,8 @@
 """What a system may have learned of a dataset before it is tested on it: the exposure of a result.
 
     zero-shot      it learned from nothing that is known to hold this dataset's queries or documents
-    corpus seen    it has read these documents, or learned from other queries over them
+    corpus seen    it has read these documents, or learned from other queries over them, or was chosen by judgements of another
+                   split among models of the same training
     in-domain      it learned from queries and judgements of this dataset, of another split or of this very one
     unknown        somebody trained it, and nobody says on what
 
@@ -53,8 +54,11 @@ def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
     seen = [name for name in (*data.queries, *data.texts) if (same | over) & _names(name)]
     if trained:
         return Exposure(status=IN_DOMAIN, because=[f"{what} was trained on {', '.join(trained)} ({data.source})"])
-    if seen:
-        return Exposure(status=SEEN, because=[f"{what} has read {', '.join(dict.fromkeys(seen))} ({data.source})"])
+    chosen = [name for name in data.chosen if same & _names(name)]
+    because = [f"{what} has read {', '.join(dict.fromkeys(seen))} ({data.source})"] if seen else []
+    because += [f"{what} was chosen by judgements of {', '.join(chosen)} ({data.source})"] if chosen else []
+    if because:
+        return Exposure(status=SEEN, because=because)
     return Exposure(status=ZERO_SHOT)
 
 

@@ -1,24 +1,20 @@
 """Which queries models may be trained on and chosen by: none that a table reports, nor any that is nearly one of those.
 
 Whole datasets are refused by name, and by what they share with a tested one (`check_selection`). Single queries are left out
-where a tested one has the same words but for a few (`TestedQueries`): of NFCorpus's and SciFact's training queries some do.
+where a tested one has the same words but for a few (`SimilarQueries`): of NFCorpus's and SciFact's training queries some do.
 """
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from lexbench import suites
 from lexbench.datasets.contracts import all_contracts
 from lexbench.datasets.find import find, is_here
+from lexbench.datasets.overlap import SimilarQueries
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.lexmae.recipe import Recipe
 
 _TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
-_NEAR = 0.8  # of the words of both queries are in each of them
-_WORD = re.compile(r"\w+")
 
 
 def check_selection(recipe: Recipe) -> None:
@@ -63,27 +59,8 @@ def _tested() -> frozenset[str]:
     return frozenset(names | {contract.id for contract in known.values() if contract.expected.queries_sha256 in queries})
 
 
-class TestedQueries:
-    """The queries of tested datasets, as sets of words, to look others up in."""
-
-    __test__ = False  # pytest is not to take it for tests
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._words = list({_words(text) for text in texts} - {frozenset[str]()})
-        self._with: defaultdict[str, list[int]] = defaultdict(list)  # queries that have a word, by it
-        for number, words in enumerate(self._words):
-            for word in words:
-                self._with[word].append(number)
-
-    def has_nearly(self, text: str) -> bool:
-        """Return whether a query has the words of *text* but for a fifth at most, of those of both together."""
-        words = _words(text)
-        shared = Counter(number for word in words for number in self._with.get(word, ()))
-        return any(count >= _NEAR * len(words | self._words[number]) for number, count in shared.items())
-
-
 @cache
-def tested_queries() -> TestedQueries:
+def tested_queries() -> SimilarQueries:
     """Return the queries of all tested datasets that are on this machine."""
     texts: list[str] = []
     for contract in all_contracts().values():
@@ -94,8 +71,4 @@ def tested_queries() -> TestedQueries:
                 texts += [query.text for query in source.queries() if query.query_id in judged]
             except LexbenchError:  # data that do not read are told of where they are used
                 continue
-    return TestedQueries(texts)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
+    return SimilarQueries(texts)
