@@ -237,3 +237,23 @@ def test_mismatch_names_both_values():
         "beir/scifact/test is not what its contract beir/scifact/test@1 says: documents: 5183 expected, 5182 found; "
         "judgements: 339 expected, 340 found; judgements of grade 0: 0 expected, 1 found"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('id = "x"', 'id = "../x"', "leads out of the folder"),
+        ('corpus = "x"', 'corpus = "a/../../x"', "leads out of the folder"),
+        ("[source]", '[source]\nsplit = "../test"', "leads out of the folder"),
+        ("[source]", 'tuning = "x"\n[source]', "tuned on its own queries"),
+    ],
+)
+def test_a_contract_that_leads_elsewhere_is_refused(tmp_path, old, new, why):
+    """No name leads out of the folder of the user's data, and no dataset is tuned on itself."""
+    facts = 'schema = 1\nid = "x"\nversion = 1\nname = "x"\ndescription = "x"\ncorpus = "x"\n[source]\n'
+    (tmp_path / "good.toml").write_text(facts)
+    (tmp_path / "x.toml").write_text(facts.replace(old, new))
+
+    assert read_toml(tmp_path / "good.toml", Contract).id == "x"
+    with pytest.raises(InvalidFile, match=why):
+        read_toml(tmp_path / "x.toml", Contract)

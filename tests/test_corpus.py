@@ -2,6 +2,8 @@
 
 import hashlib
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -131,3 +133,22 @@ def test_digest_of_queries_and_qrels():
     assert digests.queries_sha256(queries) == hashlib.sha256(b"1:a,3:one,1:b,3:two,").hexdigest()
     rows = [Judgement("q", "d2", 10), Judgement("q", "d1", -1)]
     assert digests.qrels_sha256(rows) == hashlib.sha256(b"1:q,2:d1,2:-1,1:q,2:d2,2:10,").hexdigest()
+
+
+def test_ids_on_a_full_disk_are_an_error(tmp_path):
+    """On a disk of 1 MB 30,000 ids of 100 bytes are no space left, and no SIGBUS of a file that is mapped."""
+    written = (
+        "import sys; from pathlib import Path; from lexbench.datasets.corpus import write_corpus; "
+        "from lexbench.types import Document; "
+        "write_corpus((Document(f'{number:0100}', 'x') for number in range(30_000)), Path(sys.argv[1]))"
+    )
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = f'mount -t tmpfs -o size=1M none {disk} && exec {sys.executable} -c "{written}" {disk}'
+    probe = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("a small disk needs `unshare -rm`, which this machine does not allow")
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", mounted], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1, done.returncode  # -7 was SIGBUS
+    assert "No space left on device" in done.stderr

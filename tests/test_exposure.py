@@ -218,7 +218,7 @@ def folder_of(path, documents, queries):
 
 
 def test_texts_are_compared_with_a_dataset(tmp_path):
-    """A document is seen by half of its phrases of eight words, a query is near by its words; what is short must be the same."""
+    """Half of a document's phrases of eight words make it seen, nearly all of its words a query; short ones must be equal."""
     words = [f"w{number}" for number in range(40)]
     tested = [" ".join(words[:17]), " ".join(words[20:37]), "too short", "other words"]  # of the first two ten phrases each
     tested_folder = folder_of(tmp_path / "tested", tested, ["how do bees find a flower", "why is the sky blue"])

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from lexbench.datasets import contracts
+
 _DEEP = "[" * 100_000 + "]" * 100_000
 _MARK = b"\xef\xbb\xbf"
 
@@ -24,10 +26,15 @@ class Hostile:
     words: list[str]
     readable: bool = False  # whether it may be read: what it says is odd, and has one meaning
     environment: Mapping[str, str] = field(default_factory=dict)
+    suites: Path | None = None  # a folder of contracts, as that of another package is found
 
     def enter(self) -> None:
-        """Let this process have the environment."""
+        """Let this process have the environment, and find the contracts."""
         os.environ.update(self.environment)
+        if self.suites:
+            folders = (*contracts.suite_folders(), self.suites)
+            contracts.suite_folders = lambda: folders
+            contracts.all_contracts.cache_clear()
         os.environ["LEXBENCH_OFFLINE"] = "1"
 
 
@@ -53,6 +60,7 @@ def inputs(place: Path) -> Iterator[Hostile]:
     yield from _columns(place)
     yield from _collections(place, good)
     yield from _tables(place)
+    yield from _contracts(place, good)
     yield from _results(place)
     yield from _archives(place)
     yield from _checkpoints(place, good)
@@ -256,6 +264,39 @@ def _tables(place: Path) -> Iterator[Hostile]:
         "a." * 900 + "b=1",
     ):
         yield Hostile(f"--set {setting[:20]!r}", ["train", "pretrain", "lexmae_nano", "--dry-run", "--set", setting])
+
+
+def _contracts(place: Path, good: Path) -> Iterator[Hostile]:
+    """Yield contracts of other packages, beside a good collection, that are damaged or ask for what cannot be."""
+    facts = 'schema = 1\nid = "hostile"\nversion = 1\nname = "x"\ndescription = "x"\ncorpus = "hostile"\n[source]\n'
+    texts: dict[str, str | bytes] = {
+        "deep": f"a = {_DEEP}",
+        "not UTF-8": b"\xff = 1",
+        "empty": "",
+        "a list": "[[contract]]\n",
+        "an id of two words": facts.replace('id = "hostile"', 'id = "a b"'),
+        "ESC in a name": facts.replace('corpus = "hostile"', 'corpus = "\\u001b[31m"'),
+        "outside": facts.replace('corpus = "hostile"', 'corpus = "../../outside"'),
+        "split outside": facts + 'split = "../../../../etc/passwd"\n',
+        "another loader": facts + 'loader = "nobody"\n',
+        "huge version": facts.replace("version = 1", f"version = {'9' * 5000}"),
+        "a date": facts.replace("schema = 1", "schema = 1979-05-27"),
+        "grades": facts + '[expected]\ngrades = { "x" = 1 }\n',
+        "too few documents": facts + "[expected]\ndocuments = -5\n",
+        "a key of nobody": facts + "[nobody]\nx = 1\n",
+        "threshold": facts + '[relevance]\ndefault = "high"\n',
+        "a measure's threshold": facts + f"[relevance.measures]\nRR = {2**70}\n",
+        "tuning on itself": facts.replace("[source]", 'tuning = "hostile"\n[source]'),
+        "control characters": facts + '[[defects]]\nwhat = "\\u0000\\u001b]0;x"\nsource = "x"\n',
+    }
+    for name, text in texts.items():
+        package = place / f"contracts {name}"
+        (package / "datasets").mkdir(parents=True)
+        (package / "datasets" / "hostile.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        shutil.copytree(good, package / "data" / "hostile")
+        environment = {"LEXBENCH_DATA": str(package / "data")}
+        for words in (["run", "dataset", "hostile"], ["show", "dataset", "hostile"], ["list", "datasets"]):
+            yield Hostile(f"contract: {name}: {words[0]}", words, True, environment, package)
 
 
 def _results(place: Path) -> Iterator[Hostile]:

@@ -126,6 +126,11 @@ class Contract(Strict, frozen=True):
         for name in (self.id, self.corpus):
             if self.version and (not name.isprintable() or name.split() != [name]):
                 raise ValueError(f"the name {name!r} is empty, or has white space or control characters")
+        for name in (self.id, self.corpus, self.source.split):
+            if ".." in name.split("/"):  # data are looked for below folders of the user, by these names
+                raise ValueError(f"the name {name!r} leads out of the folder of the data")
+        if self.tuning == self.id:
+            raise ValueError("it is tuned on its own queries, which it tests")
 
     @property
     def stamp(self) -> str:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.errors import InvalidFile
+from lexbench.storage.atomic import reserve
 from lexbench.types import Document
 
 IDS = ("ids.npy", "corpus.json")  # the files that a run needs, whose documents are positions
@@ -138,11 +139,13 @@ class _Spool:
         """Write ids.npy and return, by position, the number under which each document came."""
         shape, dtype = (len(self),), f"S{self.width}"
         arrived = open_memmap(self.folder / "ids.npy", "w+", dtype=dtype, shape=shape)
+        reserve(self.folder / "ids.npy")
         for begin in range(0, len(self), _IDS):
             ends = self._id_ends[begin : begin + _IDS + 1]
             arrived[begin : begin + _IDS] = [bytes(self._ids[a:b]) for a, b in pairwise(ends)]
         order = np.argsort(arrived, kind="stable")[::-1]
         ids = open_memmap(folder / "ids.npy", "w+", dtype=dtype, shape=shape)
+        reserve(folder / "ids.npy")
         for begin in range(0, len(self), _IDS):
             ids[begin : begin + _IDS] = arrived[order[begin : begin + _IDS]]
             _refuse_twins(ids[max(begin - 1, 0) : begin + _IDS])

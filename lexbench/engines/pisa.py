@@ -26,6 +26,7 @@ from lexbench.engines._quiet import quiet
 from lexbench.engines.kernels.checks import impacts, no_hits
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.registry import at_search
+from lexbench.storage.atomic import reserve
 from lexbench.types import Hits, Kind
 
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
@@ -199,6 +200,7 @@ def _invert(
     present = totals > 0
     ends = len(head) + np.cumsum(totals + present)
     out = np.memmap(path / f"inv.{name}", np.uint32, "w+", shape=(int(ends[-1]),))
+    reserve(path / f"inv.{name}")
     out[: len(head)] = head
     free = ends - totals  # where a term's next posting goes
     out[free[present] - 1] = totals[present]

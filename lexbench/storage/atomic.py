@@ -5,6 +5,7 @@ folder is flushed too, so that the rename survives a power cut. That costs 0.4 m
 other name behind (`.tmp` at its end), which the store removes before it uses the folder again.
 """
 
+import errno
 import gzip
 import os
 from collections.abc import Iterator
@@ -78,3 +79,19 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def reserve(path: Path) -> None:
+    """Give a file that is as large as it will be its place on the disk; OSError where there is none.
+
+    A file that is mapped and written has none before: on a full disk the process would die of SIGBUS, without a word.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # this file system cannot: then nothing is promised
+                raise
