@@ -33,7 +33,7 @@ class Hostile:
         os.environ.update(self.environment)
         if self.suites:
             folders = (*contracts.suite_folders(), self.suites)
-            contracts.suite_folders = lambda: folders
+            contracts.suite_folders = lambda: folders  # type: ignore[assignment]
             contracts.all_contracts.cache_clear()
         os.environ["LEXBENCH_OFFLINE"] = "1"
 
