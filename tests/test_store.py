@@ -3,7 +3,9 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
+import threading
 import time
 
 import pytest
@@ -24,6 +26,32 @@ def write(text):
 
     work.calls = 0
     return work
+
+
+def test_the_store_is_measured_while_others_write(tmp_path):
+    """Folders that are made, renamed and removed meanwhile disturb no sum over the store."""
+    kept, folder, renamed, stop = (
+        tmp_path / "kept",
+        tmp_path / "indexes" / "a.draft",
+        tmp_path / "indexes" / "a",
+        threading.Event(),
+    )
+    kept.write_bytes(b"12345")
+
+    def others() -> None:
+        while not stop.is_set():
+            (folder / "deep").mkdir(parents=True)
+            folder.rename(renamed)
+            shutil.rmtree(renamed)
+
+    writer = threading.Thread(target=others)
+    writer.start()
+    try:
+        found = {Store(tmp_path).bytes_used() for _ in range(2000)}
+    finally:
+        stop.set()
+        writer.join()
+    assert found == {5}
 
 
 def test_work_is_done_once(tmp_path):

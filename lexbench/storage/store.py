@@ -245,9 +245,10 @@ class Store:
     def bytes_used(self) -> int:
         """Return how much the store holds already, of whatever."""
         total = 0
-        for path in self.root.rglob("*"):
-            with suppress(OSError):  # another process may have removed it since
-                total += path.stat().st_size if path.is_file() else 0
+        for folder, _, names in os.walk(self.root):  # which passes over folders that another process has just renamed
+            for name in names:
+                with suppress(OSError):  # likewise files
+                    total += Path(folder, name).stat().st_size
         return total
 
     def check_disk(self, needed: int) -> None:
