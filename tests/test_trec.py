@@ -263,3 +263,48 @@ def test_ms_marco_qrels_have_their_published_counts(shared: Path, name, queries,
 
     assert queries == len(qrels.query_ids)
     assert grades == (counts if isinstance(grades, dict) else len(qrels))
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Have small files read as large ones are."""
+    monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
+    monkeypatch.setattr("lexbench.trec.ids._MANY", 0)
+
+
+def test_large_files_are_read_as_small_ones(compiled, tmp_path):
+    """Numbers of every form, blanks of every kind, ids of any length: the compiled loops find what numpy does."""
+    numbers = "0 -0 +1 1. .5 -2.25 1e3 1E-3 12.34567890123 0.1234567890123456 9007199254740993 1e300 1e-5 0.30000000000000004"
+    wild = [f"\t q{i % 3}  Q0\td{'x' * i} 1\x0b{number}  t \n" for i, number in enumerate(numbers.split())]
+    path = tmp_path / "run"
+    for lines in (wild, ["# a comment\n", *wild], [*wild, "\n"]):
+        path.write_text("".join(lines))
+        large = read_run(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lexbench.trec.columns._LARGE", 1 << 40)
+            patch.setattr("lexbench.trec.ids._MANY", 1 << 40)
+            small = read_run(path)
+
+        assert large.query_ids == small.query_ids == ("q0", "q1", "q2")
+        assert large.table.tolist() == small.table.tolist()
+        assert large.docs.tolist() == small.docs.tolist()
+        assert large.scores.tobytes() == small.scores.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("q Q0 d 1 t", "5 columns, not 6"),
+        ("q Q0 d 1 1_0 t", "'1_0' is not a number"),
+        ("q Q0 d 1 . t", "'.' is not a number"),
+        ("q Q0 d 1 2e t", "'2e' is not a number"),
+        ("q Q0 \0 1 2 t", "NUL"),
+        ("q Q0 d 1 nan t", "not a finite number"),
+    ],
+)
+def test_large_files_have_the_errors_of_small_ones(compiled, tmp_path, line, says):
+    """A line that is wrong is named."""
+    path = tmp_path / "run"
+    path.write_text(f"q Q0 a 1 2 t\n{line}\n")
+    with pytest.raises(InvalidFile, match=says):
+        read_run(path)

@@ -19,6 +19,7 @@ from lexbench.storage.reading import Block, blocks
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
 _LONGEST = 1000  # bytes of an id; a longer one is a sign of another kind of file
+_LARGE = 1 << 25  # bytes of a file for which compiled loops are worth loading
 _LARGEST = 2**63  # what a whole number must be below
 _NEWLINE = ord("\n")
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
@@ -40,13 +41,56 @@ def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False, mor
     and the line that has another number of fields, or a number that does not read.
     """
     parts: list[list[NDArray[Any]]] = [[] for kind in kinds if kind != "skip"]
+    large = path.stat().st_size >= _LARGE
     for first, text in blocks(path):
         whole = text if text.endswith(b"\n") else text + b"\n"
         block = Block(2, whole.partition(b"\n")[2]) if header and first == 1 else Block(first, whole)
-        for column, part in zip(_columns(path, block, kinds, more=more), parts, strict=True):
+        columns = _scanned(block.text, kinds) if large else None
+        for column, part in zip(columns or _columns(path, block, kinds, more=more), parts, strict=True):
             part.append(column)
     empty = [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
     return [np.concatenate(part) if part else none for part, none in zip(parts, empty, strict=True)]
+
+
+def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
+    """Return what `_columns` does, several times as fast; None where a line of *text* is unusual or wrong."""
+    from lexbench.trec import scan
+
+    wanted = [i for i, kind in enumerate(kinds) if kind != "skip"]
+    column_of = np.array([wanted.index(i) if i in wanted else -1 for i in range(len(kinds))])
+    types = np.array([scan.TYPES.index(kinds[i]) for i in wanted])
+    shape = len(text) // (2 * len(kinds)), len(wanted)  # as many lines as there can be
+    starts, stops = np.empty(shape, np.int32), np.empty(shape, np.int32)
+    numbers, hard = np.empty(shape), np.zeros(shape, bool)
+    lines = scan.scan(np.frombuffer(text, np.uint8), column_of, types, starts, stops, numbers, hard)
+    if lines <= 0:
+        return None
+    columns: list[NDArray[Any]] = []
+    for column, i in enumerate(wanted):
+        first, behind = starts[:lines, column], stops[:lines, column]
+        if kinds[i] == "id":
+            columns.append(_ids(text, first, behind))
+            continue
+        read: NDArray[Any] = numbers[:lines, column].astype(_NUMBERS[kinds[i]])
+        if (left := np.flatnonzero(hard[:lines, column])).size:
+            fields = _gather(text, first[left], behind[left])
+            try:
+                read[left] = fields.astype(_NUMBERS[kinds[i]])
+            except (ValueError, OverflowError):
+                return None
+            if _is_foreign(fields):
+                return None
+        columns.append(read)
+    return columns
+
+
+def _ids(text: bytes, starts: NDArray[np.int32], stops: NDArray[np.int32]) -> NDArray[np.bytes_]:
+    """Return what `_gather` does, by a compiled loop."""
+    from lexbench.trec import scan
+
+    fields = np.zeros((len(starts), int((stops - starts).max())), np.uint8)
+    scan.gather(np.frombuffer(text, np.uint8), starts, stops, fields)
+    return fields.view(f"S{fields.shape[1]}").ravel()
 
 
 def _columns(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> list[NDArray[Any]]:

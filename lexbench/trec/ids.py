@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 
+_MANY = 1 << 20  # ids, for which compiled loops are worth loading
+
 
 class Factors(NamedTuple):
     """Ids as codes: `table[codes]` gives them back."""
@@ -63,6 +65,10 @@ def factorize(ids: NDArray[np.bytes_]) -> Factors:
 
 def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the place of each value among the distinct ones, from 0: `np.unique`'s inverse, without its other results."""
+    if len(values) >= _MANY:
+        from lexbench.trec import scan
+
+        return scan.ranks(values)
     order = np.argsort(values)
     ordered = values[order]
     places = np.empty(len(values), np.int64)

@@ -40,10 +40,15 @@ def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArr
 
 
 def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
-    order = np.empty(len(docs), np.int64)
-    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+    follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))
+    breaks = np.flatnonzero(~follows) + 1  # entries that do not follow the one before: few but the first of each list
+    unordered = np.unique(np.searchsorted(offsets, np.setdiff1d(breaks, offsets), side="right") - 1)
+    if not len(unordered):
+        return Entries(docs, scores + 0.0)  # -0.0 + 0.0 is 0.0
+    order = np.arange(len(docs))
+    for start, stop in zip(offsets[unordered].tolist(), offsets[unordered + 1].tolist(), strict=True):
         order[start:stop] = start + np.lexsort((docs[start:stop], -scores[start:stop]))
-    return Entries(docs[order], scores[order] + 0.0)  # -0.0 + 0.0 is 0.0
+    return Entries(docs[order], scores[order] + 0.0)
 
 
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -1,0 +1,132 @@
+"""Compiled loops for large run files: their columns, and ids as ranks. Importing this takes half a second, so few should.
+
+Each does what a function of numpy does more slowly, which takes over wherever something is unusual: `columns._columns` what
+`scan` gives up, and `ids._ranks` is what `ranks` must equal.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+TYPES = ("id", "int", "float")  # of columns, by number
+_DIGITS = 18  # that a whole number of 64 bits surely holds
+_EXACT = (
+    1 << 53
+)  # up to here, multiplied with or divided by powers of ten up to 10**22, a number is rounded once, and so rightly
+_POWERS = 10.0 ** np.arange(23)
+
+
+@njit(nogil=True, cache=True)
+def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[no-untyped-def]
+    """Read the lines of *text*, uint8 (bytes,), which ends in a newline; return how many there are, -1 where one is unusual.
+
+    *column_of* (fields,) gives the column where a field goes, -1 for none, and *types* (columns,) are numbers of TYPES. Filled
+    are (lines, columns): where each starts and stops, the *numbers*, float64, and which of them are *hard*, that is not
+    understood: of more digits than are exact, `nan`, or none. Unusual is another number of fields, a line that is blank or
+    begins with #, and a NUL.
+    """
+    at, line, end = 0, 0, len(text)
+    while at < end:
+        for field in range(len(column_of)):
+            while _is_blank(text[at]):
+                at += 1
+            start = at
+            while text[at] > 32 or not (_is_blank(text[at]) or text[at] == 10 or text[at] == 0):  # noqa: PLR2004 - most are
+                at += 1
+            if start == at or text[at] == 0 or (field == 0 and text[start] == 35):  # noqa: PLR2004 - a #
+                return -1
+            column = column_of[field]
+            if column >= 0:
+                starts[line, column], stops[line, column] = start, at
+                if types[column]:
+                    numbers[line, column], hard[line, column] = _number(text, start, at, types[column] > 1)
+        while _is_blank(text[at]):
+            at += 1
+        if text[at] != 10:  # noqa: PLR2004 - a newline
+            return -1
+        at += 1
+        line += 1
+    return line
+
+
+@njit(nogil=True, cache=True)
+def _is_blank(code):  # type: ignore[no-untyped-def]
+    """Tell whether bytes.split() splits there, and the line goes on."""
+    return code == 32 or (9 <= code <= 13 and code != 10)  # noqa: PLR2004 - a space; a newline
+
+
+@njit(nogil=True, cache=True)
+def _number(text, start, stop, decimal):  # type: ignore[no-untyped-def]
+    """Return the number that text[start:stop] is, and whether it is too hard; only with *decimal* it need not be whole."""
+    at, negative = start, text[start] == 45  # noqa: PLR2004 - a minus
+    if negative or text[start] == 43:  # noqa: PLR2004 - a plus
+        at += 1
+    digits, places, value, point = 0, 0, np.int64(0), False
+    while at < stop and (48 <= text[at] <= 57 or (decimal and text[at] == 46 and not point)):  # noqa: PLR2004 - digits, a point
+        if text[at] == 46:  # noqa: PLR2004 - a point
+            point = True
+        else:
+            value = value * 10 + (text[at] - 48)
+            digits += 1
+            places += point
+        if digits > _DIGITS:
+            return 0.0, True
+        at += 1
+    exponent = 0
+    if decimal and digits and at + 1 < stop and (text[at] | 32) == 101:  # noqa: PLR2004 - an e or E
+        down = text[at + 1] == 45  # noqa: PLR2004 - a minus
+        at += 1 + (down or text[at + 1] == 43)  # noqa: PLR2004 - a plus
+        first = at
+        while at < stop and 48 <= text[at] <= 57 and at < first + 4:  # noqa: PLR2004 - digits, of which four are enough
+            exponent = exponent * 10 + (text[at] - 48)
+            at += 1
+        if at == first:
+            return 0.0, True
+        exponent = -exponent if down else exponent
+    exponent -= places
+    if at < stop or not digits or value > _EXACT or not -len(_POWERS) < exponent < len(_POWERS):
+        return 0.0, True
+    exact = value * _POWERS[exponent] if exponent >= 0 else value / _POWERS[-exponent]
+    return (-exact if negative else exact), False
+
+
+@njit(nogil=True, cache=True)
+def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
+    """Copy text[starts[i]:stops[i]] to row i of *fields*, uint8 (lines, width) of zeros."""
+    for line in range(len(starts)):
+        start = starts[line]
+        for i in range(stops[line] - start):
+            fields[line, i] = text[start + i]
+
+
+def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the place of each of *values* (n,), not negative, among the distinct ones, from 0."""
+    return _ranks(values.astype(np.uint64))  # type: ignore[no-any-return] - numba has no types
+
+
+@njit(nogil=True, cache=True)
+def _ranks(keys):  # type: ignore[no-untyped-def]
+    """Return what `ranks` does, by sorting byte after byte, the lowest first; bytes that all keys share cost one look."""
+    count = len(keys)
+    order, keys_to, order_to = np.arange(count).astype(np.int32), np.empty(count, np.uint64), np.empty(count, np.int32)
+    counts = np.zeros((8, 256), np.int64)
+    for key in keys:
+        for number in range(8):
+            counts[number, (key >> np.uint64(8 * number)) & np.uint64(255)] += 1
+    for number in range(8):
+        if counts[number].max() == count:
+            continue
+        places = np.cumsum(counts[number]) - counts[number]
+        for i in range(count):
+            byte = (keys[i] >> np.uint64(8 * number)) & np.uint64(255)
+            keys_to[places[byte]], order_to[places[byte]] = keys[i], order[i]
+            places[byte] += 1
+        keys, keys_to, order, order_to = keys_to, keys, order_to, order
+    rank = 0
+    found = np.empty(count, np.int64)
+    for i in range(count):
+        rank += i > 0 and keys[i] != keys[i - 1]
+        found[order[i]] = rank
+    return found
