@@ -8,6 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("lexbench", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("lexbench")
 
 # Tests run side by side, a core each: what would take all cores takes one, here and in the processes that tests start.
 # It is said before numpy, numba or torch is imported.

@@ -73,7 +73,7 @@ def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
             continue
         read: NDArray[Any] = numbers[:lines, column].astype(_NUMBERS[kinds[i]])
         if (left := np.flatnonzero(hard[:lines, column])).size:
-            fields = _gather(text, first[left], behind[left])
+            fields = _gather(text, first[left].astype(np.int64), behind[left].astype(np.int64))
             try:
                 read[left] = fields.astype(_NUMBERS[kinds[i]])
             except (ValueError, OverflowError):

@@ -103,7 +103,8 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
 
 def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return the place of each of *values* (n,), not negative, among the distinct ones, from 0."""
-    return _ranks(values.astype(np.uint64))  # type: ignore[no-any-return] - numba has no types
+    found: NDArray[np.int64] = _ranks(values.astype(np.uint64))
+    return found
 
 
 @njit(nogil=True, cache=True)
