@@ -70,13 +70,21 @@ def named_runs(names: Sequence[str], qrels: Qrels, contract: Contract | None, st
         if Path(name).is_file():
             run = read_run(Path(name))
             run = without_self_matches(run).run if protocol.self_match == "drop" else run
-        elif folder := stored.get(name):
+        elif folder := stored.get(name) or stored.get(_label(name)):
             run = read_stored_run(folder).run
         else:
             there = f"; there is: {', '.join(sorted(stored))}" if stored else ""
             raise MissingData(f"{name!r} is no run file, and no system that was run on the dataset{there}")
         runs[name] = excluded(run, qrels, protocol).run
     return runs
+
+
+def _label(name: str) -> str:
+    """Return what a system that is named so is called in results: its settings in order."""
+    try:
+        return str(parse(name))
+    except LexbenchError:
+        return name
 
 
 def leave_one_out(
