@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from lexbench import measures
 from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.report.run import names
 from lexbench.report.table import Table, heading, number
 from lexbench.results import Result, Timing
 
@@ -35,6 +36,7 @@ def _of_dataset(results: Sequence[Result]) -> Table:
         for result, timing in zip(shown, timings, strict=True)
     ]
     notes = [f"QPS: one query in flight, its encoding included, k={timing.k}" for timing in timings if timing][:1]
+    notes += names(shown)
     if len(rows) > _MOST:
         notes.append(f"{len(rows) - _MOST} more systems are in --json")
     if len(shown) < len(results):
