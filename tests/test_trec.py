@@ -300,6 +300,7 @@ def test_large_files_are_read_as_small_ones(compiled, tmp_path):
         ("q Q0 d 1 2e t", "'2e' is not a number"),
         ("q Q0 \0 1 2 t", "NUL"),
         ("q Q0 d 1 nan t", "not a finite number"),
+        (f"q Q0 {'d' * 2000} 1 2 t", "a field of 2000 bytes"),
     ],
 )
 def test_large_files_have_the_errors_of_small_ones(compiled, tmp_path, line, says):

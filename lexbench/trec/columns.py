@@ -69,7 +69,12 @@ def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
     for column, i in enumerate(wanted):
         first, behind = starts[:lines, column], stops[:lines, column]
         if kinds[i] == "id":
-            columns.append(_ids(text, first, behind))
+            width = int((behind - first).max())
+            if width > _LONGEST:
+                return None
+            ids = np.zeros((lines, width), np.uint8)
+            scan.gather(np.frombuffer(text, np.uint8), first, behind, ids)
+            columns.append(ids.view(f"S{width}").ravel())
             continue
         read: NDArray[Any] = numbers[:lines, column].astype(_NUMBERS[kinds[i]])
         if (left := np.flatnonzero(hard[:lines, column])).size:
@@ -82,15 +87,6 @@ def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
                 return None
         columns.append(read)
     return columns
-
-
-def _ids(text: bytes, starts: NDArray[np.int32], stops: NDArray[np.int32]) -> NDArray[np.bytes_]:
-    """Return what `_gather` does, by a compiled loop."""
-    from lexbench.trec import scan
-
-    fields = np.zeros((len(starts), int((stops - starts).max())), np.uint8)
-    scan.gather(np.frombuffer(text, np.uint8), starts, stops, fields)
-    return fields.view(f"S{fields.shape[1]}").ravel()
 
 
 def _columns(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> list[NDArray[Any]]:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 TYPES = ("id", "int", "float")  # of columns, by number
 _DIGITS = 18  # that a whole number of 64 bits surely holds
-_EXACT = (
-    1 << 53
-)  # up to here, multiplied with or divided by powers of ten up to 10**22, a number is rounded once, and so rightly
+_EXACT = 1 << 53  # up to here, times or by a power of ten up to 10**22, a number is rounded once, and so rightly
 _POWERS = 10.0 ** np.arange(23)
 
 

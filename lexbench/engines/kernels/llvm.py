@@ -29,7 +29,7 @@ _Code: TypeAlias = Any
 
 
 def machine_expands() -> bool:
-    """Tell whether the machine spreads bytes by a mask quickly, without which bitmaps are no gain: see `_spread`."""
+    """Tell whether the machine spreads bytes by a mask quickly, without which bitmaps are no gain: see `_spread_by_table`."""
     return _has("avx512vbmi2") or bool(_shuffle())
 
 
