@@ -90,7 +90,8 @@ def test_old_identities_are_read_and_written():
 def test_a_store_of_0_1_goes_on(old):
     """The same command on a store of 0.1 makes no stage again and gives the same results.
 
-    But for BM25, whose version 2 breaks ties in another order: its folders stay, and new ones stand beside them.
+    But for BM25, whose version 2 breaks ties in another order, and the index of impact, which has another layout, and what is found
+    in it: their folders stay, and new ones stand beside them.
     """
     before = sorted(
         path
@@ -124,7 +125,8 @@ def test_a_store_of_0_1_goes_on(old):
     )
     stored = [results.load(path) for path in (old / "store").glob("results/*/result.json")]
 
-    assert after == before
+    assert set(before) < set(after)
+    assert sorted(path.parent.name for path in set(after) - set(before)) == ["indexes", "results", "runs"]
     (again,) = json.loads(done.stdout)["results"]
     assert again["means"] in [result.means for result in stored if result.system == again["system"]]
 

@@ -333,7 +333,11 @@ def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
         ("rerank(bm25)", CommandError, 'as in rerank(bm25, cross_encoder(model="FOLDER"), k=100)'),
         ("rerank(bm25, bm25, M)", CommandError, "takes a retriever and a reranker"),
         ("rerank(bm25, bm25(k1=2.0))", CommandError, "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])"),
-        ("rerank(bm25, lexmae)", CommandError, "lexmae is no reranker (cross_encoder); to let it score what bm25 found"),
+        (
+            "rerank(bm25, lexmae)",
+            CommandError,
+            "lexmae is no reranker (cross_encoder, endpoint_reranker); to let it score",
+        ),
         ("rerank(bm25, cros_encoder)", UnknownName, "did you mean 'cross_encoder'?"),
         ("rerank(M, M)", CommandError, "is a reranker; write rerank(bm25, cross_encoder"),
         ("rerank(bm25, M@flat)", CommandError, "a reranker has no vectors"),

@@ -44,7 +44,8 @@ def command(former: Path | None, results: Path, others: tuple[str, ...], *, chec
     if form:
         from lexbench.report.leaderboard import copies
 
-        click.echo(copies.FORMATS[form](copies.view(leaderboard.read_board(folder, people), **copied)), nl=False)
+        for line in copies.FORMATS[form](copies.view(leaderboard.read_board(folder, people), **copied)).splitlines():
+            say(line)
         return
     if any(copied.values()):
         raise click.UsageError("--suite and -d say which table is printed; type --copy, too")

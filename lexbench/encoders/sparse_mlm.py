@@ -17,7 +17,7 @@ from lexbench.checkpoints.masked_lm import masked_lm_files
 from lexbench.encoders._transformer import SparseTransformer, no_progress
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.neural.token_batches import Batch, Tokens, tokenise
-from lexbench.registry import at_search, runtime
+from lexbench.registry import at_search, later, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
@@ -41,7 +41,7 @@ class SparseMLM(SparseTransformer):
     document_length: int = 256
     positions: str = "all"
     activation: str = "log1p_relu"
-    document_terms: int = 0
+    document_terms: int = later(0)
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
