@@ -90,8 +90,8 @@ def test_old_identities_are_read_and_written():
 def test_a_store_of_0_1_goes_on(old):
     """The same command on a store of 0.1 makes no stage again and gives the same results.
 
-    But for BM25, whose version 2 breaks ties in another order, and the index of impact, which has another layout, and what is found
-    in it: their folders stay, and new ones stand beside them.
+    But for BM25, whose version 2 breaks ties in another order, and the index of impact, which has another layout, and what is
+    found in it: their folders stay, and new ones stand beside them.
     """
     before = sorted(
         path
