@@ -5,7 +5,6 @@ store keeps vectors under the digest of that. What is encoded is sent to the ser
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, said_of_itself
+from lexbench.neural.served import Server, check_url, in_batches, remark, said_of_itself
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
@@ -61,8 +60,7 @@ class Endpoint:
 
     def remarks(self) -> list[str]:
         """Return that the model is served, and what the server says."""
-        said = self.identity()["said"]
-        return [f"the vectors are those of a server, which cannot be pinned; it says of itself: {said}"]
+        return [remark(self.identity())]
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text (n, dimensions), in order."""
@@ -77,11 +75,8 @@ class Endpoint:
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         server = self._server()
-        batches = [texts[at : at + self.batch] for at in range(0, len(texts), self.batch)] or [
-            [""]
-        ]  # the width, if nothing else
-        with ThreadPoolExecutor(self.parallel) as pool:
-            parts = list(pool.map(lambda batch: self._vectors(server, batch), batches))
+        asked = texts or [""]  # of no texts, the width is still wanted
+        parts = in_batches(asked, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
         if len({part.shape[1] for part in parts}) > 1:
             raise LexbenchError(
                 f"{self.url}: its vectors have {sorted({part.shape[1] for part in parts})} dimensions in one run"

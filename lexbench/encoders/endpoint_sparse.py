@@ -5,7 +5,6 @@ A text's answer is a list of {"index": term, "value": weight}. As other served m
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, said_of_itself
+from lexbench.neural.served import Server, check_url, in_batches, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Kind
 
@@ -50,14 +49,12 @@ class EndpointSparse:
 
     def remarks(self) -> list[str]:
         """Return that the model is served, and what the server says."""
-        return [f"the vectors are those of a server, which cannot be pinned; it says of itself: {self.identity()['said']}"]
+        return [remark(self.identity())]
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return the vectors (texts, vocabulary), in order: indices sorted."""
-        batches = [list(texts[at : at + self.batch]) for at in range(0, len(texts), self.batch)]
         server = self._server()
-        with ThreadPoolExecutor(self.parallel) as pool:
-            parts = list(pool.map(lambda batch: self._vectors(server, batch), batches))
+        parts = in_batches(texts, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
         if not parts:
             return sparse.csr_array(np.zeros((0, self.vocabulary), np.float32))
         stacked: Any = sparse.vstack(parts, format="csr")

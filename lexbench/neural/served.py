@@ -15,14 +15,17 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
+
+T = TypeVar("T")
 
 _WAITS = (408, 425, 429, 500, 502, 503, 504)  # answers after which the same request may succeed
 _LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
@@ -38,8 +41,7 @@ class Server:
     key_variable: str = ""  # the environment variable with the key; "" for none
     retries: int = 5
     timeout: float = 60.0  # seconds an answer may take
-    rate: float = 0.0  # requests a second at most; 0 for as many as there are
-    _turn: "_Turn" = field(default_factory=lambda: _Turn(), compare=False, repr=False)  # noqa: PLW0108 - defined below
+    rate: float = 0.0  # requests a second at most, of all that this process sends to the address; 0 for as many as there are
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return what the server answers to *body* as JSON, asking again where it was busy or out of reach.
@@ -58,7 +60,7 @@ class Server:
     def _ask(self, path: str, body: bytes | None) -> Any:
         address = f"{self.url.rstrip('/')}{path}"
         for attempt in range(self.retries + 1):
-            self._turn.wait(self.rate)
+            _turn(self.url).wait(self.rate)
             try:
                 return self._once(address, body)
             except _BusyError as busy:
@@ -114,7 +116,7 @@ def _of_status(address: str, error: urllib.error.HTTPError) -> Exception:
         return CannotStart(f'{address}: status {error.code}, it does not let us in; name your key\'s variable: key="VARIABLE"')
     if error.code in (404, 405):
         return _NothingThereError(
-            f"{address}: status {error.code}, there is nothing of that name; is kind=… the server's? {said}"
+            f"{address}: status {error.code}, there is nothing of that name; does the server have this route? {said}"
         )
     return LexbenchError(f"{address}: status {error.code}: {said or 'it says no more'}")
 
@@ -135,6 +137,24 @@ class _Turn:
             begin = max(now, self._next)
             self._next = begin + 1 / rate
         time.sleep(begin - now)
+
+
+@lru_cache
+def _turn(_url: str) -> _Turn:
+    """Return the one turn of an address: encoders and rerankers make a `Server` anew for each batch."""
+    return _Turn()
+
+
+def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callable[[list[str]], T]) -> list[T]:
+    """Return what *request* answers to each *batch* of *texts*, in order, *parallel* of them asked at a time."""
+    batches = [list(texts[at : at + batch]) for at in range(0, len(texts), batch)]
+    with ThreadPoolExecutor(parallel) as pool:
+        return list(pool.map(request, batches))
+
+
+def remark(said: Mapping[str, str]) -> str:
+    """Return the line in the results of a model whose server says *said* of itself, as `said_of_itself` has it."""
+    return f"the vectors are those of a server, which cannot be pinned; it says of itself: {said['said']}"
 
 
 def check_url(url: str, what: str) -> None:
