@@ -65,7 +65,7 @@ test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault 
 
 test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install
 	@$(PIP) --editable '.[qdrant,ray]'
-	$(BIN)/pytest -q -m 'slow or not slow' tests/test_executors.py tests/test_outside_engines.py
+	$(BIN)/pytest -q -m 'slow or not slow' tests/contracts/test_executors.py tests/test_workers.py tests/test_outside_engines.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
 test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 takes an hour or two

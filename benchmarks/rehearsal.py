@@ -25,6 +25,7 @@ import _synthetic
 import numpy as np
 from scipy import sparse
 
+from lexbench import measures
 from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
@@ -32,12 +33,14 @@ from lexbench.engines.impact import Impact
 from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, describe
 from lexbench.storage.manifest import size
 from lexbench.storage.store import Store
 from lexbench.types import Document, Judgement, Kind, Query
 
-STAGES = ("corpus", "encode", "check", "check again", "index", "open and search", "read vectors")
+STAGES = ("corpus", "encode", "check", "check again", "index", "open and search", "score", "read vectors")
+MEASURES = ("nDCG@10", "RR@10", "AP", "R@1000")
 WORDS = [f"w{number}" for number in np.random.default_rng(1).integers(0, 100_000, 5000)]
 
 
@@ -129,6 +132,10 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
     elif name == "read vectors":
         assert folder
         assert sum(shard.shape[0] for shard in Encodings(folder).shards()) == count
+        wrote = 0
+    elif name == "score":
+        run = read_run(runner.run(system, 1000)).run
+        assert set(measures.score(run, runner.dataset.qrels, MEASURES).means) == set(MEASURES)
         wrote = 0
     else:
         wrote = size(runner.run(system, 1000))

@@ -1,6 +1,6 @@
 """How work tells that it goes on. The library never prints: `lexbench.cli` shows these, a notebook may."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Progress(Protocol):
@@ -11,7 +11,7 @@ class Progress(Protocol):
         ...
 
     def advance(self, count: int = 1) -> None:
-        """Say that *count* more are done."""
+        """Say that *count* more are done; fewer than 0 where a worker died with them, and they are to be done again."""
         ...
 
     def end(self) -> None:
@@ -21,6 +21,21 @@ class Progress(Protocol):
     def note(self, line: str) -> None:
         """Say something that the user should read."""
         ...
+
+
+@runtime_checkable
+class HearsOfWorkers(Protocol):
+    """Progress that also shows who works on a stage."""
+
+    def workers(self, line: str) -> None:
+        """Show *line*, as "workers on Ray: 2, 812 MB", until the next one or the end of the stage."""
+        ...
+
+
+def tell_of_workers(progress: Progress, line: str) -> None:
+    """Tell *progress* who works on the stage, if it hears of that."""
+    if isinstance(progress, HearsOfWorkers):
+        progress.workers(line)
 
 
 class Silent:

@@ -106,3 +106,18 @@ def plugin_environment(tmp_path_factory) -> dict[str, str]:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(site)]
     subprocess.run([*pip, str(Path(__file__).parent / "plugin")], check=True, capture_output=True)
     return {**os.environ, "PYTHONPATH": str(site), "LEXBENCH_STORE": str(site / "store")}
+
+
+@pytest.fixture(scope="session")
+def two_raylets():
+    """Start a Ray cluster of two machines, as far as Ray knows, a processor each; what tests define is found there."""
+    pytest.importorskip("ray", reason="needs ray: pip install 'lexbench[ray]'")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+        cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+        yield cluster
+        cluster.shutdown()

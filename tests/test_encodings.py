@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from scipy import sparse
-from staged import Staged, contents, encode
+from staged import Letters, contents, encode
 
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import encode as module
@@ -97,11 +97,11 @@ def test_entries_that_come_twice_are_added_and_zeros_are_not_kept(tmp_path):
 def test_stages_that_overlap_give_what_one_call_gives(corpus, tmp_path):
     """Four shards of three documents hold, in position order, what encoding every text at once gives; cuts are counted."""
     (tmp_path / "out").mkdir()
-    heard = encode(Staged(), corpus, tmp_path / "out")
+    heard = encode(Letters(), corpus, tmp_path / "out")
     stored = sparse.vstack(list(Encodings(tmp_path / "out").shards()))
 
     assert len(contents(tmp_path / "out")) == 4
-    assert np.array_equal(Staged().encode_document([one.text for one in corpus.documents()]).toarray(), stored.toarray())
+    assert np.array_equal(Letters().encode_document([one.text for one in corpus.documents()]).toarray(), stored.toarray())
     assert Encodings(tmp_path / "out").truncated() == 2  # "a b c" and "e e e e"
     assert sum(heard.done) == 10
 
@@ -111,9 +111,9 @@ def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
     """A shard that is finished is not made again, and one that is missing in the middle is."""
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
-        encode(Staged(), corpus, tmp_path / name)
+        encode(Letters(), corpus, tmp_path / name)
     (tmp_path / "cut" / "shard-00002.safetensors").unlink()
-    heard = encode(Staged(), corpus, tmp_path / "cut")
+    heard = encode(Letters(), corpus, tmp_path / "cut")
 
     assert heard.done == [3]
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
@@ -125,7 +125,7 @@ def test_a_failure_keeps_the_shards_before_it(corpus, tmp_path):
     """The document with a "d" is at position 4: the first shard is written, the second is not, the error arrives as it is."""
     (tmp_path / "out").mkdir()
     with pytest.raises(LexbenchError, match="document '5' cannot be encoded: no such letter"):
-        encode(Staged(fails="d"), corpus, tmp_path / "out")
+        encode(Letters(fails="d"), corpus, tmp_path / "out")
 
     assert missing(10, tmp_path / "out")[0] == range(3, 6)
 

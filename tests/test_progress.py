@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from lexbench.cli import _progress
+from lexbench.progress import tell_of_workers
 
 
 @pytest.fixture
@@ -35,6 +36,46 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
         "bm25 on nq: build index: 900/1,000 documents, 10/s, 10 s left",
         "bm25 on nq: build index: 900 documents in 90.0 s",
     ]
+
+
+def test_a_log_says_who_works(clock, capsys):
+    """The workers of a stage stand behind its lines, as they were last; what died with one of them is taken back."""
+    progress = _progress.Plain()
+    progress.start("splade on nq", "encode", 100, "documents")
+    tell_of_workers(progress, "workers on Ray: 2, 812 MB")
+    clock[0] += 30
+    progress.advance(60)
+    tell_of_workers(progress, "workers on Ray: 1, 400 MB")
+    progress.advance(-20)
+    clock[0] += 30
+    progress.advance(60)
+    progress.end()
+    progress.start("bm25 on nq", "search", None, "queries")
+    clock[0] += 1
+    progress.end()
+
+    assert capsys.readouterr().err.splitlines() == [
+        "splade on nq: encode: 60/100 documents, 2/s, 20 s left, workers on Ray: 2, 812 MB",
+        "splade on nq: encode: 100/100 documents, 2/s, 0 s left, workers on Ray: 1, 400 MB",
+        "splade on nq: encode: 100 documents in 60.0 s, workers on Ray: 1, 400 MB",
+        "bm25 on nq: search: 0 queries in 1.0 s",
+    ]
+
+
+def test_a_terminal_shows_who_works(monkeypatch):
+    """Behind the name of the stage, with the memory in use where there is no line of the whole."""
+    monkeypatch.setattr(_progress, "_memory", lambda: "memory 812 MB")
+    live = _progress.Live()
+    shown = screen(live, 140)
+    with live.bar:
+        live.start("splade on nq", "encode", 300, "documents")
+        tell_of_workers(live, "worker processes: 2")
+        live.advance(3)
+        live.bar.refresh()
+        live.end()
+
+    assert "splade on nq: encode, worker processes: 2, memory 812 MB" in shown.getvalue()
+    assert ": encode: 3 documents in 0.0 s, worker processes: 2" in shown.getvalue()
 
 
 def test_a_short_stage_says_nothing(clock, capsys):

@@ -25,7 +25,7 @@ class Plain:
 
     def __init__(self) -> None:
         """Start with no stage."""
-        self._what = self._unit = ""
+        self._what = self._unit = self._workers = ""
         self._total: int | None = None
         self._done = 0
         self._start = self._said = 0.0
@@ -33,7 +33,12 @@ class Plain:
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Remember the stage."""
         self._what, self._total, self._unit, self._done = f"{what}: {stage}", total, unit, 0
+        self._workers = ""
         self._start = self._said = time.monotonic()
+
+    def workers(self, line: str) -> None:
+        """Remember who works on the stage, for the next lines."""
+        self._workers = f", {line}"
 
     def advance(self, count: int = 1) -> None:
         """Say how far it is, if the last line is long ago."""
@@ -43,13 +48,13 @@ class Plain:
             self._said = now
             of = f"/{self._total:,}" if self._total else ""
             left = f", {(self._total - self._done) / self._rate(now):.0f} s left" if self._total else ""
-            self.note(f"{self._what}: {self._done:,}{of} {self._unit}, {self._rate(now):,.0f}/s{left}")
+            self.note(f"{self._what}: {self._done:,}{of} {self._unit}, {self._rate(now):,.0f}/s{left}{self._workers}")
 
     def end(self) -> None:
         """Say how long it took."""
         now = time.monotonic()
         if now - self._start >= _SHOWN:
-            self.note(f"{self._what}: {self._done:,} {self._unit} in {now - self._start:.1f} s")
+            self.note(f"{self._what}: {self._done:,} {self._unit} in {now - self._start:.1f} s{self._workers}")
 
     def _rate(self, now: float) -> float:
         return max(self._done, 1) / max(now - self._start, 1e-9)
@@ -67,7 +72,7 @@ class Live:
     """A bar with rate and time left, and one of the jobs with the memory in use; finished stages stay as a line."""
 
     def __init__(self, whole: str = "", jobs: int = 0) -> None:
-        """Make the bars; without *jobs* there is none of the whole."""
+        """Make the bars; without *jobs* there is none of the whole, and the stage has the memory in use behind its name."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
@@ -80,15 +85,23 @@ class Live:
         self.bar = Progress(*columns, console=console, transient=True, expand=True, speed_estimate_period=10)
         self._task = self.bar.add_task("", visible=False, rate="")
         self._whole = self.bar.add_task(whole, total=jobs, visible=jobs > 0, rate="", whole=True)
-        self._what = self._unit = ""
+        self._alone = not jobs
+        self._what = self._unit = self._workers = ""
         self._start = self._drawn = 0.0
         self._pending = 0
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
         """Show a new bar."""
         self._what, self._unit, self._start = visible(f"{what}: {stage}"), unit, time.monotonic()
+        self._workers = ""
         self.bar.reset(self._task, total=total, description=self._what, visible=True, rate="")
         self.bar.update(self._whole, rate=_memory())
+
+    def workers(self, line: str) -> None:
+        """Say who works on the stage, behind its name, where there is room for it."""
+        if line != self._workers.removeprefix(", "):
+            self._workers = f", {line}"
+            self._flush(time.monotonic())
 
     def advance(self, count: int = 1) -> None:
         """Move the bar; rich redraws ten times a second whatever is asked, so counts are gathered."""
@@ -101,8 +114,11 @@ class Live:
         self.bar.advance(self._task, self._pending)
         self._pending, self._drawn = 0, now
         done = self.bar.tasks[0].completed
-        self.bar.update(self._task, rate=f"{done / max(now - self._start, 1e-9):,.0f} {self._unit}/s")
-        self.bar.update(self._whole, rate=_memory())
+        memory = _memory()
+        description = self._what + self._workers + (f", {memory}" if self._alone and memory else "")
+        rate = f"{done / max(now - self._start, 1e-9):,.0f} {self._unit}/s"
+        self.bar.update(self._task, description=description, rate=rate)
+        self.bar.update(self._whole, rate=memory)
 
     def end(self) -> None:
         """Leave a line with what was done."""
@@ -110,7 +126,10 @@ class Live:
         self._flush(now)
         done, seconds = self.bar.tasks[0].completed, now - self._start
         self.bar.console.print(
-            f"{self._what}: {done:,.0f} {self._unit} in {seconds:.1f} s", style="dim", markup=False, highlight=False
+            f"{self._what}: {done:,.0f} {self._unit} in {seconds:.1f} s{self._workers}",
+            style="dim",
+            markup=False,
+            highlight=False,
         )
         self.bar.update(self._task, visible=False)
 

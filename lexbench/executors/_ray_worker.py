@@ -23,12 +23,17 @@ class Worker:
     def __init__(self) -> None:
         self._encoder: ShardEncoder | None = None
         self._folder: Any = None  # of models that were sent; gone with the actor
+        self._documents = 0  # that it has encoded
         self._loading, self._encoding = Lock(), Lock()
         self._loading.acquire()  # until `load` is done
 
     def is_there(self) -> bool:
         """Answer as soon as the actor has been placed."""
         return True
+
+    def state(self) -> tuple[int, float]:
+        """Return how many documents this actor has encoded, and the most memory that its process has had, in MB."""
+        return self._documents, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
     def load(self, encoder: Any, theirs: Mapping[str, str], identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> str:
         """Take the encoder; return "", or in one line what is other here than where it comes from."""
@@ -64,15 +69,18 @@ class Worker:
             raise LexbenchError("the encoder's files are not those that it was sent with; copy them there, to the same place")
         return encoder
 
-    def encode(self, documents: Sequence[Document]) -> tuple[bytes, float]:
-        """Return the bytes of the shard of *documents*, and the most memory that this process has had, in MB."""
+    def encode(self, documents: Sequence[Document]) -> bytes:
+        """Return the bytes of the shard of *documents*."""
         with self._loading:
             encoder = self._encoder
         assert encoder is not None
         tokens = encoder.tokens(documents)
         with self._encoding:
-            content = encoder.encoded(tokens, lambda _count: None)
-        return content(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+            content = encoder.encoded(tokens, self._count)
+        return content()
+
+    def _count(self, documents: int) -> None:
+        self._documents += documents
 
 
 def versions() -> dict[str, str]:

@@ -19,7 +19,7 @@ from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors._leases import Leases, poison
 from lexbench.plugins import Encoder, RunsOnDevices
-from lexbench.progress import Progress
+from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.types import Corpus
@@ -44,17 +44,18 @@ class Processes:
 
     def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; a process that dies is replaced, and what it had in hand is encoded again."""
-        leases = Leases(shards)
+        leases = Leases(shards, progress)
         encoders = self._encoders(encoder)[: len(shards)]
         workers: list[_Worker] = []
         try:
             workers += [_Worker(one, corpus) for one in encoders]
             while not leases.finished:
+                tell_of_workers(progress, f"worker processes: {len(workers)}")
                 for worker in workers:
                     while (shard := leases.take(worker)) is not None:
                         worker.send(shard, path)
                 for worker in _with_news(workers):
-                    if worker.alive(leases, progress):
+                    if worker.alive(leases):
                         continue
                     worker.end()
                     workers.remove(worker)
@@ -88,6 +89,7 @@ class _Worker:
 
     def __init__(self, encoder: Encoder[Any], corpus: Corpus) -> None:
         self.encoder = encoder
+        self._encoded = 0  # documents
         self.pipe, theirs = _CONTEXT.Pipe()
         self._process: BaseProcess = _CONTEXT.Process(target=_work, args=(encoder, corpus, theirs), daemon=True)
         try:
@@ -109,7 +111,7 @@ class _Worker:
         except OSError:  # it is dead, which its pipe says in its turn
             return
 
-    def alive(self, leases: Leases, progress: Progress) -> bool:
+    def alive(self, leases: Leases) -> bool:
         """Hear one message: documents or a shard done; raise the error that it is; return whether there was one."""
         try:
             message = self.pipe.recv()
@@ -118,7 +120,8 @@ class _Worker:
         if isinstance(message, LexbenchError):
             raise message
         if isinstance(message, int):
-            progress.advance(message)
+            self._encoded += message
+            leases.encoded(self, self._encoded)
         else:
             leases.done(self, message)
         return True

@@ -6,6 +6,7 @@ lexbench and of what it encodes with; a model's folder is sent to those that do 
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ from typing import Any, ClassVar, NamedTuple
 from lexbench.encodings.encode import named
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._leases import Leases, poison
+from lexbench.executors._leases import HELD, Leases, poison
 from lexbench.executors._ray_worker import Worker, identity_of, versions
 from lexbench.plugins import Encoder, ReadsFolders
-from lexbench.progress import Progress
+from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
 
 _SENT = (".json", ".metadata", ".model", ".safetensors", ".txt", "pytorch_model.bin")  # endings of files of a model's folder
+_ASKED_EVERY = 1.0  # seconds between the times that actors are asked how far they are
+_CALLS = HELD + 1  # of an actor at a time: its shards, and how far it is
 _STILLBORN = 3  # actors that die before they are ready: one more would, too
 
 
@@ -56,7 +59,7 @@ class Ray:
         """Encode the *shards*; an actor that dies, or whose machine is gone, is replaced, and what it had goes to others."""
         with self._cluster() as ray:
             crew = _Crew(ray, self, encoder)
-            leases = Leases(shards)
+            leases = Leases(shards, progress)
             try:
                 for _ in range(min(crew.places(self.workers), len(shards))):
                     crew.hire()
@@ -65,20 +68,21 @@ class Ray:
                     self._step(crew, leases, corpus, path, progress)
             finally:
                 crew.dismiss()
-            progress.note(crew.summary())
 
     def _step(self, crew: "_Crew", leases: Leases, corpus: Corpus, path: Path, progress: Progress) -> None:
         """Hand out what there is to do, and take in one thing that is done, or one actor that is gone."""
         for actor in crew.ready:
             while (shard := leases.take(actor)) is not None:
                 crew.send(actor, shard, list(corpus.documents(shard.start, shard.stop)))
+        tell_of_workers(progress, crew.summary())
         news = crew.receive(self.patience)
         if news.shard and news.content:
             atomic.write_bytes(shard_file(path, news.shard), news.content)
             leases.done(news.actor, news.shard)
-            progress.advance(len(news.shard))
         elif news.error:
             raise named(news.error, corpus, news.shard, partial(crew.content, news.actor)) if news.shard else news.error
+        elif news.encoded:
+            leases.encoded(news.actor, news.encoded)
         elif news.gone:
             if deadly := leases.died(news.actor):
                 crew.dismiss()  # which makes room for those that look for the document
@@ -110,12 +114,13 @@ class Ray:
 
 
 class _News(NamedTuple):
-    """What came of an actor: the bytes of a shard, or an error; its end; or, with none of these, that it is ready."""
+    """What came of an actor: the bytes of a shard, or an error; how far it is; its end. None of these: nothing to act on."""
 
-    actor: Any
+    actor: Any = None
     shard: range | None = None
     content: bytes | None = None
     error: LexbenchError | None = None  # that encoding the shard met
+    encoded: int = 0  # documents since it began
     gone: bool = False
 
 
@@ -128,11 +133,13 @@ class _Crew:
         self._starting: dict[Any, Any] = {}  # actors, by the promise that they are ready
         self._stillborn = 0  # actors that died before they were ready
         self._at: dict[Any, tuple[Any, range]] = {}  # actors and shards, by the promise of its bytes
+        self._asked: dict[Any, Any] = {}  # actors, by the promise to say how far they are
+        self._asked_at = 0.0  # by time.monotonic()
         self._memory: dict[Any, float] = {}  # the most that each has had, in MB
         total = ray.cluster_resources()
         gpus = settings.gpus if settings.gpus >= 0 else float(total.get("GPU", 0) > 0)
-        self._asked = {"num_cpus": settings.cpus, "num_gpus": gpus}
-        self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=3, **self._asked)
+        self._request = {"num_cpus": settings.cpus, "num_gpus": gpus}
+        self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
         # Once, and kept by Ray for all machines.
         self._load = [ray.put(item) for item in (encoder, versions(), identity_of(encoder), _folders(encoder))]
 
@@ -140,7 +147,7 @@ class _Crew:
         """Return how many actors to start: *wanted*, or as many as there is place for, at least one."""
         total = self._ray.cluster_resources()
         fitting = [
-            total.get(name, 0) // asked for name, asked in zip(("CPU", "GPU"), self._asked.values(), strict=True) if asked
+            total.get(name, 0) // asked for name, asked in zip(("CPU", "GPU"), self._request.values(), strict=True) if asked
         ]
         return wanted or max(1, int(min(fitting, default=1)))
 
@@ -154,7 +161,7 @@ class _Crew:
         placed = [actor.is_there.remote() for actor in self._starting.values()]
         if self._ray.wait(placed, timeout=patience)[0]:
             return
-        asked = f"{self._asked['num_cpus']:g} CPUs and {self._asked['num_gpus']:g} GPUs"
+        asked = f"{self._request['num_cpus']:g} CPUs and {self._request['num_gpus']:g} GPUs"
         total, free = (
             f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
             for there in (self._ray.cluster_resources(), self._ray.available_resources())
@@ -173,30 +180,38 @@ class _Crew:
 
         CannotStart where an actor says that it cannot encode, or where none is at work, nor placed in *patience* seconds.
         """
-        from ray.exceptions import RayError, RayTaskError
-
         if not self._at:
             self.wait_for_one(patience)
-        (promise,), _ = self._ray.wait([*self._at, *self._starting], num_returns=1)
+        if time.monotonic() - self._asked_at >= _ASKED_EVERY:
+            self._asked_at = time.monotonic()
+            self._asked |= {actor.state.remote(): actor for actor in self.ready if actor not in self._asked.values()}
+        done, _ = self._ray.wait([*self._at, *self._starting, *self._asked], num_returns=1, timeout=_ASKED_EVERY)
+        return self._heard(done[0]) if done else _News()
+
+    def _heard(self, promise: Any) -> _News:
+        """Return what has become of a *promise* that is kept, or broken."""
+        from ray.exceptions import RayError, RayTaskError
+
         actor, shard = self._at.pop(promise, (None, None))
-        starting = actor is None
-        actor = self._starting.pop(promise) if starting else actor
+        starting, asked = self._starting.pop(promise, None), self._asked.pop(promise, None)
+        actor = actor or starting or asked
         try:
             answer = self._ray.get(promise)
         except RayTaskError as error:
             return _News(actor, shard, error=_as_ours(error))
         except RayError as error:  # the actor, its machine or its answer is gone
-            self._stillborn += starting
+            self._stillborn += starting is not None
             if self._stillborn >= _STILLBORN and not self.ready:
                 raise LexbenchError(
                     f"{_STILLBORN} workers of Ray died before they could encode: {_first_line(error)}"
                 ) from None
             self._forget(actor)
             return _News(actor, gone=True)
-        if not starting:
-            content, memory = answer
-            self._memory[actor] = max(memory, self._memory.get(actor, 0))
-            return _News(actor, shard, content)
+        if asked:
+            encoded, self._memory[actor] = answer
+            return _News(actor, encoded=encoded)
+        if shard:
+            return _News(actor, shard, answer)
         if answer:
             raise CannotStart(answer)
         self.ready.append(actor)
@@ -206,11 +221,13 @@ class _Crew:
         """Count no more on *actor*, which may come back from behind a broken line."""
         self.ready = [one for one in self.ready if one != actor]
         self._at = {promise: (one, shard) for promise, (one, shard) in self._at.items() if one != actor}
+        self._asked = {promise: one for promise, one in self._asked.items() if one != actor}
+        self._memory.pop(actor, None)
         self._ray.kill(actor)
 
     def content(self, actor: Any, documents: Sequence[Document]) -> bytes:
         """Return the bytes of the shard of *documents*, which nothing else waits for."""
-        content: bytes = self._ray.get(actor.encode.remote(documents))[0]
+        content: bytes = self._ray.get(actor.encode.remote(documents))
         return content
 
     def kills(self, corpus: Corpus, positions: range) -> bool:
@@ -235,9 +252,9 @@ class _Crew:
             self._ray.kill(actor)
 
     def summary(self) -> str:
-        """Say how many encoded, and in how much memory."""
-        most = max(self._memory.values(), default=0)
-        return f"{len(self._memory)} workers of Ray encoded; the largest took {most:,.0f} MB of memory"
+        """Say how many encode, and in how much memory, as far as that has been heard."""
+        memory = f", {sum(self._memory.values()):,.0f} MB" if self._memory else ""
+        return f"workers on Ray: {len(self.ready)}{memory}"
 
 
 def _folders(encoder: Any) -> dict[str, dict[str, bytes]]:

@@ -6,9 +6,9 @@
     class TestOneByOne(EngineContract):
         plugin = OneByOne()
 
-There is one for each group: EncoderContract (`plugin` is the class), EngineContract, RerankerContract, RetrieverContract,
-SourceContract (which overrides the fixture `case`) and TransformContract. Ours are tested by the same classes. pytest must be
-installed; nothing else of lexbench imports this package.
+There is one for each group: EncoderContract (`plugin` is the class), EngineContract, ExecutorContract, RerankerContract,
+RetrieverContract, SourceContract (which overrides the fixture `case`) and TransformContract. Ours are tested by the same
+classes. pytest must be installed; nothing else of lexbench imports this package.
 """
 
 from importlib import import_module
@@ -19,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from lexbench.testing.encoders import EncoderCase, EncoderContract
     from lexbench.testing.engines import EngineContract
+    from lexbench.testing.executors import ExecutorContract
     from lexbench.testing.rerankers import RerankerContract
     from lexbench.testing.retrievers import RetrieverContract
     from lexbench.testing.sources import SourceCase, SourceContract
@@ -28,6 +29,7 @@ _HOMES = {
     "EncoderCase": "encoders",
     "EncoderContract": "encoders",
     "EngineContract": "engines",
+    "ExecutorContract": "executors",
     "RerankerContract": "rerankers",
     "RetrieverContract": "retrievers",
     "SourceCase": "sources",
@@ -48,6 +50,7 @@ __all__ = [
     "EncoderCase",
     "EncoderContract",
     "EngineContract",
+    "ExecutorContract",
     "RerankerContract",
     "RetrieverContract",
     "SourceCase",

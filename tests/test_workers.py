@@ -1,4 +1,4 @@
-"""Executors: wherever a corpus is encoded, its shards hold the same bytes, and what cannot be encoded is named."""
+"""Executors: how they are named, what culprits are, and what a cluster adds to the contract (tests/contracts)."""
 
 import importlib.util
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click import UsageError
-from staged import Heard, Staged, contents, encode
+from staged import Heard, Letters, contents, encode
 
 from lexbench.cli.encode import _part
 from lexbench.datasets.corpus import write_corpus
@@ -37,79 +37,16 @@ def corpus(tmp_path):
     return write_corpus((Document(str(i), text) for i, text in enumerate(TEXTS)), tmp_path / "corpus")
 
 
-@pytest.fixture(scope="module")
-def ray():
-    """Start a cluster of two machines, as far as Ray knows, each with one processor; what tests define is found there."""
-    pytest.importorskip("ray", reason="needs ray: pip install 'lexbench[ray]'")
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
-        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
-        cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
-        yield cluster
-        cluster.shutdown()
-
-
 def folder(tmp_path, name):
     """Make and return an empty folder."""
     (tmp_path / name).mkdir()
     return tmp_path / name
 
 
-def on(name, request):
-    """Return the executor of that name with two workers."""
-    if name == "processes":
-        return Processes(2)
-    return executor(f'ray("{request.getfixturevalue("ray").address}", workers=2)')
-
-
-ELSEWHERE = ["processes", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])]
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_workers_make_the_bytes_of_one_process(name, corpus, tmp_path, request):
-    """What is in a shard does not depend on who made it; progress arrives here."""
-    encode(Staged(), corpus, folder(tmp_path, "here"))
-    heard = encode(Staged(), corpus, folder(tmp_path, "there"), on(name, request))
-
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
-    assert sum(heard.done) == len(corpus)
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_worker_that_is_killed_is_replaced(name, corpus, tmp_path, request):
-    """A worker dies of signal 9 with a shard in hand: it is said, others go on, and the bytes are the same."""
-    encode(Staged(), corpus, folder(tmp_path, "here"))
-    dying = Staged(fails="d kill", once=str(tmp_path / "killed"))
-    heard = encode(dying, corpus, folder(tmp_path, "there"), on(name, request))
-
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
-    assert sum("takes over what it had" in line for line in heard.notes) == 1
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_document_that_kills_every_worker_is_named(name, corpus, tmp_path, request):
-    """After three deaths the line names the one document of the shard, and the shards beside it are kept."""
-    there = folder(tmp_path, "there")
-    with pytest.raises(LexbenchError, match="document '4' kills its worker"):
-        encode(Staged(fails="d kill"), corpus, there, on(name, request))
-
-    assert format_.shard_file(there, range(3, 6)).name not in contents(there)
-
-
-@pytest.mark.parametrize("name", ["here", *ELSEWHERE])
-def test_a_document_that_cannot_be_encoded_is_named(name, corpus, tmp_path, request):
-    """What the encoder says of it arrives as it is, once, with the document."""
-    with pytest.raises(LexbenchError, match="document '4' cannot be encoded: no such letter"):
-        encode(Staged(fails="d"), corpus, folder(tmp_path, "there"), Here() if name == "here" else on(name, request))
-
-
 def test_an_encoder_that_fails_at_everything_names_no_document(corpus, tmp_path):
     """Where every document fails alike none of them is the reason."""
     with pytest.raises(LexbenchError, match=r"^no such letter$"):
-        encode(Staged(fails="x"), write_corpus((Document(str(i), "x") for i in range(5)), folder(tmp_path, "c")), tmp_path)
+        encode(Letters(fails="x"), write_corpus((Document(str(i), "x") for i in range(5)), folder(tmp_path, "c")), tmp_path)
 
 
 @pytest.mark.parametrize("guilty", range(11))
@@ -129,30 +66,30 @@ def test_the_culprit_is_found_by_halves(guilty):
 
 @needs_ray
 @pytest.mark.slow
-def test_a_request_that_no_cluster_meets_is_answered(ray, corpus, tmp_path):
+def test_a_request_that_no_cluster_meets_is_answered(two_raylets, corpus, tmp_path):
     """After the patience one line says what was asked for and what there is."""
-    asking = executor(f'ray("{ray.address}", workers=1, cpus=64, patience=1.5)')
+    asking = executor(f'ray("{two_raylets.address}", workers=1, cpus=64, patience=1.5)')
     with pytest.raises(CannotStart, match=r"no worker in 1.5 s: each asks for 64 CPUs .* the cluster has 2 CPUs"):
-        encode(Staged(), corpus, folder(tmp_path, "there"), asking)
+        encode(Letters(), corpus, folder(tmp_path, "there"), asking)
 
 
 @needs_ray
 @pytest.mark.slow
-def test_a_machine_that_goes_away_costs_what_it_had(ray, corpus, tmp_path):
+def test_a_machine_that_goes_away_costs_what_it_had(two_raylets, corpus, tmp_path):
     """One of two machines is removed while it encodes: its shards go to the other, and the bytes are the same."""
-    encode(Staged(), corpus, folder(tmp_path, "here"))
+    encode(Letters(), corpus, folder(tmp_path, "here"))
 
     class Removing(Heard):
         def advance(self, count=1):
             super().advance(count)
             if len(self.done) == 1:
-                ray.remove_node(ray.second, allow_graceful=False)
+                two_raylets.remove_node(two_raylets.second, allow_graceful=False)
 
     heard = Removing()
     shards = format_.missing(len(corpus), folder(tmp_path, "there"))
-    two = executor(f'ray("{ray.address}", workers=2)')
-    two.encode(Staged(), corpus, tmp_path / "there", shards, heard)
-    ray.second = ray.add_node(num_cpus=1, object_store_memory=80 << 20)
+    two = executor(f'ray("{two_raylets.address}", workers=2)')
+    two.encode(Letters(), corpus, tmp_path / "there", shards, heard)
+    two_raylets.second = two_raylets.add_node(num_cpus=1, object_store_memory=80 << 20)
 
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
@@ -180,8 +117,8 @@ def test_ray_is_an_extra():
 
 def test_what_suits_an_encoder():
     """One device is encoded on here; several are a process each."""
-    assert suited(Staged()) == Here()
-    assert suited(Staged(devices=2)) == Processes()
+    assert suited(Letters()) == Here()
+    assert suited(Letters(devices=2)) == Processes()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +145,7 @@ def test_parts_that_there_are_not(typed):
 def test_killed_processes_leave_none_behind(corpus, tmp_path):
     """After an error every process that was started has ended."""
     with pytest.raises(LexbenchError):
-        encode(Staged(fails="d"), corpus, folder(tmp_path, "there"), Processes(3))
+        encode(Letters(fails="d"), corpus, folder(tmp_path, "there"), Processes(3))
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     if children.exists():
         alive = [int(one) for one in children.read_text().split() if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]

@@ -1,0 +1,87 @@
+"""An encoder for tests: it counts letters, in the two steps of a model, and fails or dies where it is told to."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from lexbench.errors import LexbenchError
+from lexbench.registry import runtime
+from lexbench.types import Document, Kind, MultiVectors
+
+_LETTERS = "abcde"
+
+
+class Tokens(NamedTuple):
+    """Texts cut to their first words."""
+
+    texts: list[str]
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Letters:
+    """How often each of the letters a to e is among the first *length* words of a text, in thirds; *kind* as encoders have it.
+
+    *fails*: a letter at which it raises an error, or followed by " kill" dies of signal 9. *once*: a file; it fails only where
+    that is not there, and writes it. *log*: a file to which every call appends a line: process, texts, first text. *seconds*:
+    what every text takes at least.
+    """
+
+    devices: int = runtime(1)
+    length: int = 2
+    storage: str = "float32"
+    kind: Kind = Kind.SPARSE
+    fails: str = runtime("")
+    once: str = runtime("")
+    log: str = runtime("")
+    seconds: float = runtime(0.0)
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
+        """Cut the texts."""
+        words = [one.text.split() for one in documents]
+        return Tokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
+
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None]) -> Any:
+        """Count letters; fail, or die, at a letter if that is asked for."""
+        self._write_log(tokens.texts)
+        time.sleep(self.seconds * len(tokens.texts))
+        self._fail(tokens.texts)
+        advance(len(tokens.texts))
+        counts = np.array([[text.count(letter) / 3 for letter in _LETTERS] for text in tokens.texts], np.float32)
+        counts = counts.reshape(-1, len(_LETTERS))
+        if self.kind is Kind.SPARSE:
+            return sparse.csr_array(counts)
+        if self.kind is Kind.DENSE:
+            return counts
+        return MultiVectors(counts[counts.any(axis=1)], np.concatenate(([0], np.cumsum(counts.any(axis=1)))))
+
+    def _write_log(self, texts: Sequence[str]) -> None:
+        if self.log:
+            with Path(self.log).open("a", encoding="utf-8") as log:
+                log.write(f"{os.getpid()} {len(texts)} {texts[0] if texts else ''}\n")
+
+    def _fail(self, texts: Sequence[str]) -> None:
+        if not self.fails or not any(self.fails[0] in text for text in texts) or (self.once and Path(self.once).exists()):
+            return
+        if self.once:
+            Path(self.once).touch()
+        if self.fails.endswith("kill"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise LexbenchError("no such letter")
+
+    def encode_document(self, texts: Sequence[str]) -> Any:
+        """Do both steps."""
+        return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]), lambda _: None)
+
+    encode_query = encode_document
+
+    def workers(self) -> list[Self]:
+        """Return a copy for each device."""
+        return [replace(self, devices=1)] * self.devices
