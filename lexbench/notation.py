@@ -15,7 +15,9 @@ import ast
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from lexbench.errors import NotationError, echoed
@@ -86,6 +88,13 @@ def named(text: str) -> tuple[str, str]:
     return name, notation.strip()
 
 
+def split(text: str) -> list[str]:
+    """Return the systems of a list with commas between them, as "a, b(k1=1, b=0)@c"; commas in brackets and strings stay."""
+    bare = _STRING.sub(lambda string: "_" * len(string[0]), text)
+    commas = [at for at, opened in enumerate(_opened(bare)) if bare[at] == "," and not opened]
+    return [text[start + 1 : stop].strip() for start, stop in pairwise([-1, *commas, len(text)])]
+
+
 def parse(text: str) -> Part:
     """Read a part; NotationError says where it stops making sense."""
     try:
@@ -116,11 +125,12 @@ def read_expression(text: str) -> ast.expr:
 
 def _nesting(text: str) -> int:
     """Return how many brackets are open at most at once."""
-    open_now = most = 0
-    for character in text:
-        open_now += (character in "([{") - (character in ")]}")
-        most = max(most, open_now)
-    return most
+    return max(_opened(text), default=0)
+
+
+def _opened(text: str) -> Iterator[int]:
+    """Yield how many brackets are open behind each character."""
+    return accumulate((character in "([{") - (character in ")]}") for character in text)
 
 
 def _part(node: ast.expr, text: str) -> Part:

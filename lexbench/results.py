@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 import msgspec
@@ -123,6 +124,17 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""  # of the store, with every duration, as timings/<name>
 
 
+class Seeds(msgspec.Struct, frozen=True, kw_only=True):
+    """The trainings or checkpoints that a result takes together as one system: its values are their means, query by query."""
+
+    systems: dict[str, str]  # what each is called, and the notation that it is a name for; "" where it is notation itself
+    means: dict[str, list[float]]  # by measure: of each of them, in that order
+
+    def deviation(self, measure: str) -> float:
+        """Return the standard deviation (n - 1) of the means of *measure* over the seeds."""
+        return stdev(self.means[measure])
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known of one system on one dataset."""
 
@@ -152,6 +164,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     recipe: dict[str, Any] = {}
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
+    seeds: Seeds | None = None  # of several trainings that count as one system: see `lexbench.analysis.seeds`
 
     @property
     def is_bound(self) -> bool:
@@ -229,6 +242,9 @@ def _checked(result: Result, path: Path) -> Result:
         total, mean = sum(values), result.means[measure]
         if values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING:  # of counts the mean is the sum
             raise InvalidFile(f"{what}: the mean of {measure} is {mean}, and that of its values {total / len(values)}")
+    for measure, means in result.seeds.means.items() if result.seeds else ():
+        if len(means) < 2 or abs(fmean(means) - result.means.get(measure, math.inf)) > _ROUNDING:  # noqa: PLR2004 - seeds
+            raise InvalidFile(f"{what}: the mean of {measure} is not that of its seeds, or there are not two of them")
     recipe = legacy.modern(result.recipe)
     ranked = int(recipe.get("settings", {}).get("k", 0)) if recipe.get("plugin") in _OF_CANDIDATES else 0
     timings = [msgspec.structs.replace(timing, candidates=timing.candidates or ranked) for timing in result.timings]

@@ -92,3 +92,14 @@ def test_a_draft_of_a_result_is_no_result(store, capsys):
 
     assert code(["list", "results", "--json"]) == 0
     assert [row["system"] for row in json.loads(capsys.readouterr().out)] == ["bm25(k1=2.0)"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\xff", b"{}"], ids=["empty", "no ASCII", "other"])
+def test_a_damaged_note_of_a_check_is_no_check(store, capsys, content):
+    """What was noted of folders that were found to be sound may be anything: they are read again, and all goes on."""
+    for note in (store / "checked").iterdir():
+        note.write_bytes(content)
+    capsys.readouterr()
+
+    assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
+    assert capsys.readouterr().err == ""

@@ -142,7 +142,7 @@ def _columns(place: Path) -> Iterator[Hostile]:
         ("not UTF-8", run % (b"\xff", b"1"), True),
         ("UTF-16", "q1 Q0 d 1 1 x\n".encode("utf-16"), False),
         ("twice", (run % (b"1", b"1")) * 2, False),
-        ("7 columns", b"q 0 d 1 1 x y\n", False),
+        ("7 columns", b"q 0 d 1 1 x y\n", True),
         ("ragged", b"q Q0 d 1 1 x\nq\n", False),
         ("binary", bytes(range(256)) * 9, False),
         ("CR only", b"q1 Q0 d 1 1 x\rq1 Q0 e 2 0 x\r", False),

@@ -6,23 +6,18 @@ are scored again: how far it falls is how far the collection may be unfair to a 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import measures
-from lexbench.analysis.stored_results import stored_results
-from lexbench.datasets.contracts import Contract, Protocol
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.datasets.contracts import Contract
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.notation import parse
-from lexbench.runner.scoring import excluded
-from lexbench.runner.stored_run import read_run as read_stored_run
-from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels
-from lexbench.trec.runs import Run, read_run, without_self_matches
+from lexbench.trec.runs import Run
 
 Pairs = set[tuple[str, bytes]]  # queries with documents, by their ids
 
@@ -52,39 +47,6 @@ def is_contributor(system: str, contract: Contract) -> bool:
     except LexbenchError:  # the label of an object, or of a run file
         return False
     return system in names or (part.head.name in names and not part.transforms)
-
-
-def named_runs(names: Sequence[str], qrels: Qrels, contract: Contract | None, store: Store) -> dict[str, Run]:
-    """Return the runs that are named, in that order: run files, or systems as they were run on the dataset of *contract*.
-
-    What the contract leaves out of lists is taken out. MissingData where there is neither a file nor a stored run of a name.
-    """
-    protocol = contract.protocol if contract else Protocol()
-    stored = {
-        entry.result.system: entry.run
-        for entry in (stored_results(store) if contract and not all(Path(name).is_file() for name in names) else ())
-        if entry.run and contract and entry.result.dataset == contract.id
-    }
-    runs = {}
-    for name in dict.fromkeys(names):
-        if Path(name).is_file():
-            run = read_run(Path(name))
-            run = without_self_matches(run).run if protocol.self_match == "drop" else run
-        elif folder := stored.get(name) or stored.get(_label(name)):
-            run = read_stored_run(folder).run
-        else:
-            there = f"; there is: {', '.join(sorted(stored))}" if stored else ""
-            raise MissingData(f"{name!r} is no run file, and no system that was run on the dataset{there}")
-        runs[name] = excluded(run, qrels, protocol).run
-    return runs
-
-
-def _label(name: str) -> str:
-    """Return what a system that is named so is called in results: its settings in order."""
-    try:
-        return str(parse(name))
-    except LexbenchError:
-        return name
 
 
 def leave_one_out(

@@ -85,6 +85,12 @@ def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F]
     return click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE", **settings)
 
 
+def seeds_option(function: F) -> F:
+    """Add `--seeds`, as `seeds`."""
+    text = "Take runs of several seeds as one system: means, and their standard deviation; repeatable."
+    return click.option("--seeds", multiple=True, metavar="'NAME = A, B, C'", help=text)(function)
+
+
 def executor_option(function: F) -> F:
     """Add `--on`, as `on`."""
     text = "Where corpora are encoded: here, 'processes(4)', ray, ray:ADDRESS; default: LEXBENCH_ON, or a process a device."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from lexbench.cli._options import datasets_option, json_option, results_option
+from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option
 from lexbench.cli._output import print_json, print_rich, say
 
 
@@ -22,14 +22,22 @@ from lexbench.cli._output import print_json, print_rich, say
 @click.option(
     "--fail-if-worse", is_flag=True, help="Exit with 1 if a system is worse, or with --margin not shown to be no worse."
 )
+@seeds_option
+@click.option(
+    "--slices",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Also compare on the slices of queries in this file, of lines 'query slice'.",
+)
 @json_option
-def command(  # noqa: PLR0913 - one a word of the command line
+def command(  # noqa: PLR0913, PLR0917 - one a word of the command line
     systems: tuple[str, ...],
     results: Path | None,
     datasets: tuple[str, ...],
     measure: str | None,
     margin: float | None,
     queries: int,
+    seeds: tuple[str, ...],
+    slices: Path | None,
     *,
     sweep: bool,
     fail_if_worse: bool,
@@ -38,11 +46,14 @@ def command(  # noqa: PLR0913 - one a word of the command line
     """Compare B... with A: systems as they were run ('bm25'), or files and folders of results, for all systems in them.
 
     Nothing is run. A name is looked for in the files that are named, then in the store, or in the folder of --results:
-    `lexbench compare bm25 build/results`.
+    `lexbench compare bm25 build/results`. Several trainings are one system by --seeds: `lexbench compare bm25 --seeds 'nano =
+    nano42, nano43, nano44'`.
     """
     import msgspec
 
     from lexbench.analysis.compare import compare
+    from lexbench.analysis.seeds import groups
+    from lexbench.analysis.slices import read_slices
     from lexbench.report.compare import tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
@@ -56,6 +67,8 @@ def command(  # noqa: PLR0913 - one a word of the command line
         measure=measure,
         margin=margin,
         queries=0 if sweep else queries,
+        seeds=groups(seeds),
+        slices=read_slices(slices) if slices else None,
     )
     if as_json:
         print_json(msgspec.to_builtins(comparison))

@@ -39,20 +39,18 @@ def command(
     import msgspec
 
     from lexbench import measures
-    from lexbench.analysis.pool import is_contributor, leave_one_out, named_runs
-    from lexbench.datasets.contracts import contract_of
-    from lexbench.datasets.dataset import open_dataset
+    from lexbench.analysis.lists import named_runs
+    from lexbench.analysis.pool import is_contributor, leave_one_out
     from lexbench.report.pool import table
     from lexbench.report.terminal import render
+    from lexbench.runner.scoring import judgements
     from lexbench.storage.store import Store
-    from lexbench.trec.qrels import read_qrels
 
     if (dataset is None) == (qrels is None):
         raise click.UsageError("give -d ID, or --qrels FILE")
-    contract = contract_of(dataset) if dataset else None
-    judged = read_qrels(qrels) if qrels else open_dataset(contract_of(str(dataset))).qrels
+    judged, contract, _ = judgements(dataset, qrels)
     measure = measures.with_threshold(measure, contract) if contract else str(measures.parse(measure))
-    runs = named_runs(systems, judged, contract, Store(on_damage=partial(say, err=True)))
+    runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract, judged)
     stated = contract.judging if contract else None
     named = [name for name in runs if contract and is_contributor(name, contract)]
     depth = depth or (stated.depth if stated and stated.depth else _DEPTH)

@@ -14,6 +14,7 @@ from lexbench.cli._options import (
     executor_option,
     json_option,
     measures_option,
+    seeds_option,
     system_option,
     timing_options,
     timing_settings,
@@ -49,6 +50,7 @@ def command() -> None:
 @click.option(
     "--results", cls=Option, former=["--save"], type=FOLDER, metavar="FOLDER", help="Also write the results into this folder."
 )
+@seeds_option
 @executor_option
 @timing_options
 @json_option
@@ -70,6 +72,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @_DEPTH
 @_DRY
 @_BRIEF
+@seeds_option
 @executor_option
 @timing_options
 @json_option
@@ -85,13 +88,24 @@ def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **op
     _carry_out(planned, folder=None, timing=timing, **options)
 
 
-def _carry_out(
-    plan: "Plan", *, folder: Path | None, timing: "Settings | None", on: str | None, dry_run: bool, brief: bool, as_json: bool
+def _carry_out(  # noqa: PLR0913 - one an option
+    plan: "Plan",
+    *,
+    folder: Path | None,
+    timing: "Settings | None",
+    seeds: tuple[str, ...],
+    on: str | None,
+    dry_run: bool,
+    brief: bool,
+    as_json: bool,
 ) -> None:
     """Run the jobs of *plan* and show what came of them, or show the plan."""
+    from lexbench.analysis.seeds import grouped, groups, labels_of
     from lexbench.executors import executor
 
-    encoding = executor(on)
+    encoding, of_seeds = executor(on), groups(seeds)
+    for members in of_seeds.values():
+        labels_of(members, [(job.system.label, job.system.notation) for job in plan.jobs])
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
@@ -109,14 +123,18 @@ def _carry_out(
         for outcome in jobs.run(plan, store, progress, timer, encoding):
             outcomes.append(outcome)
             progress.job_done()
+    results = [outcome.result for outcome in outcomes if outcome.result]
+    if not any(outcome.error for outcome in outcomes):
+        results = grouped(results, of_seeds)
+    elif of_seeds:
+        say("seeds are shown one by one, since a job failed", err=True)
     if as_json:
-        print_json(_document(plan, outcomes))
+        print_json(_document(plan, outcomes, results))
     else:
-        results = _results(outcomes)
         print_rich(*(render(table) for table in (first_screen(results) if brief else tables(results, plan.suite))))
     failed = _complain(outcomes)
     if folder:
-        save(plan, outcomes, folder)
+        save(plan, results, folder)
     click.get_current_context().exit(1 if failed else 0)
 
 
@@ -136,18 +154,12 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
         say(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
 
 
-def _results(outcomes: "Sequence[Outcome]") -> "list[Result]":
-    """Return the results of the jobs that have one."""
-    return [outcome.result for outcome in outcomes if outcome.result]
-
-
-def _document(plan: "Plan", outcomes: "Sequence[Outcome]") -> dict[str, Any]:
+def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Result]") -> dict[str, Any]:
     """Return everything about a run as one JSON document."""
     import msgspec
 
     from lexbench.analysis import aggregates
 
-    results = _results(outcomes)
     return {
         "suite": plan.suite.id if plan.suite else None,
         "results": [msgspec.to_builtins(result) for result in results],
@@ -181,11 +193,11 @@ def _complain(outcomes: "Sequence[Outcome]") -> bool:
     return bool(failed or untimed)
 
 
-def save(plan: "Plan", outcomes: "Sequence[Outcome]", folder: Path) -> None:
+def save(plan: "Plan", results: "Sequence[Result]", folder: Path) -> None:
     """Write the results into a folder of results, and say where they are."""
     from lexbench.results import write_results
 
-    written = write_results(_results(outcomes), plan.suite.id if plan.suite else "datasets", folder)
+    written = write_results(results, plan.suite.id if plan.suite else "datasets", folder)
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
         page = f"lexbench leaderboard --results {folder}"

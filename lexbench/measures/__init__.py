@@ -8,7 +8,7 @@ from lexbench.measures._external import External
 from lexbench.measures._external import library as ir_measures_library
 from lexbench.measures._incomplete import incomplete_report
 from lexbench.measures._notation import AnyMeasure, Notation, cutoff, known, parse, parse_native, with_threshold
-from lexbench.measures._scores import Scores, score, tie_report
+from lexbench.measures._scores import Scores, score, tie_report, untied
 from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, join, ratio
 
@@ -29,5 +29,6 @@ __all__ = [
     "ratio",
     "score",
     "tie_report",
+    "untied",
     "with_threshold",
 ]

@@ -101,7 +101,7 @@ class _Extremes(NamedTuple):
 
 def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
     """Return the judged documents at the ranks that they have in the worst and in the best order."""
-    starts = np.flatnonzero(_differs(run))  # where a tied group begins; most are of one document
+    starts = np.flatnonzero(untied(run))  # where a tied group begins; most are of one document
     stops = np.append(starts[1:], len(run))
     group = np.searchsorted(starts, judged.entry, side="right") - 1
     by_grade = np.lexsort((-judged.grade, group))
@@ -112,8 +112,11 @@ def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
     return _Extremes(judged.reordered(last - within), judged.reordered(first + within))
 
 
-def _differs(run: Run) -> NDArray[np.bool_]:
-    """Return which entries (entries,) do not tie with the entry before them in their list."""
+def untied(run: Run) -> NDArray[np.bool_]:
+    """Return which entries (entries,) do not tie with the entry before them in their list.
+
+    Scores tie that are equal, or as near as two numbers can be: exports lower tied scores by so much.
+    """
     differs = np.ones(len(run), dtype=bool)
     differs[1:] = ~_tie(run.scores[:-1], run.scores[1:])
     differs[run.offsets[:-1][np.diff(run.offsets) > 0]] = True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lexbench import measures
 from lexbench.analysis.incompleteness import judged_gaps
-from lexbench.report.run import names
+from lexbench.report.run import names, score
 from lexbench.report.table import Table, heading, number
 from lexbench.results import Result, Timing
 
@@ -29,7 +29,7 @@ def _of_dataset(results: Sequence[Result]) -> Table:
     rows = [
         [
             result.system,
-            *(number(result.means.get(measure)) for measure in named),
+            *(score(result, measure) for measure in named),
             number(timing.qps["e2e"] if timing else None, ",.0f"),
             number(result.sizes["index"] / 1e6 if "index" in result.sizes else None, ",.1f"),
         ]

@@ -7,6 +7,7 @@ from lexbench.analysis.compare.model import Comparison, DatasetComparison, Diffe
 from lexbench.analysis.significance.groups import letter
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.errors import shortened
+from lexbench.report.score import slice_notes
 from lexbench.report.table import Table, number
 
 _DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
@@ -14,6 +15,11 @@ _HEX = 32  # digits from which on a value is a digest
 _SIDE_BY_SIDE = 6  # systems whose settings a reader can still compare
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
+_SEEDS = (
+    "a system of several seeds has, for each query, the mean of their values; deviation: n - 1, of their means",
+    "p and the 95 % beside it: of other queries, for these very models",
+    "95 % over seeds: Welch's, of other seeds, for these queries; a run without seeds is taken as it is; no test is of both",
+)
 
 
 def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
@@ -29,7 +35,7 @@ def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
         return [*shown, *(_curve(on, names) for on in comparison.datasets)]
     notes = (*_legend(comparison), *_verdicts(comparison, names), *comparison.notes)
     *tests, last = _tests(comparison, names)
-    return [*shown, *tests, replace(last, notes=notes), *_query_changes(comparison, names)]
+    return [*shown, *tests, replace(last, notes=(*last.notes, *notes)), *_query_changes(comparison, names)]
 
 
 def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
@@ -86,6 +92,8 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
         for score, difference in zip(others, on.differences, strict=True):
             rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
         yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
+        yield from _over_seeds(comparison, names)
+        yield from _on_slices(comparison, names)
         return
     for at, system in enumerate(comparison.systems[1:], start=1):
         rows = [
@@ -98,6 +106,47 @@ def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
             cells = (number(of_mean.difference, _SIGNED), _span(of_mean.interval, "+.3f"))
             rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
         yield Table(f"{_named(system, names)}{_measure(comparison)}", ("dataset", "A", names[system], *tail), tuple(rows))
+    yield from _over_seeds(comparison, names)
+
+
+def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
+    """Yield a table for each system: a row a slice of queries, where slices were declared."""
+    for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
+        rows = [
+            (
+                on.slice,
+                str(on.queries),
+                number(on.scores[0].mean),
+                number(on.scores[at].mean),
+                *_cells(on.differences[at - 1])[:-1],
+            )
+            for on in comparison.slices
+        ]
+        header = ("slice", "queries", "A", names[system], "difference", "95 %", "p", "better/equal\n/worse")
+        family = len(comparison.slices) * (len(comparison.systems) - 1)
+        note = f"p by Holm, and 95 % by Bonferroni, over {family} comparisons on slices, apart from those on all queries"
+        small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
+        yield Table(f"{_named(system, names)}: slices", header, tuple(rows), (note, *small))
+
+
+def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
+    """Yield the table of what the seeds of systems say, where one has several: deviations, and intervals of differences."""
+    rows = [
+        (
+            f"{on.dataset}  {_named(score.system, names)}" if len(comparison.datasets) > 1 else _named(score.system, names),
+            str(score.seeds),
+            number(score.mean),
+            number(score.deviation),
+            number(difference.difference, _SIGNED) if difference else "",
+            _span(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
+        )
+        for on in comparison.datasets
+        for score, difference in zip(on.scores, (None, *on.differences), strict=True)
+    ]
+    if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
+        yield Table(
+            "over seeds", ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds"), tuple(rows), _SEEDS
+        )
 
 
 def _measure(comparison: Comparison) -> str:

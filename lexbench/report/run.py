@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from lexbench.analysis import aggregates
 from lexbench.analysis.incompleteness import judged_gaps
-from lexbench.report.table import Table, heading, number
+from lexbench.report.table import Table, heading, number, with_deviation
 from lexbench.report.vectors import vector_tables
-from lexbench.results import EXPOSURES, Latency, Result, Timing
+from lexbench.results import EXPOSURES, Latency, Result, Seeds, Timing
 from lexbench.suites import Suite
 
 _WARN = 0.001  # a tie interval wider than this is said
@@ -51,9 +51,9 @@ def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]
 
 def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
     """Return the means of one measure with a row for each of what there is more of: long names fold in the first column."""
-    means = {(result.system, result.dataset): result.means.get(measure) for result in results}
+    cells = {(result.system, result.dataset): score(result, measure) for result in results}
     header = [*datasets]
-    columns = [[number(means.get((system, dataset))) for system in systems] for dataset in datasets]
+    columns = [[cells.get((system, dataset), number(None)) for system in systems] for dataset in datasets]
     for aggregate in suite.aggregates if suite else ():
         if aggregate.measure == measure:
             by_system = [[result for result in results if result.system == system] for system in systems]
@@ -66,10 +66,7 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
 
 def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:
     measures = list(dict.fromkeys(measure for result in results for measure in result.means))
-    rows = [
-        (name, *(number(result.means.get(measure)) for measure in measures))
-        for name, result in zip(names, results, strict=True)
-    ]
+    rows = [(name, *(score(result, measure) for measure in measures)) for name, result in zip(names, results, strict=True)]
     if suite:
         for aggregate in suite.aggregates:
             value = str(aggregates.over_results(aggregate, results))
@@ -104,9 +101,26 @@ def notes(results: Sequence[Result]) -> list[str]:
     return lines
 
 
+def score(result: Result, measure: str) -> str:
+    """Return the mean of *measure* as a cell, with the standard deviation over seeds where the system has several."""
+    has = result.seeds and measure in result.means
+    return with_deviation(result.means.get(measure), result.seeds.deviation(measure) if has and result.seeds else None)
+
+
 def names(results: Sequence[Result]) -> list[str]:
-    """Return a line for each system that was given a name, with the notation that it stands for."""
-    return list(dict.fromkeys(f"{result.system} = {result.notation}" for result in results if result.notation))
+    """Return a line for each system that was given a name or is several seeds, with what it stands for."""
+    lines = [
+        f"{result.system} = {result.notation}" if result.notation else _seeds(result.system, result.seeds)
+        for result in results
+        if result.notation or result.seeds
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _seeds(system: str, seeds: Seeds | None) -> str:
+    assert seeds is not None
+    members = "; ".join(f"{name} = {notation}" if notation else name for name, notation in seeds.systems.items())
+    return f"{system}: mean ± standard deviation (n - 1) of {len(seeds.systems)} seeds, {members}"
 
 
 def exposures(results: Sequence[Result]) -> Iterator[str]:

@@ -30,6 +30,11 @@ def number(value: float | None, form: str = f".{DIGITS}f") -> str:
     return "—" if value is None else format(value, form)
 
 
+def with_deviation(value: float | None, deviation: float | None) -> str:
+    """Return a mean as a cell, with the standard deviation over seeds where there is one: `.3292 ±.0012` with its zeros."""
+    return number(value) if value is None or deviation is None else f"{number(value)} ±{number(deviation)}"
+
+
 def escape(text: str) -> str:
     """Return *text* so that Markdown shows it as it is, whatever is in it; control characters as escapes."""
     return visible(text).translate(_ESCAPED)

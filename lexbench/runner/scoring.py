@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.datasets.contracts import Protocol, contract_of
+from lexbench.datasets.contracts import Contract, Protocol, contract_of
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import Counts, Result
@@ -36,6 +37,37 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
     )
 
 
+class Judged(NamedTuple):
+    """Judgements, and the rules that go with them."""
+
+    qrels: Qrels
+    contract: Contract | None  # None for a qrels file alone
+    dataset: str  # what they are called
+
+    @property
+    def protocol(self) -> Protocol:
+        """What is left out of lists."""
+        return self.contract.protocol if self.contract else _PLAIN
+
+
+def judgements(dataset: str | None, qrels: Path | None) -> Judged:
+    """Return the judgements of *dataset* with its contract, those in the file *qrels*, or with both the file's by the contract.
+
+    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. CommandError for
+    neither, ContractMismatch for judgements of another dataset.
+    """
+    if dataset is None:
+        if qrels is None:
+            raise CommandError("a run is scored by a dataset or by a qrels file")
+        return Judged(read_qrels(qrels), None, qrels.name)
+    contract = contract_of(dataset)
+    if qrels is None:
+        return Judged(open_dataset(contract).qrels, contract, contract.id)
+    judged = read_qrels(qrels)
+    check(contract, judgement_facts(tuple(judged.judgements())))
+    return Judged(judged, contract, contract.id)
+
+
 def score_file(
     path: Path,
     named: Sequence[str],
@@ -44,27 +76,18 @@ def score_file(
     qrels: Path | None = None,
     precision: Precision = "double",
 ) -> Result:
-    """Score the run at *path* by the contract of *dataset*, by the judgements in the file *qrels*, or by both.
+    """Score the run at *path* by the contract of *dataset*, by the judgements in the file *qrels*, or by both: `judgements`.
 
-    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. Scores are compared in
-    that *precision*; means that the other changes are in the result, too. CommandError for neither, ContractMismatch for
-    judgements of another dataset.
+    Scores are compared in that *precision*; means that the other changes are in the result, too.
     """
-    run = read_run(path)
-    if dataset is None:
-        if qrels is None:
-            raise CommandError("a run is scored by a dataset or by a qrels file")
-        stamps = {"system": path.name, "dataset": qrels.name, "contract": "none"}
-        return score_ranked(run, read_qrels(qrels), named, stamps, precision=precision)
-    contract = contract_of(dataset)
-    if qrels is None:
-        judged = open_dataset(contract).qrels
-    else:
-        judged = read_qrels(qrels)
-        check(contract, judgement_facts(tuple(judged.judgements())))
-    stamps = {"system": path.name, "dataset": contract.id, "contract": contract.stamp}
-    wanted = [measures.with_threshold(measure, contract) for measure in named]
-    return score_ranked(run, judged, wanted, stamps, protocol=contract.protocol, precision=precision)
+    return score_lists(read_run(path), path.name, named, judgements(dataset, qrels), precision)
+
+
+def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
+    """Return the result of *run*, all that a file or a search gave of the *system*, by the judgements and rules of *judged*."""
+    stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
+    wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
+    return score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
 
 
 def score_ranked(

@@ -129,7 +129,7 @@ class Store:
             yield str(error)
             return
         state = listed.state(folder)
-        if state and not thoroughly and self._checked(folder).is_file() and self._checked(folder).read_text("ascii") == state:
+        if state and not thoroughly and self._was_checked(folder, state):
             return
         sound = True
         for line in listed.damage(folder, only):
@@ -140,6 +140,12 @@ class Store:
 
     def _checked(self, folder: Path) -> Path:
         return self.root / _CHECKED / f"{folder.parent.name}-{key_of(folder)}"
+
+    def _was_checked(self, folder: Path, state: str) -> bool:
+        """Whether a folder was found to be sound in that *state* of its files; a note of it that is damaged is none."""
+        with suppress(OSError):
+            return self._checked(folder).read_bytes() == state.encode()
+        return False
 
     def _note_checked(self, folder: Path, state: str) -> None:
         """Remember that a folder was as its manifest says, in that *state* of its files."""

@@ -64,6 +64,10 @@ class Run:
         """Return the run in the order of its scores rounded to float32; LexbenchError where one is beyond float32."""
         return self if self.precision == "float32" else _ordered(self, "float32")
 
+    def scored(self, scores: NDArray[np.floating]) -> "Run":
+        """Return the run with other *scores* (entries,), finite ones, and its lists in the order of these."""
+        return replace(self, **order.canonical(self.offsets, self.docs, scores)._asdict())
+
     def cut(self, depth: int) -> "Run":
         """Return the run with only the first *depth* entries of each list."""
         return kept(self, self.ranks <= depth)

@@ -22,8 +22,10 @@ from lexbench.analysis.compare.model import (
 from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
 from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CommandError
@@ -38,7 +40,7 @@ _ROUNDING = 1e-9  # by which a perfect score may be off
 Values = Mapping[str, NDArray[np.float64]]  # (queries,) by system, the baseline first
 
 
-def compare(
+def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
     names: Sequence[str],
     *,
     store: Store,
@@ -47,15 +49,19 @@ def compare(
     measure: str | None = None,
     margin: float | None = None,
     queries: int = 5,
+    seeds: Mapping[str, Sequence[str]] = {},
+    slices: Slices | None = None,
 ) -> Comparison:
     """Compare the systems that *names* stand for (labels, result files, folders of these) with the first of them.
 
     Labels are looked for in the store, or in *folder*, a folder of results. The systems are compared on *datasets* (default:
     all that all of them have results on) by *measure* (default: the headline of the dataset's suite); with *margin*, also
-    whether each is no worse by more than it. *queries* is how many of the most changed are looked at. CannotStart where results
-    are not of the same data under the same contract: they are no comparison.
+    whether each is no worse by more than it. *queries* is how many of the most changed are looked at; *seeds* names systems
+    that are several as one; on each of *slices*, of the one dataset, all are compared too.
+
+    CannotStart where results are not of the same data under the same contract: they are no comparison.
     """
-    systems = select(names, store, folder)
+    systems = select(names, store, folder, seeds)
     if len(systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is {systems[0].label}")
     labels = [system.label for system in systems]
@@ -71,6 +77,7 @@ def compare(
     corrected = _holm(tested)
     if margin is not None:
         corrected = _margins(corrected, values, margin, LEVEL / family)
+    sliced = _on_slices(by_label, measures, slices) if slices else []
     reader = StoreReader(store)
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -90,7 +97,30 @@ def compare(
             *_bounds(labels, chosen.values()),
             *judged_gaps([entry.result for group in chosen.values() for entry in group]),
         ],
+        slices=sliced,
+        slices_sha256=slices.sha256 if slices else "",
     )
+
+
+def _on_slices(
+    results: Mapping[str, Mapping[str, Result]], measures: Mapping[str, str], slices: Slices
+) -> list[DatasetComparison]:
+    """Return how systems do on each of *slices*, given their results on one dataset, corrected for all slices and systems.
+
+    CommandError for several datasets: their queries may have the same ids.
+    """
+    if len(results) > 1:
+        raise CommandError(f"slices are of one dataset; say by -d of which: {', '.join(results)}")
+    ((dataset, by_label),) = results.items()
+    restricted = {label: slices.of(result) for label, result in by_label.items()}
+    family = len(slices.queries) * (len(by_label) - 1)
+    resamples = randomisation.resamples_for(family, LEVEL)
+    tested = []
+    for name in slices.queries:
+        alone = {label: of[name] for label, of in restricted.items()}
+        on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], resamples, 1 - LEVEL / family)
+        tested.append(msgspec.structs.replace(on, slice=name))
+    return _holm(tested)
 
 
 def measure_of(dataset: str, measure: str | None) -> str:
@@ -106,13 +136,15 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
     return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
 
 
-def _on_dataset(results: Mapping[str, Result], values: Values, measure: str, resamples: int) -> DatasetComparison:
+def _on_dataset(
+    results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL
+) -> DatasetComparison:
     """Return how systems do on one dataset, by their results and *values*; p is not corrected yet.
 
-    *resamples* are those of the tests.
+    *resamples* are those of the tests; intervals hold with confidence *level* each.
     """
     baseline, *others = values
-    intervals = bootstrap.intervals(np.array(list(values.values()))).tolist()
+    intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
     first = results[baseline]
     return DatasetComparison(
         dataset=first.dataset,
@@ -120,8 +152,18 @@ def _on_dataset(results: Mapping[str, Result], values: Values, measure: str, res
         measure=measure,
         queries=len(first.query_ids),
         scores=[_score(name, results[name], measure, span) for name, span in zip(values, intervals, strict=True)],
-        differences=[_difference(name, values[name] - values[baseline], resamples) for name in others],
+        differences=[
+            msgspec.structs.replace(
+                _difference(name, values[name] - values[baseline], resamples, level),
+                over_seeds=interval_over_seeds(_means_of_seeds(results[name], measure), _means_of_seeds(first, measure)),
+            )
+            for name in others
+        ],
     )
+
+
+def _means_of_seeds(result: Result, measure: str) -> list[float]:
+    return result.seeds.means[measure] if result.seeds else [result.means[measure]]
 
 
 def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -> Score:
@@ -129,19 +171,21 @@ def _score(name: str, result: Result, measure: str, interval: Sequence[float]) -
         system=name,
         mean=result.means[measure],
         interval=(interval[0], interval[1]),
+        seeds=len(result.seeds.systems) if result.seeds else 1,
+        deviation=result.seeds.deviation(measure) if result.seeds else None,
         terms=result.vectors.terms.get("mean") if result.vectors else None,
         query_terms=result.work.query_terms.get("mean") if result.work else None,
         flops=result.work.flops if result.work else None,
     )
 
 
-def _difference(name: str, differences: NDArray[np.float64], resamples: int) -> Difference:
+def _difference(name: str, differences: NDArray[np.float64], resamples: int, level: float) -> Difference:
     p = randomisation.p_value(differences, resamples=resamples)
     detectable = randomisation.minimum_detectable(differences, level=LEVEL)
     return Difference(
         system=name,
         difference=float(differences.mean()),
-        interval=bootstrap.interval(differences),
+        interval=bootstrap.interval(differences, level=level),
         p=p,
         corrected=p,
         wins=int((differences > 0).sum()),

@@ -17,6 +17,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     mean: float
     interval: tuple[float, float]  # 95 %, bootstrap over queries
+    seeds: int = 1  # trainings that are taken together: the mean is that of their means
+    deviation: float | None = None  # standard deviation (n - 1) of their means; None of one
     terms: float | None = None  # active terms a document, of sparse systems
     query_terms: float | None = None  # a query
     flops: float | None = None  # products a query and document
@@ -45,6 +47,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     detectable: float | None  # the least difference that a test of these queries finds with power .8; None for one query
     no_worse: NoWorse | None = None  # with a margin
+    over_seeds: tuple[float, float] | None = None  # 95 %, Welch's, over seeds; None where both systems are of one training
 
 
 class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +59,7 @@ class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
     queries: int
     scores: list[Score]  # of all systems
     differences: list[Difference]  # of all but the first
+    slice: str = ""  # the slice of its queries that this is of; "" for all
 
 
 class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,3 +125,5 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename=_JSON_NAMES):
     margin: float | None
     worse: list[str]  # "SYSTEM on DATASET" where it is significantly worse, or with a margin not shown to be no worse
     notes: list[str]
+    slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
+    slices_sha256: str = ""  # of the file that declares them

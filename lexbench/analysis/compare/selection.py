@@ -1,12 +1,13 @@
 """Which results are compared: systems by name from the store, or all systems of result files; and whether they may be."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lexbench import results
+from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart, NotationError, UnknownName
 from lexbench.notation import named
@@ -37,33 +38,49 @@ class SelectedSystem:
         raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose by -m, or run it again")
 
 
-def select(names: Sequence[str], store: Store, folder: Path | None = None) -> list[SelectedSystem]:
+def select(
+    names: Sequence[str], store: Store, folder: Path | None = None, seeds: Mapping[str, Sequence[str]] = {}
+) -> list[SelectedSystem]:
     """Return the systems that *names* stand for, in their order, each once: labels, result files, or folders of these.
 
-    "name = LABEL" calls a system by another name.
+    "name = LABEL" calls a system by another name. A name among *seeds* stands for several as one; one that is not among *names*
+    comes last.
 
     A label is looked for in the files that are named too, then in the store, or instead in *folder*, a folder of results.
     InvalidFile, UnknownName or CannotStart, in one line.
     """
-    in_files = _of_paths({text: _of_path(Path(text)) for text in names if Path(text).exists()})
+    in_files = _of_paths({text: _of_path(Path(text)) for text in names if text not in seeds and Path(text).exists()})
     loaded = [system for group in in_files.values() for system in group]
     stored: list[StoredResult] | None = None
+
+    def find(text: str) -> list[SelectedSystem]:
+        nonlocal stored
+        name, notation = named(text)
+        group = [system for label in _labels(notation) for system in loaded if system.is_called(label)]
+        if not group:
+            if stored is None:
+                stored = list(_of_folder(folder) if folder else stored_results(store))
+            group = [_of_store(label, stored, folder) for label in _labels(notation)]
+        return [replace(group[0], label=name)] if name and len(group) == 1 else group
+
     selected: dict[str, SelectedSystem] = {}
-    for text in names:
-        if text in in_files:
-            group = in_files[text]
+    for text in (*names, *(name for name in seeds if name not in names)):
+        if text in seeds:
+            group = [_as_one(text, [system for member in seeds[text] for system in find(member)])]
         else:
-            name, notation = named(text)
-            group = [system for label in _labels(notation) for system in loaded if system.is_called(label)]
-            if not group:
-                if stored is None:
-                    stored = list(_of_folder(folder) if folder else stored_results(store))
-                group = [_of_store(label, stored, folder) for label in _labels(notation)]
-            if name and len(group) == 1:
-                group = [replace(group[0], label=name)]
+            group = in_files[text] if text in in_files else find(text)
         for system in group:
             selected.setdefault(system.label, system)
     return list(selected.values())
+
+
+def _as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
+    """Return the seeds of one system as that system, by the newest result of each on every dataset that all have."""
+    results = {
+        dataset: [StoredResult(as_one(name, [member.results[dataset][0].result for member in members]), None)]
+        for dataset in common_datasets(members, ())
+    }
+    return SelectedSystem(name, name, results)
 
 
 def _of_paths(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:

@@ -35,6 +35,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One system on one dataset."""
 
     means: dict[str, float]
+    deviations: dict[str, float] = {}  # of systems of several seeds: standard deviation of the seeds' means
     marks: dict[str, int] = {}  # measure -> 1 where it is the best, 2 where the second
     interval: tuple[float, float] | None = None  # of the headline's mean, 95 %
     letters: str = ""  # of its tie groups
@@ -67,6 +68,7 @@ class BoardSystem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     label: str
     notation: str = ""  # what the label is a name for
+    seeds: tuple[str, ...] = ()  # the trainings that it is the mean of
     who: tuple[str, ...] = ()  # ran it, where results of several people are merged
     family: str
     means: tuple[BoardMean, ...] = ()  # in the order of the section's aggregates

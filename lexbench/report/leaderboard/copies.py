@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lexbench.errors import UnknownName, visible
 from lexbench.report.leaderboard.board import Board, Cell, Section
-from lexbench.report.table import DIGITS, escape, number
+from lexbench.report.table import escape, number
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -21,11 +21,12 @@ _TESTED = (
 
 
 class Score(NamedTuple):
-    """A cell: its text, 1 for the best and 2 for the second of its column, and the letters of its tie groups."""
+    """A cell: its text, 1 for the best and 2 for the second of its column, the letters of its tie groups, and its deviation."""
 
     text: str
     mark: int = 0
     letters: str = ""
+    deviation: str = ""  # over the seeds of a system that has several
 
 
 class Row(NamedTuple):
@@ -98,7 +99,9 @@ def _score(cell: Cell | None, measure: str, headline: str) -> Score:
     value = cell.means.get(measure) if cell else None
     if cell is None or value is None:
         return Score(number(None))
-    return Score(f"{value:.{DIGITS}f}", cell.marks.get(measure, 0), cell.letters if measure == headline else "")
+    letters = cell.letters if measure == headline else ""
+    deviation = number(cell.deviations[measure]) if measure in cell.deviations else ""
+    return Score(number(value), cell.marks.get(measure, 0), letters, deviation)
 
 
 def latex(table: View) -> str:
@@ -107,7 +110,8 @@ def latex(table: View) -> str:
 
     def write(score: Score) -> str:
         letters = f"\\textsuperscript{{{score.letters}}}" if score.letters else ""
-        return marks[score.mark].format(_tex(score.text)) + letters
+        deviation = rf" $\pm$ {score.deviation}" if score.deviation else ""
+        return marks[score.mark].format(_tex(score.text)) + deviation + letters
 
     lines = [
         r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}",
@@ -129,7 +133,8 @@ def markdown(table: View) -> str:
 
     def write(score: Score) -> str:
         letters = f" <sup>{escape(score.letters)}</sup>" if score.letters else ""
-        return marks[score.mark].format(score.text) + letters
+        deviation = f" ±{score.deviation}" if score.deviation else ""
+        return marks[score.mark].format(score.text) + deviation + letters
 
     lines = [
         f"| {' | '.join(escape(name) for name in ('system', *table.header))} |",
@@ -140,7 +145,7 @@ def markdown(table: View) -> str:
 
 
 def comma_separated(table: View) -> str:
-    """Return comma-separated values: the system, what its name stands for, and bare numbers; nothing for what is missing."""
+    """Return comma-separated values: the system, what its name stands for, and bare means; nothing for what is missing."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["system", "notation", *table.header])

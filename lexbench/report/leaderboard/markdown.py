@@ -24,6 +24,10 @@ says what they have seen; the rest are zero-shot. † marks scores that others p
 "Model MB" are a system's files of weights; "built s" are the seconds that encoding and indexing took when they were done,
 whatever else that machine did, and are never ranked.
 """
+_SEEDS = """\
+± is the standard deviation over the seeds of a system, of which each query has the mean value. Tests and intervals are over
+queries, for these very models: they do not say what another seed would do.
+"""
 _SPEEDS = """\
 p50, p95 and p99 are of queries, each by its median over the passes, seen before in the warm-up: they say how queries differ,
 not how often a query waits. "Of processes" are the rates of the slowest and the fastest of several fresh processes, in which
@@ -52,6 +56,8 @@ def _section(section: Section) -> str:
         )
     if any(cell and cell.speed for panel in section.datasets for cell in panel.cells):
         lines.append(_SPEEDS)
+    if any(system.seeds for system in section.systems):
+        lines.append(_SEEDS)
     if section.ran:
         lines += ["Who ran what where\n", *(f"- {escape(line)}" for line in section.ran), ""]
     if section.published:
@@ -113,7 +119,8 @@ def _score(cell: Cell | None, measure: str, headline: str) -> str:
         return number(None)
     letters = f" <sup>{escape(cell.letters)}</sup>" if cell.letters and measure == headline else ""
     seen = EXPOSURE_MARKS[cell.exposure] if measure == headline else ""
-    return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + seen + letters
+    deviation = f" <sub>±{number(cell.deviations[measure])}</sub>" if measure in cell.deviations else ""
+    return _MARKS[cell.marks.get(measure, 0)].format(f"{value:.{DIGITS}f}") + deviation + seen + letters
 
 
 def _mean(mean: BoardMean) -> str:

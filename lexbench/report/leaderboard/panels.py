@@ -94,6 +94,7 @@ def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
     index, documents, speeds = result.sizes.get("index"), result.counts.documents, _speeds(result.timings)
     return Cell(
         means={measure: round(mean, _MEAN_DIGITS) for measure, mean in result.means.items()},
+        deviations=_deviations(result),
         marks={measure: places[result.system] for measure, places in marks.items() if result.system in places},
         index=index,
         bytes_per_document=round(index / documents, 1) if index is not None and documents else None,
@@ -105,6 +106,10 @@ def _cell(result: Result, marks: Mapping[str, Mapping[str, int]]) -> Cell:
         exposure=result.exposure.status if result.exposure else UNKNOWN,
         because=tuple(result.exposure.because) if result.exposure else (),
     )
+
+
+def _deviations(result: Result) -> dict[str, float]:
+    return {measure: round(result.seeds.deviation(measure), _MEAN_DIGITS) for measure in result.means} if result.seeds else {}
 
 
 def _with_tests(cell: Cell | None, name: str, pairs: "Pairs", scores: Sequence[float]) -> Cell:

@@ -96,9 +96,18 @@ def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
 
 def _command(suite: Suite, systems_run: Mapping[str, Result]) -> str:
     """Return what runs the systems again, given with one result of each."""
-    typed = (f"{name} = {result.notation}" if result.notation else name for name, result in systems_run.items())
-    systems = " ".join(f"-r {quote(visible(' '.join(text.split())))}" for text in typed)
-    return f"lexbench run suite {suite.id} {systems}"
+    seeds = {name: result.seeds.systems for name, result in systems_run.items() if result.seeds}
+    named = {name: result.notation for name, result in systems_run.items() if name not in seeds}
+    for members in seeds.values():
+        named |= members
+    typed = [f"{name} = {notation}" if notation else name for name, notation in named.items()]
+    groups = [f"{name} = {', '.join(members)}" for name, members in seeds.items()]
+    words = [*(f"-r {_quoted(text)}" for text in typed), *(f"--seeds {_quoted(text)}" for text in groups)]
+    return f"lexbench run suite {suite.id} {' '.join(words)}"
+
+
+def _quoted(text: str) -> str:
+    return quote(visible(" ".join(text.split())))
 
 
 def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[int, float]:
@@ -120,6 +129,7 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
     return BoardSystem(
         label=name,
         notation=next((result.notation for result in results), ""),
+        seeds=tuple(next((result.seeds.systems for result in results if result.seeds), ())),
         family=family(results[0]) if results else "other",
         bound=any(result.is_bound for result in results),
         index=int(sum(sizes)) if sizes else None,

@@ -9,7 +9,8 @@ const TESTED = "Systems with a letter in common were not told apart (paired rand
 function scoreOf(cell, measure, headline) {
   const value = cell?.means[measure];
   if (value === undefined) return { text: MISSING, mark: 0, letters: "" };
-  return { text: fixed(value), mark: cell.marks?.[measure] ?? 0, letters: measure === headline ? cell.letters ?? "" : "" };
+  const deviation = cell.deviations?.[measure] === undefined ? "" : fixed(cell.deviations[measure]);
+  return { text: fixed(value), mark: cell.marks?.[measure] ?? 0, letters: measure === headline ? cell.letters ?? "" : "", deviation };
 }
 
 // What is copied of the rows that are shown: caption, header, and a name with scores a row.
@@ -28,12 +29,12 @@ function viewOf(suite, view, rows) {
 
 const COPIES = {
   Markdown({ header, rows }) {
-    const write = ({ text, mark, letters }) => (mark === 1 ? `**${text}**` : mark === 2 ? `<ins>${text}</ins>` : text) + (letters ? ` <sup>${plainMarkdown(letters)}</sup>` : "");
+    const write = ({ text, mark, letters, deviation }) => (mark === 1 ? `**${text}**` : mark === 2 ? `<ins>${text}</ins>` : text) + (deviation ? ` ±${deviation}` : "") + (letters ? ` <sup>${plainMarkdown(letters)}</sup>` : "");
     const line = (cells) => `| ${cells.join(" | ")} |\n`;
     return line(["system", ...header].map(plainMarkdown)) + `|${[" :-- ", ...header.map(() => " --: ")].join("|")}|\n` + rows.map((row) => line([plainMarkdown(row.name), ...row.scores.map(write)])).join("");
   },
   LaTeX({ caption, header, rows }) {
-    const write = ({ text, mark, letters }) => (mark === 1 ? `\\textbf{${tex(text)}}` : mark === 2 ? `\\underline{${tex(text)}}` : tex(text)) + (letters ? `\\textsuperscript{${letters}}` : "");
+    const write = ({ text, mark, letters, deviation }) => (mark === 1 ? `\\textbf{${tex(text)}}` : mark === 2 ? `\\underline{${tex(text)}}` : tex(text)) + (deviation ? ` $\\pm$ ${deviation}` : "") + (letters ? `\\textsuperscript{${letters}}` : "");
     const line = (cells) => `${cells.join(" & ")} \\\\`;
     return [
       "\\begin{table}", "\\centering", `\\caption{${tex(caption)}}`, `\\begin{tabular}{l${"r".repeat(header.length)}}`, "\\toprule",

@@ -20,6 +20,8 @@ function scoreColumn(name, cellOf, measure) {
       const mark = cell?.marks?.[measure];
       const shown = mark === 1 ? html("strong", {}, text) : mark === 2 ? html("u", {}, text) : text;
       td.append(shown);
+      const deviation = cell?.deviations?.[measure];
+      if (deviation !== undefined) td.append(html("small", {}, ` ±${fixed(deviation)}`));
       if (value !== undefined && measure === cell.headline) td.append(EXPOSURE[cell.exposure ?? "unknown"]);
       if (cell?.letters && measure === cell.headline) td.append(html("sup", {}, cell.letters));
       const interval = measure === cell?.headline && cell?.interval;
@@ -35,6 +37,8 @@ function told(row, cell, measure, name, interval) {
   const lines = [`${measure} of ${row.system.label} on ${cell.dataset}`, ...seen];
   if (interval) lines.push(`95 % interval ${fixed(interval[0])} – ${fixed(interval[1])} (bootstrap over queries)`);
   if (cell.better && measure === cell.headline) lines.push(`significantly better than ${cell.better} of ${cell.others} others`);
+  const deviation = cell.deviations?.[measure];
+  if (deviation !== undefined) lines.push(`mean of ${row.system.seeds.length} seeds, ±${fixed(deviation)} (standard deviation of their means): ${row.system.seeds.join(", ")}`);
   if (row.system.bound) lines.push("an upper bound, chosen on these very queries: not ranked");
   return lines.join("\n");
 }

@@ -1,0 +1,99 @@
+"""How alike ranked lists are: overlap and rank-biased overlap, against other implementations and the paper."""
+
+import json
+from math import log
+
+import numpy as np
+import pytest
+
+from lexbench.analysis.overlap import overlaps, rbo, weight_of_first
+from lexbench.cli import code
+from lexbench.errors import CommandError
+from lexbench.trec.runs import Run
+
+
+def letters(text):
+    """Return a list of documents, one a letter."""
+    return np.array([ord(letter) for letter in text], np.int64)
+
+
+def endless(one, two, p, depth=400):
+    """Return RBO by its definition, of lists that go on: what is in common at depth d, as a share of d, weighted and summed."""
+    common = [len({*one[:d].tolist()} & {*two[:d].tolist()}) / d for d in range(1, depth)]
+    return (1 - p) * sum(share * p**at for at, share in enumerate(common))
+
+
+# rbo 0.1.3 of PyPI, `RankingSimilarity(list(one), list(two)).rbo_ext(p)`
+@pytest.mark.parametrize(
+    ("one", "two", "p", "expected"),
+    [
+        ("abcde", "bacfg", 0.9, 0.619335),
+        ("abcde", "abcde", 0.9, 1.0),
+        ("abcdefgh", "fdab", 0.9, 0.6509706267857143),
+        ("abc", "xyz", 0.8, 0.0),
+        ("abcdefg", "gfed", 0.98, 0.6246603459413334),
+        ("ab", "b", 0.5, 0.25),
+    ],
+)
+def test_extrapolated_rbo_is_that_of_another_implementation(one, two, p, expected):
+    """Of lists of one length and of two, alike, reversed and disjoint; whichever is first."""
+    assert rbo(letters(one), letters(two), p).extrapolated == pytest.approx(expected, abs=1e-12)
+    assert rbo(letters(two), letters(one), p).extrapolated == pytest.approx(expected, abs=1e-12)
+
+
+def test_rbo_lies_between_what_the_unseen_rest_can_make_of_it():
+    """The least is that of lists that go on with nothing in common; the greatest, of one rest for both, all else in common."""
+    one, two, rest = letters("abcdefgh"), letters("hgbaij"), np.arange(1000, 1400)
+    found = rbo(one, two, 0.9)
+
+    apart = endless(np.append(one, rest), np.append(two, -rest), 0.9)
+    assert found.lowest == pytest.approx(apart, abs=1e-9)
+    missing_in_two = np.setdiff1d(one, two)
+    missing_in_one = np.setdiff1d(two, one)
+    alike = endless(np.concatenate([one, missing_in_one, rest]), np.concatenate([two, missing_in_two, rest]), 0.9)
+    assert found.highest == pytest.approx(alike, abs=1e-9)
+    assert found.lowest < found.extrapolated < found.highest
+
+
+def test_the_weight_of_the_first_documents_is_the_papers():
+    """Webber et al., section 4.2: at p = .9 the first ten documents have 86 % of the weight."""
+    assert round(weight_of_first(10, 0.9), 2) == 0.86
+    assert weight_of_first(1, 0.5) == pytest.approx(log(2))  # (1 - p) / p times the sum of p^d / d
+
+
+def run(**lists):
+    """Make a run of lists of documents, one letter each, best first."""
+    entries = [(query, doc, -rank) for query, docs in lists.items() for rank, doc in enumerate(docs)]
+    return Run.from_entries(*map(list, zip(*entries, strict=True)))
+
+
+def test_overlap_is_a_mean_over_the_queries_of_either():
+    """By hand: q1 shares two of three and begins alike; q2 is the same, two long; q3 and q4 have one list each, and count 0."""
+    first = run(q1="abc", q2="de", q3="x")
+    other = run(q2="de", q1="acz", q4="y")
+    (found,) = overlaps({"first": first, "other": other}, [1, 3])
+
+    assert (found.queries, found.one_sided) == (4, 2)
+    assert found.overlaps == {1: pytest.approx(2 / 4), 3: pytest.approx((2 / 3 + 1) / 4)}
+    assert found.same == {1: 0.5, 3: 0.25}
+    expected = rbo(letters("abc"), letters("acz")).extrapolated + 1.0
+    assert found.rbo == pytest.approx(expected / 4)
+
+
+def test_the_command_takes_run_files_without_judgements(tmp_path, monkeypatch, capsys):
+    """Two run files are compared; one alone, a name that is none, and p of 1 cost a line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
+    (tmp_path / "b.run").write_text("q1 Q0 d1 1 2 b\nq1 Q0 d3 2 1 b\n")
+
+    assert code(["overlap", "a.run", "b.run", "-k", "2", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["overlaps"], found["same"]) == ({"2": 0.5}, {"2": 0.0})
+    assert code(["overlap", "a.run", "b.run"]) == 0
+    assert "0.86 of its weight" in capsys.readouterr().out
+    assert code(["overlap", "a.run"]) == CommandError.exit_code
+    assert code(["overlap", "a.run", "b.run", "-p", "1"]) == CommandError.exit_code
+    assert code(["overlap", "a.run", "c.run"]) != 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3
+    assert "'c.run' is no run file" in said[-1]

@@ -1,0 +1,163 @@
+"""Several trainings as one system: means and deviations by hand, what its tests are of, and where it is shown."""
+
+import json
+from math import sqrt
+
+import msgspec
+import pytest
+from scipy.stats import ttest_ind
+
+from lexbench.analysis.compare import compare
+from lexbench.analysis.seeds import as_one, grouped, groups, interval_over_seeds
+from lexbench.cli import code
+from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
+from lexbench.notation import split
+from lexbench.report.leaderboard import copies, read_board
+from lexbench.report.leaderboard.markdown import markdown
+from lexbench.results import Counts, Exposure, Result, load_system, write_results
+from lexbench.storage.store import Store
+
+
+def result(system, values, dataset="pydoc/test", **facts):
+    """Make a result of one measure."""
+    given = {"recipe": {"plugin": "retrievers/encoded", "settings": {"model": system, "length": 256}}} | facts
+    return Result(
+        system=system,
+        dataset=dataset,
+        contract=f"{dataset}@1",
+        depth=1000,
+        means={"nDCG@10": sum(values) / len(values)},
+        query_ids=[f"q{number}" for number in range(len(values))],
+        per_query={"nDCG@10": list(map(float, values))},
+        counts=Counts(queries=len(values)),
+        **given,
+    )
+
+
+SEEDS = [result("n42", [0.25, 0.75]), result("n43", [0.5, 1.0]), result("n44", [0.75, 0.0])]  # means .5, .75, .375
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Return an empty store, which the command line uses too."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return Store(tmp_path / "store")
+
+
+def test_a_system_of_seeds_has_means_and_a_deviation():
+    """.5, .75 and .375 are .541667 +- .190940; a query has the mean of its values; what recipes have in common is kept."""
+    one = as_one("nano", SEEDS)
+
+    assert one.means == {"nDCG@10": pytest.approx(1.625 / 3)}
+    assert one.per_query == {"nDCG@10": pytest.approx([0.5, 1.75 / 3])}
+    deviation = sqrt(sum((mean - 1.625 / 3) ** 2 for mean in (0.5, 0.75, 0.375)) / 2)
+    assert one.seeds.deviation("nDCG@10") == pytest.approx(deviation) == pytest.approx(0.190940, abs=1e-6)
+    assert one.seeds.systems == {"n42": "", "n43": "", "n44": ""}
+    assert one.recipe == {"plugin": "retrievers/encoded", "settings": {"length": 256}}
+
+
+def test_what_one_seed_had_seen_counts_for_all():
+    """Of seeds that met a dataset unseen and one that was trained on it, the system is in-domain."""
+    seen = Exposure(status="in-domain", because=["n43 was trained on it"])
+    unseen = Exposure(status="zero-shot")
+    one = as_one("nano", [msgspec.structs.replace(SEEDS[0], exposure=unseen), msgspec.structs.replace(SEEDS[1], exposure=seen)])
+
+    assert one.exposure == seen
+
+
+def test_the_interval_over_seeds_is_welchs():
+    """It is scipy's of two groups; of a group and a single run it is the group's own t interval; of two runs there is none."""
+    one, other = [0.5, 0.75, 0.375], [0.25, 0.5]
+    ours = interval_over_seeds(one, other)
+    theirs = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+
+    assert ours == pytest.approx((theirs.low, theirs.high))
+    alone = interval_over_seeds(one, [0.5])  # t of .975 with 2 degrees of freedom is 4.302653
+    assert alone == pytest.approx((1 / 24 - 4.302653 * 0.190940 / sqrt(3), 1 / 24 + 4.302653 * 0.190940 / sqrt(3)), abs=1e-5)
+    assert interval_over_seeds([0.5], [0.25]) is None
+    assert interval_over_seeds([0.5, 0.5], [0.25]) == (0.25, 0.25)
+
+
+def test_seeds_are_read_by_commas_outside_of_brackets():
+    """Commas of settings and strings set nothing apart."""
+    assert split('a, b(k1=1, b=0)@c(x="1,2"),d') == ["a", 'b(k1=1, b=0)@c(x="1,2")', "d"]
+    assert groups(["nano = bm25(k1=1, b=0), bm25"]) == {"nano": ["bm25(k1=1, b=0)", "bm25"]}
+
+
+@pytest.mark.parametrize("text", ["nano", "nano = a", "nano = a, ", "nano = a, a", "= a, b"])
+def test_seeds_that_do_not_read_are_refused(text):
+    """A group has a name and two members or more, each once."""
+    with pytest.raises(CommandError):
+        groups([text])
+
+
+def test_members_that_are_not_of_one_system_are_refused():
+    """Members must have results, of the same queries; a system of seeds is no seed."""
+    with pytest.raises(UnknownName, match="n45"):
+        grouped(SEEDS, {"nano": ["n42", "n45"]})
+    with pytest.raises(CannotStart, match="not seeds of one system"):
+        as_one("nano", [SEEDS[0], result("n43", [0.5])])
+    with pytest.raises(CannotStart, match="a mean over seeds itself"):
+        as_one("nano", [as_one("nano", SEEDS), SEEDS[0]])
+
+
+def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path, capsys):
+    """A against the mean of three: by hand +.0417 with p 1, for one query gains and one loses; over seeds the t interval."""
+    write_results([result("bm25", [0.5, 0.5]), *SEEDS], "pydoc", tmp_path / "saved")
+    words = ["compare", "bm25", "--seeds", "nano = n42, n43, n44", "--results", "saved", "-d", "pydoc/test"]
+
+    assert code([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["systems"] == ["bm25", "nano"]
+    (on,) = found["datasets"]
+    assert [(score["seeds"], score["deviation"]) for score in on["scores"]] == [
+        (1, None),
+        (3, pytest.approx(0.190940, abs=1e-6)),
+    ]
+    (difference,) = on["differences"]
+    assert difference["difference"] == pytest.approx(1 / 24)
+    assert (difference["wins"], difference["ties"], difference["losses"]) == (1, 1, 0)
+    assert difference["over_seeds"] == pytest.approx([-0.432655, 0.515988], abs=1e-5)
+    assert code(words) == 0
+    out = capsys.readouterr().out
+    assert "over seeds" in out
+    assert "for these very models" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
+    """Of three settings of BM25, two as seeds: one row for both, with +-, on screen, in the folder, on the page."""
+    words = ["run", "suite", "pydoc", "-r", "bm25", "-r", "one = bm25(k1=1.2)", "-r", "two = bm25(b=0.7)", "-m", "nDCG@10"]
+    assert code([*words, "--seeds", "both = one, two", "--results", "saved", "--json"]) == 0
+    bm25, both = json.loads(capsys.readouterr().out)["results"]
+
+    assert (bm25["system"], both["system"]) == ("bm25", "both")
+    assert both["means"]["nDCG@10"] == pytest.approx(sum(both["seeds"]["means"]["nDCG@10"]) / 2)
+    assert sorted(path.stem for path in (tmp_path / "saved" / "results" / "pydoc").iterdir()) == ["bm25", "both"]
+    board = read_board(tmp_path / "saved")
+    page = markdown(board)
+    assert f"±{abs(both['seeds']['means']['nDCG@10'][0] - both['seeds']['means']['nDCG@10'][1]) / sqrt(2):.4f}" in page
+    assert "-r 'one = bm25(k1=1.2)' -r 'two = bm25(b=0.7)' --seeds 'both = one, two'" in page
+    assert r"$\pm$" in copies.latex(copies.view(board))
+    assert "±" not in copies.comma_separated(copies.view(board))
+    assert code([*words, "--seeds", "both = one, three"]) == 3
+    assert "three" in capsys.readouterr().err
+
+
+def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
+    """The mean must be that of the seeds."""
+    one = as_one("nano", SEEDS)
+    wrong = msgspec.structs.replace(one, seeds=msgspec.structs.replace(one.seeds, means={"nDCG@10": [0.5, 0.75, 0.5]}))
+    (path,) = write_results([wrong], "pydoc", tmp_path)
+
+    with pytest.raises(InvalidFile, match="not that of its seeds"):
+        load_system(path)
+
+
+def test_without_seeds_nothing_is_said_of_them(store, tmp_path, capsys):
+    """A comparison of runs alone has no table of seeds."""
+    made = compare(["n42", "n43", str(write_results(SEEDS, "pydoc", tmp_path)[0].parent)], store=store)
+
+    assert [one.over_seeds for one in made.datasets[0].differences] == [None, None]
