@@ -10,13 +10,14 @@ from contextlib import suppress
 from dataclasses import MISSING, field, fields
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from lexbench.errors import CannotStart, CommandError, UnknownName, require
 from lexbench.notation import Call, Value
+from lexbench.storage import environment
 
 PACKAGES: Mapping[str, str] = {
     "encoders": "lexbench.encoders",
@@ -51,7 +52,7 @@ def _entries(group: str) -> Mapping[str, EntryPoint]:
     package = PACKAGES[group]
     names = (item.name.removesuffix(".py") for item in files(package).iterdir() if item.name.endswith(".py"))
     entries = {name: EntryPoint(name, f"{package}.{name}", f"lexbench.{group}") for name in names if not name.startswith("_")}
-    for entry in entry_points(group=f"lexbench.{group}"):
+    for entry in environment.entries(f"lexbench.{group}"):
         if entry.name in entries:
             raise CommandError(f"two plug-ins call themselves {entry.name!r} in lexbench.{group}; uninstall one: {entry.value}")
         entries[entry.name] = entry

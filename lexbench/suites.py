@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from lexbench.datasets.contracts import all_contracts, toml_files
+from lexbench.datasets.contracts import find_contract, toml_files
 from lexbench.errors import InvalidFile, UnknownName
 from lexbench.storage.reading import Strict, read_toml
 
@@ -67,7 +67,7 @@ def suite(name: str) -> Suite:
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")
     content = read_toml(path, Suite)
     for index, dataset in enumerate(content.datasets):
-        if dataset not in all_contracts():
+        if find_contract(dataset) is None:
             raise InvalidFile(f"{path}: no dataset {dataset!r} - at `$.datasets[{index}]`; see: lexbench list datasets")
     for index, aggregate in enumerate(content.aggregates):
         strangers = sorted(set(aggregate.members) - set(content.datasets))

@@ -16,11 +16,12 @@ from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError
+from lexbench.retrievers import bm25
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
-from lexbench.tokenization import unicode
+from lexbench.tokenization import ANALYZERS, chunks, unicode
 from lexbench.types import Document, Hits
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")
@@ -196,6 +197,45 @@ def test_memory_is_bounded(tmp_path):
     one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
 
     assert one == many
+
+
+ODD = [
+    *THREE.values(), "", " ", "...", "The U.S.A.'s dogs, (dog's) DOGS!", "caf\u00e9\u00a0au lait", "a\u202fb c\u202fd",
+    "\u5317\u4eac\u5927 of \u5317\u4eac", "I\u0307stanbul #\ufe0f\u20e3 #", "_under_ __ snake_case_",
+    "one\x1ctwo\x0bthree\x00four", "x" * 300 + ", y", "\U0001f600 1.5 1,5 a'b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("analyzer", ["english", "unicode"])
+@pytest.mark.parametrize("room", [(1 << 10, 1 << 12), (16, 1 << 12), (64, 200)])
+def test_texts_are_numbered_in_blocks(analyzer, room):
+    """The compiled loop gives the terms that the analyser gives, in their order, however often its table is cleared."""
+    from lexbench.retrievers._bm25_terms import TermsOfTexts
+
+    def number(text):
+        return [vocabulary.setdefault(term, len(vocabulary)) for chunk in chunks(text) for term in ANALYZERS[analyzer](chunk)]
+
+    vocabulary = {}
+    times = [1 + i % 3 for i in range(len(ODD))]
+    expected = [number(text) * count for text, count in zip(ODD, times, strict=True)] * 2
+    plain, vocabulary = vocabulary, {}
+    texts = TermsOfTexts(number, *room)
+    blocks = [texts.of(ODD[:4], times[:4]), texts.of(ODD[4:] + ODD, times[4:] + times), texts.of([], [])]
+
+    assert [term for terms, _ in blocks for term in terms.tolist()] == [term for terms in expected for term in terms]
+    assert [length for _, lengths in blocks for length in lengths.tolist()] == [len(terms) for terms in expected]
+    assert list(vocabulary) == list(plain)
+
+
+def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch):
+    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes."""
+    texts = {f"{i:03}": " ".join(ODD[i % len(ODD) :][: 1 + i % 4]) for i in range(100)}
+    searcher(BM25, texts)
+    monkeypatch.setattr(bm25, "_COMPILED", 0)
+    BM25().build(write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c"))
+    plain, compiled = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("index", "c"))
+
+    assert plain == compiled
 
 
 @pytest.mark.parametrize("k", [1, 10, 1000, 200_000])

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lexbench.analysis.pool import is_contributor
-from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.contracts import find_contract
 from lexbench.results import Result
 
 GAP = 0.1  # a difference of `Judged` from which on systems are no peers
@@ -28,7 +28,7 @@ def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _pool(dataset: str, systems: Sequence[str]) -> Iterator[str]:
-    contract = all_contracts().get(dataset)
+    contract = find_contract(dataset)
     if contract and contract.judging:
         judging = contract.judging
         pool = f", over a pool of {'; '.join(judging.pool)}, which it favours" if judging.pool else ""

@@ -11,8 +11,9 @@ Other packages look models up (`names`, `model`, `listing`), and replace a model
 
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from lexbench import registry
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
+from lexbench.storage import environment
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.storage.store import readable_bytes
 
@@ -145,7 +147,10 @@ def names() -> list[str]:
 
 def model(name: str) -> Model:
     """Return a model; UnknownName, or InvalidFile where its file does not read or the name is taken."""
-    paths = _paths()
+    return _read(name, _paths())
+
+
+def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
     if name not in paths:
         raise UnknownName("model", name, paths, see="lexbench list models")
     path, *others = paths[name]
@@ -166,9 +171,10 @@ def model(name: str) -> Model:
 def listing() -> dict[str, Model | LexbenchError]:
     """Return every model by name, sorted; in place of one whose file does not read, the error."""
     entries: dict[str, Model | LexbenchError] = {}
-    for name in names():
+    paths = _paths()
+    for name in sorted(paths):
         try:
-            entries[name] = model(name)
+            entries[name] = _read(name, paths)
         except LexbenchError as error:
             entries[name] = error
     return entries
@@ -244,7 +250,7 @@ def _paths() -> dict[str, list[Path]]:
 
 @cache
 def _plugged_in() -> tuple[Path, ...]:
-    return tuple(_folder(entry) for entry in entry_points(group="lexbench.models"))
+    return tuple(_folder(entry) for entry in environment.entries("lexbench.models"))
 
 
 def _folder(entry: EntryPoint) -> Path:

@@ -6,13 +6,14 @@ They are data, in `datasets/` of the folders of suites: a wrong key or type is a
 
 import re
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Literal
 
 from msgspec import field
 
 from lexbench.errors import CannotStart, UnknownName
+from lexbench.storage.environment import entries
 from lexbench.storage.reading import Strict, read_toml
 
 
@@ -147,7 +148,7 @@ def suite_folders() -> tuple[Path, ...]:
     """Return the folders that hold suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
     package = Path(__file__).parent.parent
     in_wheel = package / "_suites"
-    return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entry_points(group="lexbench.suites"))
+    return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entries("lexbench.suites"))
 
 
 def _folder(entry: EntryPoint) -> Path:
@@ -159,19 +160,40 @@ def _folder(entry: EntryPoint) -> Path:
 
 def toml_files(*parts: str) -> dict[str, Path]:
     """Return the TOML files in the folder *parts* of the folders of suites, by name; of two of a name the first counts."""
-    paths = [path for folder in suite_folders() for path in sorted(folder.joinpath(*parts).glob("*.toml"))]
+    return _toml_files(suite_folders(), parts)
+
+
+@cache
+def _toml_files(folders: tuple[Path, ...], parts: tuple[str, ...]) -> dict[str, Path]:
+    paths = [path for folder in folders for path in sorted(folder.joinpath(*parts).glob("*.toml"))]
     return {path.stem: path for path in reversed(paths)}
 
 
 @cache
 def all_contracts() -> dict[str, Contract]:
     """Return every contract by dataset id, sorted."""
-    contracts = (read_toml(path, Contract) for path in toml_files("datasets").values())
+    contracts = map(_contract, toml_files("datasets").values())
     return {contract.id: contract for contract in sorted(contracts, key=lambda contract: contract.id)}
+
+
+@cache
+def _contract(path: Path) -> Contract:
+    return read_toml(path, Contract)
+
+
+def find_contract(dataset_id: str) -> Contract | None:
+    """Return the contract of a dataset, None where there is none.
+
+    It is looked for in the file that is named as ours are, `beir_nfcorpus_dev.toml`: reading them all takes much longer.
+    """
+    path = toml_files("datasets").get(dataset_id.replace("/", "_").replace("-", "_"))
+    contract = _contract(path) if path else None
+    return contract if contract and contract.id == dataset_id else all_contracts().get(dataset_id)
 
 
 def contract_of(dataset_id: str) -> Contract:
     """Return the contract of a dataset, or UnknownName."""
-    if dataset_id not in all_contracts():
+    contract = find_contract(dataset_id)
+    if contract is None:
         raise UnknownName("dataset", dataset_id, all_contracts(), see="lexbench list datasets")
-    return all_contracts()[dataset_id]
+    return contract

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from lexbench.datasets import hub_layout
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, contract_of
+from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
 from lexbench.datasets.source import locators, missing, user_folders
 from lexbench.datasets.sources.files import Files
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
@@ -58,9 +58,10 @@ def named(name: str) -> tuple[Contract, Source | None]:
         return find_hub(name)
     if Path(name).exists():
         return find_folder(Path(name))
-    if name not in all_contracts():
+    contract = find_contract(name)
+    if contract is None:
         raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
-    return contract_of(name), None
+    return contract, None
 
 
 def find_folder(path: Path, split: str | None = None) -> Located:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.checkpoints.files import CheckpointFiles, digests, weight_bytes
 from lexbench.checkpoints.hub import fetch
@@ -249,7 +249,7 @@ class SparseTransformer(Transformer):
         """Return the ids of tokens whose positions give no weight."""
 
     @abstractmethod
-    def _vectors(self, model: Any, batch: Batch) -> sparse.csr_array:
+    def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors (n, vocabulary) of one batch; LexbenchError where nobody could want them."""
 
     @property
@@ -261,21 +261,21 @@ class SparseTransformer(Transformer):
         """Return the entry of the vocabulary whose column is *term*."""
         return str(self._document_model().tokenizer.convert_ids_to_tokens(int(term)))
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
         return self._encode(self._document_model(), tokens, advance)
 
-    def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
+    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries."""
         model = self._query_model()
         return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
 
-    def _encode(self, model: Any, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+    def _encode(self, model: Any, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
         silent = self._silent(model)
         computed = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, silent))
         if not computed:
-            return sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
-        longest_first: Any = sparse.vstack([vectors for _, vectors in computed], format="csr")
-        vectors = sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in computed]))])
+            return scipy.sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
+        longest_first: Any = scipy.sparse.vstack([vectors for _, vectors in computed], format="csr")
+        vectors = scipy.sparse.csr_array(longest_first[np.argsort(np.concatenate([texts for texts, _ in computed]))])
         vectors.sort_indices()
         return vectors

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from scipy import sparse
-
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.masked_lm import masked_lm_files
 from lexbench.encoders._transformer import SparseTransformer, no_progress
@@ -22,6 +20,8 @@ from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
 if TYPE_CHECKING:
+    import scipy
+
     from lexbench.encoders._masked_lm_model import MaskedLMModel
 
 _DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
@@ -68,7 +68,7 @@ class SparseMLM(SparseTransformer):
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
 
-    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> sparse.csr_array:
+    def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""
         vectors = super().encode_tokens(tokens, advance)
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
@@ -81,7 +81,7 @@ class SparseMLM(SparseTransformer):
     def _silent(self, model: "MaskedLMModel") -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
-    def _vectors(self, model: "MaskedLMModel", batch: Batch) -> sparse.csr_array:
+    def _vectors(self, model: "MaskedLMModel", batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch; LexbenchError where nobody could want them."""
         vectors = model.vectors(batch, self.activation)
         model.check_finite(vectors.data, "weights")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
-from scipy import sparse
 
 from lexbench.encodings.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 from lexbench.errors import LexbenchError
@@ -79,7 +79,7 @@ def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
         if offsets[0] or offsets[-1] != len(vectors.values) or np.any(np.diff(offsets) < 0):
             raise LexbenchError(f"an encoder made offsets that are not those of its {len(vectors.values)} vectors")
         return {"offsets": offsets, "vectors": vectors.values}, vectors.values.shape[1]
-    matrix = sparse.csr_array(vectors, copy=True)
+    matrix = scipy.sparse.csr_array(vectors, copy=True)
     matrix.sum_duplicates()  # sorts, too
     matrix.eliminate_zeros()
     terms = matrix.indices.astype(np.uint16 if matrix.shape[1] <= _NARROW else np.uint32)
@@ -114,7 +114,7 @@ def read_shard(file: Path) -> Any:
         values = arrays["vectors"].astype(np.float32, copy=False)
         return MultiVectors(values, arrays["offsets"]) if "offsets" in arrays else values
     parts = (arrays["weights"].astype(np.float32, copy=False), arrays["terms"].astype(np.int32), arrays["offsets"])
-    return sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
+    return scipy.sparse.csr_array(parts, shape=(len(arrays["offsets"]) - 1, int(arrays["facts"][0])))
 
 
 def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
@@ -136,7 +136,7 @@ def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
     offsets = offsets_of(np.diff(arrays["offsets"])[rows])
     entries = ranges(arrays["offsets"][rows], offsets)
     parts = (arrays["weights"][entries].astype(np.float32), arrays["terms"][entries].astype(np.int32), offsets)
-    return sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
+    return scipy.sparse.csr_array(parts, shape=(len(rows), int(arrays["facts"][0])))
 
 
 def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.types import MultiVectors
 
@@ -47,9 +47,9 @@ class Tally:
     documents: int
     document_frequency: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (vocabulary,)
     lengths: list[NDArray[np.int64]] = field(default_factory=list)  # active terms of each document
-    examples: dict[int, sparse.csr_array] = field(default_factory=dict)  # by position
+    examples: "dict[int, scipy.sparse.csr_array]" = field(default_factory=dict)  # by position
 
-    def watch(self, shards: Iterable[sparse.csr_array]) -> Iterator[sparse.csr_array]:
+    def watch(self, shards: "Iterable[scipy.sparse.csr_array]") -> "Iterator[scipy.sparse.csr_array]":
         """Yield *shards* (n, vocabulary) as they are, counting them."""
         examples = [self.documents * i // _EXAMPLES for i in range(_EXAMPLES)]
         first = 0  # position of the shard's first document
@@ -84,13 +84,13 @@ def spread(values: NDArray[Any]) -> dict[str, float]:
     return {"mean": float(values.mean()), "p50": float(low), "p95": float(high), "max": float(values.max())}
 
 
-def largest(row: sparse.csr_array, token: Callable[[int], str]) -> str:
+def largest(row: "scipy.sparse.csr_array", token: Callable[[int], str]) -> str:
     """Write the terms of the vector *row* (1, vocabulary) that weigh most, as 'apple 2.31, pie 1.8'."""
     order = np.lexsort((row.indices, -row.data))[:_SHOWN]
     return ", ".join(f"{token(int(row.indices[i]))} {row.data[i]:.4g}" for i in order)
 
 
-def query_work(queries: sparse.csr_array, document_frequency: NDArray[np.integer]) -> dict[str, NDArray[np.int64]]:
+def query_work(queries: "scipy.sparse.csr_array", document_frequency: NDArray[np.integer]) -> dict[str, NDArray[np.int64]]:
     """Return how many terms each of *queries* (n, vocabulary) has, and how many postings an exhaustive search of it adds up."""
     postings = np.add.reduceat(np.append(document_frequency[queries.indices], 0), queries.indptr[:-1]) if queries.nnz else 0
     terms = np.diff(queries.indptr).astype(np.int64)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.errors import LexbenchError
 from lexbench.types import Kind, MultiVectors
@@ -13,7 +13,7 @@ from lexbench.types import Kind, MultiVectors
 
 def kind_of(vectors: Any) -> Kind:
     """Return the kind of *vectors*; LexbenchError where an encoder returned anything else."""
-    if sparse.issparse(vectors):
+    if scipy.sparse.issparse(vectors):
         return Kind.SPARSE
     if isinstance(vectors, MultiVectors):
         return Kind.MULTI
@@ -28,7 +28,7 @@ def stacked(blocks: Sequence[Any]) -> Any:
     """Return *blocks*, the vectors of one batch of texts each, at least one, as one block in order."""
     kind = kind_of(blocks[0])
     if kind is Kind.SPARSE:
-        return sparse.vstack(blocks, format="csr")
+        return scipy.sparse.vstack(blocks, format="csr")
     if kind is Kind.DENSE:
         return np.concatenate(blocks)
     counts = np.concatenate([np.diff(block.offsets) for block in blocks])
@@ -51,22 +51,24 @@ def ranges(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.
     return np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
 
 
-def canonical(vectors: sparse.csr_array) -> sparse.csr_array:
+def canonical(vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
     """Return *vectors* (n, width) as float32, columns ascending in each row, each once, without stored zeros.
 
     Vectors that are so already, as all from the store are, are returned themselves; others are copied, never changed in place.
     """
     if vectors.dtype == np.float32 and vectors.has_canonical_format and vectors.data.all():
         return vectors
-    matrix = sparse.csr_array(vectors, copy=True)
+    matrix = scipy.sparse.csr_array(vectors, copy=True)
     matrix.data = matrix.data.astype(np.float32)
     matrix.sum_duplicates()  # sorts, too
     matrix.eliminate_zeros()
     return matrix
 
 
-def select_entries(matrix: sparse.csr_array, values: NDArray[np.float32], mask: NDArray[np.bool_]) -> sparse.csr_array:
+def select_entries(
+    matrix: "scipy.sparse.csr_array", values: NDArray[np.float32], mask: NDArray[np.bool_]
+) -> "scipy.sparse.csr_array":
     """Return the entries of *matrix* for which *mask* (nonzeros,) is true, with *values* (nonzeros,) in place of its own."""
     before = np.zeros(len(mask) + 1, matrix.indptr.dtype)
     np.cumsum(mask, out=before[1:])
-    return sparse.csr_array((values[mask], matrix.indices[mask], before[matrix.indptr]), shape=matrix.shape)
+    return scipy.sparse.csr_array((values[mask], matrix.indices[mask], before[matrix.indptr]), shape=matrix.shape)

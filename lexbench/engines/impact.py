@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.encodings.statistics import query_work
 from lexbench.engines.kernels.checks import impacts, ordered, same_width
@@ -41,7 +41,7 @@ class Impact:
         return {"layout": _LAYOUT}
 
     def build(
-        self, shards: Iterable[sparse.csr_array], path: Path, window: int | None = None, group: int | None = None
+        self, shards: "Iterable[scipy.sparse.csr_array]", path: Path, window: int | None = None, group: int | None = None
     ) -> None:
         """Write the index of whole weights up to 65,535, as (n, vocabulary) shards, in memory that hardly grows with them.
 
@@ -80,9 +80,9 @@ class ImpactIndex:
         packed = (np.asarray(np.memmap(path / f"{name}.bin", np.uint8, "c")) for name in ("gaps", "weights"))
         bitmaps = np.asarray(np.load(path / "bitmaps.npy", mmap_mode="c"))
         self._arrays: tuple[Any, ...] = (*packed, bitmaps, np.load(path / "starts.npy"), self._window, self.documents)
-        self.search(sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
+        self.search(scipy.sparse.csr_array((1, self.vocabulary), dtype=np.float32), 1)
 
-    def search(self, queries: sparse.csr_array, k: int) -> Hits:
+    def search(self, queries: "scipy.sparse.csr_array", k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights up to 65,535.
 
         Sums are exact; scores above 2**24 are rounded to float32 after that, and equal ones are in order of position again.
@@ -90,7 +90,7 @@ class ImpactIndex:
         """
         return self.search_counted(queries, k)[0]
 
-    def search_counted(self, queries: sparse.csr_array, k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
+    def search_counted(self, queries: "scipy.sparse.csr_array", k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
         """Return the hits of `search`, and in `passes` (queries,) how often the postings of each query were added up.
 
         That is once; twice where the first documents were no fair sample, so that too high a score was expected of the k-th.
@@ -115,16 +115,16 @@ class ImpactIndex:
         scores[docs < 0] = -np.inf
         return ordered(docs, scores) if best.size and scores.max() >= _EXACT else Hits(docs, scores)
 
-    def counters(self, queries: sparse.csr_array) -> dict[str, NDArray[np.int64]]:
+    def counters(self, queries: "scipy.sparse.csr_array") -> dict[str, NDArray[np.int64]]:
         """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.
 
         A weight is one posting, also where it is stored as two; all postings are added up, so none is skipped.
         """
-        weighted = sparse.csr_array(queries, copy=True)
+        weighted = scipy.sparse.csr_array(queries, copy=True)
         weighted.eliminate_zeros()
         return query_work(weighted, self.document_frequency)
 
-    def _lists_of(self, queries: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    def _lists_of(self, queries: "scipy.sparse.csr_array") -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
         if self.documents:
             same_width(queries.shape[1], self.vocabulary)

@@ -5,6 +5,7 @@
 
 import ast
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from lexbench import registry
@@ -66,6 +67,7 @@ def parse(text: str) -> AnyMeasure:
     return _external.measure_of(text, name, settings, at)
 
 
+@cache
 def parse_native(text: str) -> Measure | None:
     """Read a measure that lexbench computes; None where it has none of that name and settings. NotationError as `parse`."""
     parts = _parts(text)

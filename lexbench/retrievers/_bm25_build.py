@@ -19,6 +19,7 @@ from lexbench.retrievers._bm25_formula import length_classes
 
 _AT_ONCE = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 _DOCUMENT_BITS = 32
+_COMMON = 1 << 16  # pairs below it, of frequencies up to 255, are counted
 
 
 class Inverter:
@@ -43,6 +44,13 @@ class Inverter:
         if len(self._terms) >= self._at_once:
             self._write_run()
 
+    def add_block(self, terms: NDArray[np.int32], lengths: NDArray[np.int64]) -> None:
+        """Add the next documents, which have *lengths* (documents,) of *terms*, one document after the other."""
+        self._terms.frombytes(terms.astype(np.int32, copy=False).tobytes())
+        self._lengths.frombytes(lengths.astype(np.int32).tobytes())
+        if len(self._terms) >= self._at_once:
+            self._write_run()
+
     def _write_run(self) -> None:
         """Sort what has been collected by term, then document, and write it out with the frequencies."""
         lengths = np.array(self._lengths)
@@ -56,7 +64,9 @@ class Inverter:
         self._classes += length_classes(lengths).tobytes()
         self._nonempty += int(np.count_nonzero(lengths))
         self._occurrences += len(docs)
-        self._pairs = np.union1d(self._pairs, self._pairs_of(keys, frequencies))
+        pairs = self._pairs_of(keys, frequencies)
+        common = np.flatnonzero(np.bincount(pairs[pairs < _COMMON]))  # sorting all of them takes ten times as long
+        self._pairs = np.union1d(self._pairs, np.concatenate([common, pairs[pairs >= _COMMON]]))
         self._document_frequencies = _sum(self._document_frequencies, np.bincount(keys >> _DOCUMENT_BITS))
         run = self._folder / f"run-{len(self._runs)}"
         run.mkdir()

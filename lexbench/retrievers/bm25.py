@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -21,7 +21,7 @@ from lexbench.plugins import BuildContext
 from lexbench.registry import at_search, later, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import Inverter
-from lexbench.retrievers._bm25_contents import contents, parts
+from lexbench.retrievers._bm25_contents import RepeatedText, contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
@@ -29,6 +29,8 @@ from lexbench.types import Corpus, Hits
 
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
+_COMPILED = 10_000  # documents from which on it pays to compile what numbers the terms of texts: it takes seconds, once
+_BLOCK = 2048  # documents numbered at a time
 _POSITION = np.uint64(0xFFFFFFFF)  # where a key of the kernel has the position
 _MAPPED = ("offsets", "docs", "pairs")  # arrays that stay on disk until they are read
 
@@ -49,12 +51,17 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
         self._analyze = ANALYZERS[analyzer]
 
     def __missing__(self, chunk: str) -> tuple[int, ...]:
-        numbers = tuple(number for term in self._analyze(chunk) if (number := self._number(term)) is not None)
+        numbers = tuple(self.fresh(chunk))
         if len(chunk) <= _LONGEST_CHUNK:
             if len(self) >= _MOST_CHUNKS:
                 self.clear()
             self[chunk] = numbers
         return numbers
+
+    def fresh(self, text: str) -> list[int]:
+        """Return the same as `of`, and remember nothing."""
+        terms = (term for chunk in chunks(text) for term in self._analyze(chunk))
+        return [number for term in terms if (number := self._number(term)) is not None]
 
     def of(self, text: str) -> "chain[int]":
         """Return the term numbers of *text*, repetitions kept, in order."""
@@ -93,8 +100,11 @@ class BM25(Settings):
         numbers = _TermNumbers(vocabulary.__getitem__, self.analyzer)
         inverter = Inverter(path)
         source = contents(corpus, self.expansions, self.term_weights, path)
-        for document in parts(source, corpus.documents()):
-            inverter.add(chain.from_iterable([*numbers.of(text)] * times for text, times in document))
+        documents = parts(source, corpus.documents())
+        if len(corpus) < _COMPILED:
+            _add(documents, numbers, inverter)
+        else:
+            _add_blocks(documents, numbers, inverter)
         inverter.finish()
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
 
@@ -130,6 +140,24 @@ class BM25(Settings):
     def rescorer(self, folders: Iterator[Path]) -> "BM25Searcher":
         """Open the index."""
         return self.open(next(folders))
+
+
+def _add(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter) -> None:
+    """Add the terms of *documents* to *inverter*."""
+    for document in documents:
+        inverter.add(chain.from_iterable([*numbers.of(text)] * times for text, times in document))
+
+
+def _add_blocks(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter) -> None:
+    """Do the same by a compiled loop."""
+    from lexbench.retrievers._bm25_terms import TermsOfTexts
+
+    texts = TermsOfTexts(numbers.fresh)
+    while block := list(islice(documents, _BLOCK)):
+        every = [part for document in block for part in document]
+        terms, lengths = texts.of([part.text for part in every], [part.times for part in every])
+        before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *map(len, block)])]  # terms before each document
+        inverter.add_block(terms, np.diff(before))
 
 
 class BM25Searcher:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.encodings.vectors import stacked
 from lexbench.errors import CommandError
@@ -58,9 +58,9 @@ class BeirEncoder:
         return self._scaled(self._model.encode_corpus(texts, **_OPTIONS))
 
     def _scaled(self, vectors: Any) -> Any:
-        if sparse.issparse(vectors):
+        if scipy.sparse.issparse(vectors):
             matrix: Any = vectors
-            return sparse.csr_array(matrix, dtype=np.float32)
+            return scipy.sparse.csr_array(matrix, dtype=np.float32)
         vectors = np.stack([_array(vector) for vector in vectors])  # a list of vectors, or a matrix
         if self._similarity == "dot":
             return vectors

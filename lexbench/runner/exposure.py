@@ -18,7 +18,7 @@ from typing import Any
 
 from lexbench import catalog
 from lexbench.catalog import Model
-from lexbench.datasets.contracts import Contract, all_contracts
+from lexbench.datasets.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError
 from lexbench.notation import Part, Value, parse
 from lexbench.plugins import (
@@ -72,7 +72,7 @@ def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
 
 def _names(collection: str) -> set[str]:
     """Return what the collection of training that is called so, a dataset's id or another name, is known by."""
-    contract = all_contracts().get(collection)
+    contract = find_contract(collection)
     return {contract.corpus, *contract.related.queries} if contract else {collection}
 
 

@@ -2,10 +2,18 @@
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
+from importlib.metadata import (
+    Distribution,
+    EntryPoints,
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+    packages_distributions,
+)
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +67,17 @@ def packages_of(plugin: Any) -> tuple[str, ...]:
     parts = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
     packages = (type(plugin).__module__.partition(".")[0], *getattr(plugin, "requires", ()), *packages_of(parts))
     return tuple(dict.fromkeys(package for package in packages if package not in ("builtins", "lexbench")))
+
+
+def entries(group: str) -> EntryPoints:
+    """Return the entry points of *group* of all installed packages."""
+    return _selection(tuple(sys.path))(group=group)
+
+
+@cache
+def _selection(_places: tuple[str, ...]) -> Callable[..., EntryPoints]:
+    """Return what selects among all entry points, read once for the places that packages are in: each has a file."""
+    return entry_points().select
 
 
 @cache

@@ -38,7 +38,7 @@ def _emoji() -> str:
 
 _WORD, _SINGLE, _EMOJI = re.compile(_word()), re.compile(f"[IR]{_ANY}"), re.compile(_emoji())
 _SOUTH_EAST_ASIAN = re.compile(f"(?:[Ss]{_ANY})+")
-_EDGES = string.punctuation.replace("_", "")  # what no word of ASCII begins or ends with
+EDGES = string.punctuation.replace("_", "")  # what no word of ASCII begins or ends with
 _RULES = {  # by the class of the first character; of two, the longer match counts
     **dict.fromkeys("AHDNK_", (_WORD,)),
     **dict.fromkeys("PMFkz", (_EMOJI,)),
@@ -74,7 +74,7 @@ def words(text: str) -> list[str]:
     """Return the words of *text* in order, in the case they have; what is between them is dropped."""
     if not text.isascii() or len(text) > LONGEST:
         return _words(text)
-    inner = text.strip(_EDGES)
+    inner = text.strip(EDGES)
     if inner.isalnum():
         return [inner]
     return [text[slice(*match.span())] for match in _WORD.finditer(text.translate(_classes()))]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
@@ -50,7 +50,7 @@ class Quantize:
         if self.bits not in _BITS:
             raise CommandError(f"quantize(bits={self.bits}): weights have 8 or 16 bits")
 
-    def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
+    def document(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *vectors* (n, vocabulary) with whole weights; CommandError where the term *empty* is not in the vocabulary."""
         if self.empty >= vectors.shape[1]:
             raise CommandError(
@@ -64,7 +64,7 @@ class Quantize:
 
     query = document
 
-    def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
+    def counts(self, vectors: "scipy.sparse.csr_array") -> dict[str, int]:
         """Return how many weights of *vectors* (n, vocabulary), which are not quantised yet, are `clipped` and `dropped`."""
         weights = self._whole(canonical(vectors).data)
         return {"clipped": int(np.count_nonzero(weights > self._largest)), "dropped": int(np.count_nonzero(weights <= 0))}
@@ -79,7 +79,7 @@ class Quantize:
             whole: NDArray[np.float32] = weights * np.float32(self.scale)
         return _MODES[self.mode](whole, out=whole)
 
-    def _without_empty_rows(self, matrix: sparse.csr_array) -> sparse.csr_array:
+    def _without_empty_rows(self, matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *matrix* with the term *empty* in each row that has no term, unless the setting is negative."""
         bare = np.diff(matrix.indptr) == 0
         if self.empty < 0 or not bare.any():
@@ -88,4 +88,4 @@ class Quantize:
         weights, terms = np.insert(matrix.data, starts, 1), np.insert(matrix.indices, starts, self.empty)
         offsets = matrix.indptr.copy()
         offsets[1:] += np.cumsum(bare, dtype=offsets.dtype)
-        return sparse.csr_array((weights, terms, offsets), shape=matrix.shape)
+        return scipy.sparse.csr_array((weights, terms, offsets), shape=matrix.shape)

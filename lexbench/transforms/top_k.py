@@ -5,13 +5,14 @@ before they quantise them: `top_k(64)|quantize(100)`. Their formula keeps every 
 ties at the threshold all survive; their text says k entries. *ties* chooses.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
@@ -41,29 +42,37 @@ class TopK:
         if self.ties not in _TIES:
             raise CommandError(f'top_k(ties={self.ties!r}): ties is "keep" or "cut"')
 
-    def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
+    def document(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *vectors* (n, vocabulary) with the largest weights of each row."""
         matrix = canonical(vectors)
         largest = self._largest(matrix)
         return matrix if largest.all() else select_entries(matrix, matrix.data, largest)
 
-    def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
+    def query(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *vectors* (n, vocabulary) themselves."""
         return vectors
 
-    def counts(self, vectors: sparse.csr_array) -> dict[str, int]:
+    def counts(self, vectors: "scipy.sparse.csr_array") -> dict[str, int]:
         """Return how many weights of the document *vectors* (n, vocabulary) are `dropped`."""
         largest = self._largest(canonical(vectors))
         return {"dropped": len(largest) - int(np.count_nonzero(largest))}
 
-    def _largest(self, matrix: sparse.csr_array) -> NDArray[np.bool_]:
+    def _largest(self, matrix: "scipy.sparse.csr_array") -> NDArray[np.bool_]:
         """Return which weights (nonzeros,) are among the largest of their row."""
         largest = np.ones(matrix.nnz, np.bool_)
-        _mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
+        _compiled()(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
         return largest
 
 
-@njit(nogil=True, cache=True)
+@cache
+def _compiled() -> Callable[..., Any]:
+    """Return `_mark`, compiled."""
+    from numba import njit  # a quarter of a second to import, which queries and what is stored need not
+
+    compiled: Callable[..., Any] = njit(nogil=True, cache=True)(_mark)
+    return compiled
+
+
 def _mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Clear *largest* (nonzeros,) for the weights of each row that are not among its *k* largest; *cut* as the setting."""
     for row in range(len(offsets) - 1):

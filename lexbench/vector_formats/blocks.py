@@ -10,8 +10,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.reading import lines
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """
 
     ids: list[str]  # (n,)
-    vectors: sparse.csr_array  # (n, vocabulary), float32
+    vectors: "scipy.sparse.csr_array"  # (n, vocabulary), float32
 
 
 class _Growing(dict[str, int]):
@@ -89,9 +89,9 @@ def block_of(
     ids: list[str], data: NDArray[np.float32], terms: NDArray[np.integer], offsets: NDArray[np.integer], width: int
 ) -> Block:
     """Return a block of the arrays of a CSR matrix (n, *width*), which is brought into canonical form without zeros."""
-    matrix = sparse.csr_array((data, terms, offsets), shape=(len(offsets) - 1, width))
+    matrix = scipy.sparse.csr_array((data, terms, offsets), shape=(len(offsets) - 1, width))
     if not (matrix.has_canonical_format and matrix.data.all()):
-        matrix = sparse.csr_array(matrix, copy=True)
+        matrix = scipy.sparse.csr_array(matrix, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     return Block(ids, matrix)

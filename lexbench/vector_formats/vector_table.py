@@ -5,8 +5,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.errors import LexbenchError
 from lexbench.trec.ids import encode, factorize, lookup
@@ -35,15 +35,15 @@ class VectorTable:
         self._rows = np.empty(len(self.ids), np.int64)
         self._rows[codes] = np.arange(len(ids))
 
-    def find(self, ids: Sequence[str], complaint: str) -> sparse.csr_array:
+    def find(self, ids: Sequence[str], complaint: str) -> "scipy.sparse.csr_array":
         """Return the vectors (n, width) of *ids*; LexbenchError, which is *complaint* and the first missing ids, for others."""
         codes = lookup(self.ids, encode(ids))
         missing = [ids[index] for index in np.flatnonzero(codes < 0).tolist()]
         if missing:
             more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
             raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
-        matrix: Any = sparse.csr_array((*self._arrays, self._offsets), shape=(len(self._offsets) - 1, self.width))
-        vectors: sparse.csr_array = matrix[self._rows[codes]]
+        matrix: Any = scipy.sparse.csr_array((*self._arrays, self._offsets), shape=(len(self._offsets) - 1, self.width))
+        vectors: scipy.sparse.csr_array = matrix[self._rows[codes]]
         return vectors
 
 

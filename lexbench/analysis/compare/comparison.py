@@ -27,7 +27,7 @@ from lexbench.analysis.significance import bootstrap, noninferiority, randomisat
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
-from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.contracts import find_contract
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
@@ -127,7 +127,7 @@ def measure_of(dataset: str, measure: str | None) -> str:
     """Return the measure to compare by, with the contract's threshold: *measure*, else the headline of the dataset's suite."""
     every_suite = (suites.suite(name) for name in suites.suite_names())
     headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), HEADLINE)
-    contract = all_contracts().get(dataset)
+    contract = find_contract(dataset)
     return with_threshold(headline, contract) if contract else headline
 
 

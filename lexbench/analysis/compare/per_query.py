@@ -12,7 +12,7 @@ import numpy as np
 from lexbench import measures
 from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
 from lexbench.analysis.stored_results import StoredResult
-from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.contracts import find_contract
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import is_here
 from lexbench.encodings.shards import read_rows
@@ -95,7 +95,7 @@ class Topics:
 @lru_cache(maxsize=2)
 def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
     """Return the topics that results are of; None where they are not on this machine. Nothing is fetched."""
-    contract = all_contracts().get(dataset)
+    contract = find_contract(dataset)
     if contract is None or not is_here(contract):
         return None
     try:

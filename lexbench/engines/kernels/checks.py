@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits
@@ -34,12 +34,12 @@ def all_finite(vectors: NDArray[Any], what: str) -> None:
         )
 
 
-def impacts(vectors: sparse.csr_array, engine: str, most: int = 65_535) -> sparse.csr_array:
+def impacts(vectors: "scipy.sparse.csr_array", engine: str, most: int = 65_535) -> "scipy.sparse.csr_array":
     """Return quantised *vectors* with int32 weights, columns ascending in each row, without stored zeros.
 
     LexbenchError, naming *engine*, unless every weight is a whole number from 0 to *most*.
     """
-    matrix = sparse.csr_array(vectors, copy=True)
+    matrix = scipy.sparse.csr_array(vectors, copy=True)
     wrong = (matrix.data < 0) | (matrix.data > most) | (matrix.data != np.floor(matrix.data))
     if wrong.any():
         raise LexbenchError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.analysis.significance import bootstrap, groups, randomisation
-from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpeed, Panel, machine_line, ranks
 from lexbench.report.leaderboard.trade_off import curves_of, plots_of
@@ -156,7 +156,7 @@ def _speed(timing: Timing) -> CellSpeed:
 
 def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
     """Return the texts of *queries* where the contract says that they may be published; else None."""
-    contract = all_contracts().get(dataset)
+    contract = find_contract(dataset)
     if contract is None or not contract.source.publishable:
         return None
     texts = {query.query_id: query.text for query in open_dataset(contract).queries}

@@ -12,7 +12,7 @@ from lexbench.analysis import aggregates
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
-from lexbench.datasets.contracts import all_contracts
+from lexbench.datasets.contracts import contract_of
 from lexbench.errors import visible
 from lexbench.report.leaderboard.board import (
     Board,
@@ -235,7 +235,7 @@ def _published_systems(
 
 
 def _published_cell(headline: str, score: PublishedScore, model: Model | None) -> Cell:
-    seen = exposure_of_entry(model, all_contracts()[score.dataset]) if model else Exposure(status=UNKNOWN)
+    seen = exposure_of_entry(model, contract_of(score.dataset)) if model else Exposure(status=UNKNOWN)
     means = {headline: score.value}
     return Cell(means=means, where=score.where, exposure=seen.status, because=tuple(seen.because))
 
