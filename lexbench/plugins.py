@@ -6,11 +6,11 @@ A plug-in is a frozen dataclass whose fields are its settings. Ours are files: `
     [project.entry-points."lexbench.engines"]
     one_by_one = "my_package.one_by_one:OneByOne"
 
-Groups are encoders, engines, executors, measures, rerankers, retrievers, sources and transforms. Each has a protocol below with
-what is required: Encoder, Engine, Executor, Measure, Reranker, Retriever, Source with SourceFinder, Transform. What is optional
-is a small protocol of its own, or a class attribute that stands in `Facts`, `EncoderFacts`, `EngineFacts` or `TransformFacts`.
-Nobody has to inherit from any of these: having the attributes is enough. `lexbench.testing` has the tests that a plug-in must
-pass.
+Groups are encoders, engines, executors, judges, measures, rerankers, retrievers, sources and transforms. Each has a protocol
+below with what is required: Encoder, Engine, Executor, Judge, Measure, Reranker, Retriever, Source with SourceFinder,
+Transform. What is optional is a small protocol of its own, or a class attribute that stands in `Facts`, `EncoderFacts`,
+`EngineFacts` or `TransformFacts`. Nobody has to inherit from any of these: having the attributes is enough. `lexbench.testing`
+has the tests that a plug-in must pass.
 
 Two things besides: an object given to `lexbench.run` is called by its `name` (`HasName`), and a setting
 `threads` that is marked `runtime` is set by `--time` to the number of threads of its scenario.
@@ -32,7 +32,7 @@ from lexbench.fusion.normalise import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run
-from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData
+from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
 
 API_VERSION = 1
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of a fusion that the harness chooses
@@ -287,6 +287,28 @@ class Reranker(Protocol):
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,), finite; the higher the better."""
+
+
+# ---- judges ----------------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Grades documents in place of an assessor, as a language model does.
+
+    What it says is kept in qrels of its own, stamped with its `identity` (`HasFiles`), which tells the model and its prompt.
+    """
+
+    @property
+    def grades(self) -> Sequence[int]:
+        """The grades of its scale, ascending."""
+
+    @property
+    def relevant(self) -> int:
+        """The lowest grade of what answers a query."""
+
+    def judge(self, query: str, documents: Sequence[Document]) -> Sequence[Verdict]:
+        """Return a verdict on each document, in order; LexbenchError, in one line, where that cannot be done."""
 
 
 # ---- retrievers ------------------------------------------------------------------------------------------------------------
@@ -595,6 +617,7 @@ _REQUIRED: Mapping[str, tuple[tuple[str, ...], ...]] = {  # by group: the names 
     "encoders": (("kind", "encode_document", "encode_query"), ("kind", "tokenise_documents", "encode_tokens")),
     "engines": (("kind", "exact", "build", "open"),),
     "executors": (("encode",),),
+    "judges": (("grades", "relevant", "judge"),),
     "measures": (("per_query",),),
     "rerankers": (("score",),),
     "retrievers": (("build", "open"), ("assemble", "open"), ("read", "file_identity")),

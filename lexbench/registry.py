@@ -2,7 +2,8 @@
 
 A plug-in of lexbench is one file: `lexbench/engines/impact.py` is the engine `impact`, and the class in it is the one whose
 name is the file's, compared without case and underscores (`Impact`). Another package adds one by an entry point in the
-group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rerankers`, `measures`, `sources`, `executors`).
+group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rerankers`, `measures`, `sources`, `executors`,
+`judges`).
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ PACKAGES: Mapping[str, str] = {
     "encoders": "lexbench.encoders",
     "engines": "lexbench.engines",
     "executors": "lexbench.executors",
+    "judges": "lexbench.judges",
     "measures": "lexbench.measures",
     "rerankers": "lexbench.rerankers",
     "retrievers": "lexbench.retrievers",

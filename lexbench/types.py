@@ -46,6 +46,13 @@ class Judgement(NamedTuple):
     grade: int
 
 
+class Verdict(NamedTuple):
+    """What a judge that is no person says of a document."""
+
+    grade: int | None  # None where the answer has no grade
+    answer: str  # as it came
+
+
 class Hits(NamedTuple):
     """The best documents of each query, best first; of equal scores the lower position comes first."""
 

@@ -57,6 +57,12 @@ class ModelServer:
                 ]
                 for text in body["inputs"]
             ]
+        if path == "/v1/chat/completions":
+            asked = body["messages"][0]["content"]
+            query, passage = asked.split("Query: ")[1].split("\n\nPassage: ")
+            common = set(query.split()) & set(passage.split("\n\nWhat stands")[0].split())
+            said = "I cannot say." if "riddle" in passage else f"##final score: {min(3, len(common))}"
+            return 200, {"choices": [{"message": {"role": "assistant", "content": said}}]}
         if path == "/rerank":
             texts = body.get("documents", body.get("texts"))
             scores = [numbers(body["query"] + text, self.seed)[0] for text in texts]

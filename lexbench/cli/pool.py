@@ -48,7 +48,7 @@ def command(
 
     if (dataset is None) == (qrels is None):
         raise click.UsageError("give -d ID, or --qrels FILE")
-    judged, contract, _ = judgements(dataset, qrels)
+    judged, contract = judgements(dataset, qrels)[:2]
     measure = measures.with_threshold(measure, contract) if contract else str(measures.parse(measure))
     runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract, judged)
     stated = contract.judging if contract else None

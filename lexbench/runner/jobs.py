@@ -192,7 +192,13 @@ def result_of(job: Job, runner: DatasetRunner) -> Result:
                 ranked = read_run(run_dir)
                 result = _scored(job, runner, ranked, runner.corpus)
                 encoders = notes.of_encoders(system, job.contract.id)
-                lines = [*chosen, *runner.remarks, *encoders, *notes.of_candidates(system, runner, ranked.run)]
+                lines = [
+                    *chosen,
+                    *runner.remarks,
+                    *notes.of_judgements(runner),
+                    *encoders,
+                    *notes.of_candidates(system, runner, ranked.run),
+                ]
             approximate = list(notes.of_approximation(system, runner))  # not while the scoring is timed
             alone = len(approximate) == 1 and isinstance(system.retriever, EncodesVectors)
             found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}

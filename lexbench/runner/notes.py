@@ -1,12 +1,14 @@
 """What a result says besides its scores, because readers of these must know it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from lexbench import measures
-from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, RanksCandidates, encode_queries
+from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, NamesPlaces, RanksCandidates, encode_queries
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, leaves
+from lexbench.trec.qrels import judge_remarks
 from lexbench.trec.runs import Run
 from lexbench.types import Kind
 
@@ -23,6 +25,13 @@ def of_encoders(system: System, dataset: str) -> list[str]:
         f"{encoder.model} was trained on the very queries that are scored, so it may do worse on others" for encoder in trained
     ]
     return list(dict.fromkeys(lines))
+
+
+def of_judgements(runner: DatasetRunner) -> list[str]:
+    """Return whose the judgements of a dataset in files are, where a judge's stamp is on some of them."""
+    source = runner.dataset.source
+    path = Path(source.place("judgements")) if isinstance(source, NamesPlaces) else None
+    return list(judge_remarks(path)) if path and path.name.removesuffix(".gz").endswith((".tsv", ".txt")) else []
 
 
 def of_candidates(system: System, runner: DatasetRunner, run: Run) -> list[str]:

@@ -13,7 +13,7 @@ from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import Counts, Result
 from lexbench.trec.judged_run import without_grade
-from lexbench.trec.qrels import Qrels, read_qrels
+from lexbench.trec.qrels import Qrels, judge_remarks, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, read_run, without_self_matches
 
 _PLAIN = Protocol()
@@ -38,11 +38,12 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
 
 
 class Judged(NamedTuple):
-    """Judgements, and the rules that go with them."""
+    """Judgements, the rules that go with them, and what readers must know of them."""
 
     qrels: Qrels
     contract: Contract | None  # None for a qrels file alone
     dataset: str  # what they are called
+    remarks: tuple[str, ...] = ()
 
     @property
     def protocol(self) -> Protocol:
@@ -59,13 +60,13 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
-        return Judged(read_qrels(qrels), None, qrels.name)
+        return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_remarks(qrels)))
     contract = contract_of(dataset)
     if qrels is None:
         return Judged(open_dataset(contract).qrels, contract, contract.id)
     judged = read_qrels(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
-    return Judged(judged, contract, contract.id)
+    return Judged(judged, contract, contract.id, tuple(judge_remarks(qrels)))
 
 
 def score_file(
@@ -87,7 +88,8 @@ def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, pre
     """Return the result of *run*, all that a file or a search gave of the *system*, by the judgements and rules of *judged*."""
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
-    return score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
+    result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
+    return msgspec.structs.replace(result, notes=[*judged.remarks, *result.notes])
 
 
 def score_ranked(

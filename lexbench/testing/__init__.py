@@ -6,9 +6,9 @@
     class TestOneByOne(EngineContract):
         plugin = OneByOne()
 
-There is one for each group: EncoderContract (`plugin` is the class), EngineContract, ExecutorContract, RerankerContract,
-RetrieverContract, SourceContract (which overrides the fixture `case`) and TransformContract. Ours are tested by the same
-classes. pytest must be installed; nothing else of lexbench imports this package.
+There is one for each group: EncoderContract (`plugin` is the class), EngineContract, ExecutorContract, JudgeContract,
+RerankerContract, RetrieverContract, SourceContract (which overrides the fixture `case`) and TransformContract. Ours are tested
+by the same classes. pytest must be installed; nothing else of lexbench imports this package.
 """
 
 from importlib import import_module
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lexbench.testing.encoders import EncoderCase, EncoderContract
     from lexbench.testing.engines import EngineContract
     from lexbench.testing.executors import ExecutorContract
+    from lexbench.testing.judges import JudgeContract
     from lexbench.testing.rerankers import RerankerContract
     from lexbench.testing.retrievers import RetrieverContract
     from lexbench.testing.sources import SourceCase, SourceContract
@@ -30,6 +31,7 @@ _HOMES = {
     "EncoderContract": "encoders",
     "EngineContract": "engines",
     "ExecutorContract": "executors",
+    "JudgeContract": "judges",
     "RerankerContract": "rerankers",
     "RetrieverContract": "retrievers",
     "SourceCase": "sources",
@@ -51,6 +53,7 @@ __all__ = [
     "EncoderContract",
     "EngineContract",
     "ExecutorContract",
+    "JudgeContract",
     "RerankerContract",
     "RetrieverContract",
     "SourceCase",

@@ -6,6 +6,7 @@
 `#` lines are read over. A name that ends in `.gz` is read and written compressed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ from lexbench.trec.columns import Kind, first_fields, naming, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, text_of
 from lexbench.types import Judgement
 
+JUDGE = "judge:"  # how the second column of a judgement begins that is of a judge and no person: see `runner.judging`
 _LARGEST = 2**31 - 1  # grade, above and below 0
+_TREC: Sequence[Kind] = ("id", "skip", "id", "int")
 _HEADER = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -78,7 +81,7 @@ def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
     """
     first = first_fields(path)
     three = first == _HEADER or (len(first) == len(_HEADER) and not header)
-    kinds: Sequence[Kind] = ("id", "id", "int") if three else ("id", "skip", "id", "int")
+    kinds: Sequence[Kind] = ("id", "id", "int") if three else _TREC
     queries, documents, grades = read_columns(path, kinds, header=first == _HEADER)
     if len(beyond := grades[np.abs(grades) > _LARGEST]):
         raise InvalidFile(f"{path}: a grade beyond {_LARGEST}: {beyond[0]}")
@@ -94,6 +97,34 @@ def write_qrels(qrels: Qrels, path: Path) -> None:
 def write_beir_qrels(qrels: Qrels, path: Path) -> None:
     """Write the qrels file of a BEIR folder, sorted by query and document id."""
     _write_judgements(qrels, path, "{0}\t{1}\t{2}\n", b"\t".join(_HEADER) + b"\n")
+
+
+def write_judged(judgements: Iterable[Judgement], path: Path, stamp: str) -> None:
+    """Write TREC qrels with a judge's *stamp* in the second column, which every tool reads over; sorted likewise."""
+    _write_judgements(Qrels.from_judgements(judgements), path, f"{{0}} {stamp} {{1}} {{2}}\n")
+
+
+def judge_stamps(path: Path) -> Counter[str]:
+    """Return how many judgements of a qrels file have which second column: a judge's stamp, or "" for all others."""
+    first = first_fields(path)
+    if len(first) != len(_TREC):
+        return Counter()
+    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"))
+    stamps: Counter[str] = Counter()
+    for name, count in zip(*np.unique(seconds, return_counts=True), strict=True):
+        stamp = text_of(name)
+        stamps[stamp if stamp.startswith(JUDGE) else ""] += int(count)
+    return stamps
+
+
+def judge_remarks(path: Path) -> Iterator[str]:
+    """Yield a line for each judge whose judgements are in a qrels file, and one where others are among them."""
+    stamps = judge_stamps(path)
+    total, judges = stamps.total(), [stamp for stamp in stamps if stamp]
+    for stamp in judges:
+        yield f"{stamps[stamp]:,} of {total:,} judgements are of a judge that is no person ({stamp}), and not official"
+    if judges and len(stamps) > 1:
+        yield "these judgements are MIXED, of several judges or of a judge and others: no figure of this kind is comparable"
 
 
 def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:

@@ -1,0 +1,188 @@
+"""Judgements by a judge that is no person, in a qrels file of their own, so that they are never taken for official ones.
+
+    FILE              TREC qrels; where others have 0 or Q0, every line has the judge's stamp, `judge:` and a digest
+    FILE.stamp.json   which judge: its settings, what its server says of itself, its prompt; when; of what
+    FILE.answers      a line of JSON for each answer, as it came; with them a judging that was cut off goes on
+
+The stamp stays with a line wherever it is copied: trec_eval and all else read over that column, and every result says how many
+of its judgements have one. Whoever joins such a file with official qrels gets a remark that says so.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.plugins import Judge
+from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.systems import describe
+from lexbench.storage import atomic
+from lexbench.storage.manifest import digest
+from lexbench.trec.ids import encode, lookup, text_of
+from lexbench.trec.qrels import JUDGE, Qrels, write_judged
+from lexbench.trec.runs import Run
+from lexbench.types import Judgement
+
+ANSWERS, STAMP = ".answers", ".stamp.json"  # behind the name of the qrels file
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How a judge and the official judgements agree on what is relevant, over the documents that both have judged."""
+
+    both: int = 0  # relevant by both
+    judge: int = 0  # by the judge alone
+    official: int = 0  # by the official judgements alone
+    neither: int = 0
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa; None without documents, or where chance alone would agree on all."""
+        count = self.both + self.judge + self.official + self.neither
+        if not count:
+            return None
+        ours, theirs = (self.both + self.judge) / count, (self.both + self.official) / count
+        chance = ours * theirs + (1 - ours) * (1 - theirs)
+        return None if chance == 1 else ((self.both + self.neither) / count - chance) / (1 - chance)
+
+
+class Judging(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a judging."""
+
+    stamp: str
+    judge: dict[str, Any]  # its recipe: the plug-in, its settings, what its server says of itself, the digest of its prompt
+    date: str  # UTC, ISO 8601
+    dataset: str
+    contract: str
+    lists: list[str]  # whose first documents were judged
+    depth: int
+    grades: dict[str, int]  # how often each was given
+    unreadable: int  # answers without a grade: these documents are not judged
+    agreement: Agreement
+    notes: list[str] = []
+
+
+def asked(runs: Mapping[str, Run], qrels: Qrels, depth: int, *, unjudged: bool = False) -> dict[str, list[str]]:
+    """Return the documents to judge by query: the first *depth* of every run for the queries of *qrels*, each once.
+
+    With *unjudged*, those alone that *qrels* have no judgement of.
+    """
+    known = {(row.query_id, row.doc_id) for row in qrels.judgements()} if unjudged else set()
+    found: dict[str, dict[str, None]] = {query: {} for query in qrels.query_ids}
+    for run in runs.values():
+        cut = run.cut(depth)
+        for query, start, stop in zip(cut.query_ids, cut.offsets[:-1].tolist(), cut.offsets[1:].tolist(), strict=True):
+            documents = (text_of(name) for name in cut.table[cut.docs[start:stop]].tolist())
+            if query in found:
+                found[query] |= dict.fromkeys(doc for doc in documents if (query, doc) not in known)
+    return {query: list(documents) for query, documents in found.items() if documents}
+
+
+def judge(
+    judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, path: Path, lists: Iterable[str], depth: int
+) -> Judging:
+    """Let *judge* grade the documents *wanted* of each query; write the qrels file *path*, and what belongs to it.
+
+    Answers of the same judge that are in the file of answers already are not asked for again. CannotStart where there is
+    nothing to judge, or *path* is the qrels file of something else; LexbenchError where no answer has a grade.
+    """
+    recipe = describe(judge)
+    stamp = f"{JUDGE}{digest(recipe)}"
+    if not wanted:
+        raise CannotStart("there is nothing to judge: the lists have no documents for judged queries, or all are judged")
+    if path.exists() and not path.with_name(path.name + STAMP).exists():
+        raise CannotStart(f"{path} is there, and no judge wrote it; name another file by --output")
+    answers = Answers(path.with_name(path.name + ANSWERS), stamp)
+    texts = {query.query_id: query.text for query in runner.dataset.queries}
+    total = sum(map(len, wanted.values()))
+    runner.progress.start(runner.dataset.contract.id, "judge", total, "documents")
+    for query, documents in wanted.items():
+        left = [name for name in documents if (query, name) not in answers.grades]
+        runner.progress.advance(len(documents) - len(left))
+        answers.add(query, left, judge.judge(texts[query], list(_documents(runner, left))) if left else [])
+        runner.progress.advance(len(left))
+    runner.progress.end()
+    grades = {(query, name): answers.grades[query, name] for query, documents in wanted.items() for name in documents}
+    given = {pair: grade for pair, grade in grades.items() if grade is not None}
+    if not given:
+        raise LexbenchError(f"none of {total:,} answers has a grade; the answers are in {answers.path}")
+    write_judged((Judgement(*pair, grade) for pair, grade in given.items()), path, stamp)
+    judging = Judging(
+        stamp=stamp,
+        judge=recipe,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        dataset=runner.dataset.contract.id,
+        contract=runner.dataset.contract.stamp,
+        lists=list(lists),
+        depth=depth,
+        grades={str(grade): count for grade, count in sorted(Counter(given.values()).items())},
+        unreadable=len(grades) - len(given),
+        agreement=agreement(given, runner.dataset.qrels, runner.dataset.contract.relevance.default, judge.relevant),
+    )
+    atomic.write_json(path.with_name(path.name + STAMP), judging)
+    return judging
+
+
+def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the documents of these ids; CannotStart for one that the corpus does not have."""
+    positions = lookup(runner.corpus.doc_ids, encode(names))
+    if (missing := np.flatnonzero(positions < 0)).size:
+        name, corpus = names[int(missing[0])], runner.dataset.contract.corpus
+        raise CannotStart(f"no document {name!r} in {corpus}: the run is of another corpus")
+    for position in positions.tolist():
+        yield from runner.corpus.documents(position, position + 1)
+
+
+class Answers:
+    """What a judge has said so far, and the file that keeps it."""
+
+    def __init__(self, path: Path, stamp: str) -> None:
+        """Read the answers of the judge with that *stamp*; a last line that was cut off is none."""
+        self.path, self.stamp = path, stamp
+        self.grades: dict[tuple[str, str], int | None] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                row = json.loads(line)
+                if row["judge"] == stamp:
+                    self.grades[row["query"], row["document"]] = row["grade"]
+            except (ValueError, TypeError, KeyError):
+                continue  # cut off by a kill, or damaged: asked again
+
+    def add(self, query: str, documents: Sequence[str], verdicts: Sequence[Any]) -> None:
+        """Keep the verdicts on *documents*, flushed to the disk."""
+        if len(verdicts) != len(documents):
+            raise LexbenchError(f"the judge gave {len(verdicts)} verdicts on {len(documents)} documents of query {query!r}")
+        rows = [
+            {"query": query, "document": name, "grade": verdict.grade, "answer": verdict.answer, "judge": self.stamp}
+            for name, verdict in zip(documents, verdicts, strict=True)
+        ]
+        with self.path.open("ab") as file:
+            file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))  # a line before each: the last may be cut
+            file.flush()
+            os.fsync(file.fileno())
+        self.grades |= {(query, row["document"]): row["grade"] for row in rows}
+
+
+def agreement(given: Mapping[tuple[str, str], int], qrels: Qrels, relevant: int, by_judge: int) -> Agreement:
+    """Return how the grades *given* agree with *qrels*, of which *relevant* and *by_judge* are the lowest relevant grades."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for row in qrels.judgements():
+        if (pair := (row.query_id, row.doc_id)) in given:
+            counts[given[pair] >= by_judge, row.grade >= relevant] += 1
+    return Agreement(
+        both=counts[True, True], judge=counts[True, False], official=counts[False, True], neither=counts[False, False]
+    )
+
+
+def stamp_of(path: Path) -> Judging | None:
+    """Return what stands beside a judge's qrels file; None where nothing does, or it does not read."""
+    try:
+        return msgspec.json.decode(path.with_name(path.name + STAMP).read_bytes(), type=Judging)
+    except (OSError, ValueError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,204 @@
+"""`lexbench judge`: what a language model says is kept apart, stamped, and never taken for official judgements."""
+
+import hashlib
+import json
+
+import pytest
+import tiny
+from model_server import ModelServer
+
+from lexbench.cli import code
+from lexbench.judges.endpoint_judge import _PROMPT, EndpointJudge
+from lexbench.runner.judging import Agreement
+from lexbench.trec.qrels import judge_stamps, read_qrels
+
+DOCUMENTS = {"d1": "red car", "d2": "a red fast car", "d3": "riddle of a car", "d4": "cat"}
+QUERIES = {"q1": "fast red car", "q2": "cat"}
+
+
+@pytest.fixture
+def server():
+    """Serve a model whose grade is the number of words that a passage has of the query; of a riddle it cannot say."""
+    server = ModelServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Write a collection of two queries and four documents, and a run of both; return where."""
+    tiny.enter(tmp_path, monkeypatch)
+    tiny.write(tmp_path / "cars", DOCUMENTS, QUERIES, [("q1", "d1", 1), ("q1", "d4", 1), ("q2", "d1", 0), ("q2", "d4", 1)])
+    lines = [f"q1 Q0 d{n} {n} {9 - n} x\n" for n in (1, 2, 3, 4)]
+    (tmp_path / "a.run").write_text("".join(lines) + "q2 Q0 d1 1 1 x\nq9 Q0 d1 1 1 x\n")
+    return tmp_path
+
+
+def words(server, *more, settings="", output="llm.qrels"):
+    """Return the command."""
+    judge = f'endpoint_judge(url="{server.url}", model="m"{settings})'
+    return ["judge", "a.run", "-d", "cars", "--judge", judge, "--output", output, *more]
+
+
+def judged(server):
+    """Return how many judgements the server was asked for."""
+    return sum(path == "/v1/chat/completions" for path, *_ in server.requests)
+
+
+def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
+    """By hand: grades 2, 3 and 0 for q1, none for the riddle, 0 for q2; q9 is no query; of four judged by both, kappa is 0."""
+    assert code([*words(server), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    lines = (place / "llm.qrels").read_text().splitlines()
+
+    assert [line.split()[0::2] + line.split()[3:] for line in lines] == [
+        ["q1", "d1", "2"], ["q1", "d2", "3"], ["q1", "d4", "0"], ["q2", "d1", "0"],
+    ]  # fmt: skip
+    assert {line.split()[1] for line in lines} == {made["stamp"]}
+    assert (made["grades"], made["unreadable"]) == ({"0": 2, "2": 1, "3": 1}, 1)
+    assert made["agreement"] == {"both": 1, "judge": 0, "official": 1, "neither": 1}  # d2 was not judged, nor q2's d4 asked
+    assert made["judge"]["identity"]["prompt_sha256"] == hashlib.sha256(_PROMPT.encode()).hexdigest()
+    assert "model-0" in made["judge"]["identity"]["said"]
+    assert json.loads((place / "llm.qrels.stamp.json").read_text()) == made
+    assert judged(server) == 5
+
+
+def test_kappa_is_cohens():
+    """Of 20, 5, 10 and 15 pairs it is .4, as in every textbook; without pairs there is none."""
+    assert Agreement(both=20, judge=5, official=10, neither=15).kappa == pytest.approx(0.4)
+    assert Agreement().kappa is None
+    assert Agreement(neither=3).kappa is None
+
+
+def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
+    """By the file alone a score says so; joined with official ones it says that they are mixed; official ones say nothing."""
+    assert code(words(server)) == 0
+    official = "q1 0 d1 1\nq2 0 d4 1\n"
+    (place / "official.qrels").write_text(official)
+    (place / "mixed.qrels").write_text((place / "llm.qrels").read_text() + "q2 0 d4 1\n")
+    notes = {}
+    capsys.readouterr()
+    for name in ("llm", "mixed", "official"):
+        assert code(["score", "a.run", "--qrels", f"{name}.qrels", "-m", "nDCG@10", "--json"]) == 0
+        notes[name] = " ".join(json.loads(capsys.readouterr().out)["notes"])
+
+    assert "4 of 4 judgements are of a judge that is no person" in notes["llm"]
+    assert "MIXED" not in notes["llm"]
+    assert "4 of 5 judgements" in notes["mixed"]
+    assert "MIXED" in notes["mixed"]
+    assert "judge" not in notes["official"]
+
+
+def test_a_folder_with_a_judges_qrels_says_so(place, server, capsys):
+    """Put in the place of a folder's judgements, they are named in every result of it."""
+    assert code(words(server)) == 0
+    (place / "cars" / "qrels" / "test.tsv").write_bytes((place / "llm.qrels").read_bytes())
+    capsys.readouterr()
+    assert code(["run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json"]) == 0
+
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert any("4 of 4 judgements are of a judge" in note for note in result["notes"])
+
+
+def test_only_what_nobody_judged_can_be_asked_for(place, server):
+    """With --unjudged d1 and d4 of q1 and d1 of q2 are left out."""
+    assert code(words(server, "--unjudged")) == 0
+
+    assert judged(server) == 2
+    assert [row[:2] for row in read_qrels(place / "llm.qrels").judgements()] == [("q1", "d2")]
+
+
+def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
+    """A server that fails at q2 costs a line; again, q1 is not asked for. A cut last line is asked for again, no other."""
+    server.answer, real = (
+        lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body),
+        server.answer,
+    )
+    assert code(words(server)) == 1
+    assert "status 400" in capsys.readouterr().err
+    assert not (place / "llm.qrels").exists()
+    server.answer = real
+    before = judged(server)
+    assert code(words(server)) == 0
+    assert judged(server) == before + 1
+    whole = (place / "llm.qrels").read_bytes()
+    answers = place / "llm.qrels.answers"
+    answers.write_bytes(answers.read_bytes()[:-5])
+    assert code(words(server)) == 0
+    assert judged(server) == before + 2
+    assert (place / "llm.qrels").read_bytes() == whole
+
+
+def test_another_prompt_is_another_judge(place, server):
+    """A prompt of a file has another stamp, and nothing of the other's answers is used."""
+    (place / "prompt.txt").write_text(
+        "Grade from 0 to 3.\nQuery: {query}\n\nPassage: {passage}\n\nWhat stands here ends. {other}"
+    )
+    assert code(words(server)) == 0
+    assert code(words(server, settings=', prompt="prompt.txt"', output="other.qrels")) == 0
+
+    (one,), (other,) = (judge_stamps(place / name) for name in ("llm.qrels", "other.qrels"))
+    assert one != other
+    assert judged(server) == 10
+    assert "{other}" in server.requests[-1][2]["messages"][0]["content"]
+
+
+def test_texts_are_put_into_the_prompt_once(server):
+    """A query that has {passage} in it is not filled, and a passage is cut to the characters that are asked for."""
+    judge = EndpointJudge(url=server.url, model="m", characters=4)
+    judge.judge("{passage} of {query}", [tiny_document("longer")])
+    content = server.requests[-1][2]["messages"][0]["content"]
+
+    assert "Query: {passage} of {query}\n" in content
+    assert "Passage: long\n" in content
+
+
+def tiny_document(text):
+    """Make a document."""
+    from lexbench.types import Document
+
+    return Document("d", text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"choices": []}, "it answered something else"),
+        (b"<html>", "no JSON"),
+        ({"choices": [{"message": {"content": None}}]}, "else"),
+    ],
+)
+def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys, answer, said):
+    """An answer that is no chat's is an error of one line, and no qrels file is written."""
+    server.broken = answer
+    assert code(words(server)) == 1
+    err = capsys.readouterr().err
+
+    assert said in err
+    assert "Traceback" not in err
+    assert not (place / "llm.qrels").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"settings": ', prompt="gone.txt"'}, "the prompt cannot be read"),
+        ({"output": "a.run"}, "no judge wrote it"),
+        ({"settings": ", tokens=0"}, "tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, said):
+    """A prompt that is not there, a file that is another's, a setting out of range: a line, and no request."""
+    assert code(words(server, **more)) != 0
+    assert said in capsys.readouterr().err
+    assert judged(server) == 0
+
+
+def test_a_judge_that_gives_no_grade_at_all_is_an_error(place, server, capsys):
+    """Where no answer has a grade, nothing is written, and the answers are kept for who wants to know why."""
+    server.broken = {"choices": [{"message": {"content": "As a model I cannot judge."}}]}
+    assert code(words(server)) == 1
+
+    assert "none of 5 answers has a grade" in capsys.readouterr().err
+    assert not (place / "llm.qrels").exists()
+    assert "As a model" in (place / "llm.qrels.answers").read_text()
