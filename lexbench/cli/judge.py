@@ -23,7 +23,7 @@ from lexbench.cli._progress import shown
 def command(
     systems: tuple[str, ...], dataset: str, named: str, output: Path, depth: int, *, unjudged: bool, as_json: bool
 ) -> None:
-    """Judge the first documents of SYSTEMs and RUNs by a JUDGE that is no person, and say how far it agrees with others.
+    """Judge the first documents of SYSTEMs and RUNs by a JUDGE that is no person, and how far it agrees.
 
     Its judgements are never mixed with others: every line of the qrels file has the judge's stamp, and FILE.stamp.json says what
     it is. Answers are kept as they come, so that the same command goes on where it was cut off.
