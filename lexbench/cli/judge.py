@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Judge the first documents of SYSTEMs and RUNs by a JUDGE that is no person, and how far it agrees.
 
-    Its judgements are never mixed with others: every line of the qrels file has the judge's stamp, and FILE.stamp.json says what
-    it is. Answers are kept as they come, so that the same command goes on where it was cut off.
+    Its judgements are never mixed with others: every line of the qrels file has its stamp, and FILE.stamp.json says what it is.
+    Answers are kept as they come, so that the same command goes on where it was cut off.
     """
     import msgspec
 
