@@ -81,7 +81,7 @@ def test_measures_deeper_than_a_run_are_named(files):
     path, qrels = files(CLOSE)
 
     assert score_file(path, ["R@1000", "RR@2"], qrels=qrels).notes == [
-        "the longest list has 3 documents, of which alone R@1000 can be"
+        "the longest list has 3 documents, and R@1000 would look at more"
     ]
 
 

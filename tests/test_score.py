@@ -1,6 +1,9 @@
 """`lexbench score` beyond means: slices of queries declared beforehand, scores in fewer bits, and runs of the store."""
 
+import bz2
+import gzip
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -153,3 +156,40 @@ def test_intervals_of_a_slice_are_of_its_queries_alone(files):
 
     assert (one.means, one.queries) == (result.means, 2)
     assert one.intervals["P@1"] == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_a_compressed_run_is_read_whatever_its_name_is(files, capsys, pack):
+    """The bytes say how a file is compressed: the scores are those of the plain one; a cut file costs a line."""
+    packed = pack((files / "x.run").read_bytes())
+    words = ["--qrels", "x.qrels", "-m", "RR@10", "--json"]
+    (files / "packed").write_bytes(packed)
+    assert code(["score", "packed", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert code(["score", "x.run", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["per_query"] == found["per_query"]
+    (files / "packed").write_bytes(packed[: len(packed) - 6])
+    assert code(["score", "packed", *words]) == InvalidFile.exit_code
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("begin", "typed"), [(b"\x28\xb5\x2f\xfd", "zstd -d packed"), (b"PK\x03\x04", "unzip packed")])
+def test_what_is_compressed_otherwise_is_told_how_to_unpack(files, capsys, begin, typed):
+    """A file of zstd or zip is refused in a line that says what to type."""
+    (files / "packed").write_bytes(begin + bytes(range(90)))
+
+    assert code(["score", "packed", "--qrels", "x.qrels"]) == InvalidFile.exit_code
+    assert typed in capsys.readouterr().err
+
+
+def test_queries_that_nobody_could_score_on_are_told(files, capsys):
+    """Of four judged queries one has no relevant document; of a run with other ids none is judged, and both are shown."""
+    (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
+    assert code(["score", "x.run", "--qrels", "x.qrels", "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert "1 of 4 judged queries have no relevant document: on them every system scores 0" in notes
+
+    (files / "other.run").write_text("Q1 Q0 a 1 1 x\n")
+    assert code(["score", "other.run", "--qrels", "x.qrels", "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert notes[0] == "no query of the run is judged: its ids are as 'Q1', those of the judgements as 'q1'"

@@ -80,7 +80,7 @@ def test_blocks_do_not_show(tmp_path, monkeypatch):
         ("q Q0 d 1 nan t\n", r"run: document 'd' of query 'q' has a score that is not a finite"),
         ("q Q0 d 1 2 t\nq Q0 d 2 1 t\n", r"run: document 'd' of query 'q' is there more than once"),
         ("q d\n", r"run:1: 2 columns, not 6"),
-        ("q\td\t1\nq\te\t3\n", r"run: the third column is not the rank .* say 'scored'"),
+        ("q\td\t1\nq\te\t3\n", r"run: the third column is not the rank .* read_run\(…, 'scored'\)"),
         ("q\td\t1.5\n", r"run: the third column is not the rank"),
         ("q Q0 " + "d" * 2000 + " 1 1 t\n", r"run: in or after line 1: a field of 2000 bytes"),
     ],

@@ -47,7 +47,7 @@ def command(  # noqa: PLR0913 - one a word of the command line
     per_query: bool,
     as_json: bool,
 ) -> None:
-    """Score RUN, a TREC run file (.gz too), in trec_eval's order, over all queries that have judgements.
+    """Score RUN, a TREC run file (compressed, too), in trec_eval's order, over all queries that have judgements.
 
     With -d it may be a SYSTEM that was run on the dataset: its run in the store is scored, by any measure.
     """

@@ -117,7 +117,7 @@ def score_ranked(
         result,
         counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
-        notes=_short_lists(named, min(deepest, limit)),
+        notes=[*_unlike_ids(run, qrels), *_without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
     )
 
 
@@ -139,9 +139,25 @@ def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict
     return {name: mean for name, mean in means.items() if mean != result.means[name]}
 
 
+def _unlike_ids(run: Run, qrels: Qrels) -> list[str]:
+    """Return the line that says that no query of a run is judged, with an id of either: they may be written otherwise."""
+    if not run.query_ids or set(run.query_ids) & set(qrels.query_ids):
+        return []
+    return [
+        f"no query of the run is judged: its ids are as {run.query_ids[0]!r}, those of the judgements as {qrels.query_ids[0]!r}"
+    ]
+
+
+def _without_relevant(qrels: Qrels) -> list[str]:
+    """Return the line that says how many judged queries have nothing of grade 1 or above: every system scores 0 on them."""
+    best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
+    none = int(np.count_nonzero(best < 1))
+    return [f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"] if none else []
+
+
 def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
     """Return the line that says which of the measures *named* look deeper than the longest list of a run file goes."""
     cutoffs = {name: measures.cutoff(name) or 0 for name in named}
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest > 0]
-    line = f"the longest list has {deepest} documents, of which alone {', '.join(deeper)} can be"
+    line = f"the longest list has {deepest} documents, and {', '.join(deeper)} would look at more"
     return [line] if deeper else []

@@ -1,16 +1,19 @@
-"""Reading files: digests, lines, blocks of lines, and TOML. Lines of names that end in `.gz` are decompressed on the way.
+"""Reading files: digests, lines, blocks of lines, and TOML. Lines of gzip, bzip2 and xz are decompressed on the way.
 
 What does not read is an InvalidFile that names the file and the place in it. A byte order mark of UTF-8 at the beginning of a
 file, which tools of Windows write, is no part of its first line.
 """
 
+import bz2
 import gzip
 import hashlib
+import io
+import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -18,7 +21,14 @@ from lexbench.errors import InvalidFile
 
 _BLOCK = 1 << 24  # bytes of a block of lines
 _LONGEST = 1 << 28  # bytes of a line: more is no line, but a file of another kind, or one that was made to fill the memory
-_UNREADABLE = (OSError, EOFError, zlib.error)
+_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_MAGIC = 10  # bytes that tell how a file is compressed
+_OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
+}
+_NOT_READ = {b"\x28\xb5\x2f\xfd": "zstd -d", b"PK\x03\x04": "unzip"}
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32
 
@@ -55,8 +65,36 @@ def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes, decompressed if its name ends in `.gz`."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    """Open a file for reading bytes, decompressed if it begins as one of gzip, bzip2 or xz does, whatever its name is.
+
+    InvalidFile for one of zstd or an archive of zip, which are not read.
+    """
+    file = path.open("rb")
+    begin = file.read(_MAGIC)
+    for magic, program in _NOT_READ.items():
+        if begin.startswith(magic):
+            file.close()
+            raise InvalidFile(
+                f"{path}: it is compressed by {program.split()[0]}, which is not read here; type: {program} {path}"
+            )
+    file.seek(0)
+    opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
+    if path.suffix == ".gz" or opener:
+        return cast(BinaryIO, _Closing(file, (opener or gzip.open)(file)))
+    return file
+
+
+class _Closing(io.BufferedReader):
+    """A file that is decompressed; closing it closes the compressed one, too."""
+
+    def __init__(self, compressed: BinaryIO, opened: Any) -> None:
+        super().__init__(opened)
+        self._compressed = compressed
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self._compressed.close()
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -204,7 +204,8 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
         run = Run.from_entries(queries, documents, scores, precision)
     if layout == "msmarco" and not np.array_equal(-run.scores, run.ranks):
         raise InvalidFile(
-            f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, say 'scored'"
+            f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, write TREC's six columns, "
+            "or call read_run(…, 'scored')"
         )
     return run
 
