@@ -22,7 +22,7 @@ meaning changes; what is to go is named in the changelog, and still works, for o
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,28 @@ class BatchEncoder(Protocol[T, V_co]):
 
     def encode_tokens(self, tokens: T, advance: Callable[[int], None]) -> V_co:
         """Return one vector a document, in order, telling *advance* how many more are done."""
+
+
+class TokenSpans(NamedTuple):
+    """Where the tokens of a text are in it; special tokens are not among them."""
+
+    spans: NDArray[np.int32]  # (tokens, 2) the first character of each, and the first behind it; ascending
+    words: NDArray[np.int32]  # (tokens,) the number of the word that each is of
+
+
+@runtime_checkable
+class FindsTokens(Protocol):
+    """An encoder that can tell where its model's tokens are in texts, so that these can be cut to what it reads at once."""
+
+    @property
+    def document_length(self) -> int:
+        """How many tokens of a document it reads, its own ones included."""
+
+    def own_tokens(self) -> int:
+        """Return how many of these are special, of a prompt, or stand for a title that is missing."""
+
+    def token_spans(self, texts: Sequence[str]) -> Sequence[TokenSpans]:
+        """Return the tokens of each text, however long it is."""
 
 
 @runtime_checkable
@@ -406,6 +428,13 @@ class BuildContext(Protocol):
     def corpus_dir(self) -> Path:
         """Return the folder of the stored corpus, for `lexbench.datasets.corpus.open_corpus`."""
 
+    def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "BuildContext":
+        """Return the same for a corpus that is made of this one, stored and shared likewise.
+
+        *write* is given this corpus and an empty folder, into which `lexbench.datasets.corpus.write_corpus` writes the other.
+        *recipe*, values and plug-ins, says what decides the other besides this one, and *name* what people call it.
+        """
+
 
 @runtime_checkable
 class EncodesVectors(BuildsFromParts, Protocol):
@@ -449,6 +478,17 @@ class Fusion(BuildsFromParts, Protocol):
 
     def check_depth(self, depth: int) -> None:
         """Raise CommandError where the settings do not allow runs of *depth* documents a query."""
+
+
+@runtime_checkable
+class SearchesDerived(Fusion, Protocol):
+    """A fusion whose parts search a corpus that is made of the one that it ranks, as of its passages."""
+
+    def context_of_parts(self, context: BuildContext) -> BuildContext:
+        """Return what makes the parts' stages, given what makes its own."""
+
+    def growth(self, text_bytes: float) -> float:
+        """Return about how many documents of the other corpus come of one of *text_bytes*, for estimates of disk space."""
 
 
 @runtime_checkable

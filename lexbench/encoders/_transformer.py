@@ -17,7 +17,8 @@ from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
 from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Input, Tokens, batches, tokenise
+from lexbench.neural.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
+from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document, Kind, TrainingData
 
@@ -188,6 +189,14 @@ class Transformer(ABC):
         on_cores = devices.count("cpu")
         share = max(1, cores // on_cores) if on_cores > 1 else 0
         return [replace(self, device=device, threads=self.threads or (share if device == "cpu" else 0)) for device in devices]
+
+    def own_tokens(self) -> int:
+        """Return how many tokens a document without any text has."""
+        return len(self.tokenise_documents([Document("", "")]).ids)
+
+    def token_spans(self, texts: Sequence[str]) -> list[TokenSpans]:
+        """Return the tokens of each text, special ones left out."""
+        return token_spans(self._document_model().tokenizer, texts)
 
     def _document_model(self) -> Any:
         return self._loaded(self.model, self.revision)

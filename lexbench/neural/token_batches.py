@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.plugins import TokenSpans
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
@@ -58,6 +60,23 @@ def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = 
         ids[start:stop] = encoding.ids
     second = np.array([len(encoding) - sum(encoding.type_ids) for encoding in encodings], np.int32) if types else None
     return Tokens(ids, starts, sum(bool(encoding.overflowing) for encoding in encodings), second)
+
+
+def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[TokenSpans]:
+    """Return where the tokens of each text are in it, however long it is; special tokens are left out."""
+    from tokenizers import Tokenizer
+
+    uncut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    uncut.no_padding()
+    uncut.no_truncation()
+    encodings = uncut.encode_batch(list(texts), add_special_tokens=False)
+    return [
+        TokenSpans(
+            np.array(encoding.offsets, np.int32).reshape(-1, 2),
+            np.array([-1 if word is None else word for word in encoding.word_ids], np.int32),
+        )
+        for encoding in encodings
+    ]
 
 
 def filled(tokens: Tokens, token: int, length: int) -> Tokens:

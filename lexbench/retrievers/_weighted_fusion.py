@@ -18,6 +18,8 @@ from lexbench.plugins import (
     CHOSEN_WEIGHTS,
     BuildContext,
     BuildsFromParts,
+    EncodesVectors,
+    Facts,
     Fusion,
     LeavesOut,
     Rescores,
@@ -28,7 +30,7 @@ from lexbench.plugins import (
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
 from lexbench.storage.index_files import write_references
-from lexbench.types import Corpus, Hits, Query
+from lexbench.types import Corpus, Hits, Kind, Query
 
 _FEWEST = 2
 
@@ -121,6 +123,13 @@ def must_rescore(name: str, parts: Sequence[Any]) -> None:
             raise CommandError(f"{name}: {type(part).__name__} cannot score documents that others found; bm25 and encoders can")
         if isinstance(part, Fusion):
             must_rescore(name, part.parts)
+
+
+def absent_is_zero(part: Any) -> bool:
+    """Whether what a search by *part* does not return, though it was asked for more, has the score 0: it shares no term."""
+    if isinstance(part, EncodesVectors):
+        return bool(part.engine.kind is Kind.SPARSE and part.engine.exact)
+    return Facts.of(part).absent_is_zero
 
 
 def check_candidates(name: str, k: int, depth: int) -> None:

@@ -13,18 +13,19 @@ import numpy as np
 
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext, EncodesVectors, Facts
+from lexbench.plugins import BuildContext
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import (
     FusedQueries,
     FusionRescorer,
     OpenedParts,
     WeightedFusion,
+    absent_is_zero,
     must_rescore,
     search_others,
 )
 from lexbench.storage.index_files import read_references
-from lexbench.types import Hits, Kind
+from lexbench.types import Hits
 
 _MISSING = ("min", "rescored", "zero")
 
@@ -77,14 +78,7 @@ class Ensemble(WeightedFusion):
         parts = tuple(part.open(next(folders)) for part in self.parts)
         rule = self._rule("zero" if self.missing == "zero" else "min")
         rescorer = self.rescorer(folders) if self._rescores else None
-        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(map(_absent_is_zero, self.parts)))
-
-
-def _absent_is_zero(part: Any) -> bool:
-    """Whether what a search by *part* does not return, though it was asked for more, has the score 0: it shares no term."""
-    if isinstance(part, EncodesVectors):
-        return bool(part.engine.kind is Kind.SPARSE and part.engine.exact)
-    return Facts.of(part).absent_is_zero
+        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(map(absent_is_zero, self.parts)))
 
 
 @dataclass(frozen=True)

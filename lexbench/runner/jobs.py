@@ -279,7 +279,7 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     vectors, folders = index / VECTORS_FILE, own_folders(index)
     return msgspec.structs.replace(
         result,
-        notes=[*result.notes, *read_remarks(sorted(folders))],
+        notes=[*result.notes, *read_remarks(index)],
         sizes=result.sizes | {"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run_dir, result.counts.documents or 1),

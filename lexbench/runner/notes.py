@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lexbench import measures
 from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, NamesPlaces, RanksCandidates, encode_queries
+from lexbench.runner.corpus_stages import placed
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, leaves
 from lexbench.trec.qrels import judge_remarks
@@ -65,13 +66,15 @@ def of_approximation(system: System, runner: DatasetRunner) -> Iterator[Approxim
     from lexbench.engines.kernels.dense import overlap
 
     seen = set()
-    for part in leaves(system.retriever):
-        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is Kind.MULTI or str(part) in seen:
+    for part, stages in placed(system.retriever, runner):
+        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is Kind.MULTI:
             continue
-        seen.add(str(part))
+        if (searched := (str(part), stages.corpus_name)) in seen:
+            continue
+        seen.add(searched)
         queries = runner.dataset.queries[:: max(1, len(runner.dataset.queries) // _QUERIES)][:_QUERIES]
-        searcher = part.open(runner.index(part))
+        searcher = part.open(stages.index(part))
         vectors = encode_queries(searcher, queries)
-        hits = searcher.search(vectors, min(max(_DEPTHS), len(runner.corpus)))
-        shards = (part.as_documents(shard) for shard in runner.encodings(part.encoder).shards())
+        hits = searcher.search(vectors, min(max(_DEPTHS), len(stages.corpus)))
+        shards = (part.as_documents(shard) for shard in stages.encodings(part.encoder).shards())
         yield Approximation(type(part.engine).__name__.lower(), overlap(shards, vectors, hits, _DEPTHS), len(queries))

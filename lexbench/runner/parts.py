@@ -9,8 +9,9 @@ from lexbench.errors import CommandError
 from lexbench.executors import executor as named_executor
 from lexbench.plugins import EncodesVectors, Executor
 from lexbench.progress import Progress
+from lexbench.runner.corpus_stages import CorpusStages, Part, placed
 from lexbench.runner.plan import Plan
-from lexbench.runner.stages import DatasetRunner, Part
+from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import describe, leaves
 from lexbench.storage.store import Store
 
@@ -36,20 +37,20 @@ def encode(
     done: set[tuple[str, str]] = set()
     runner: DatasetRunner | None = None
     for job in plan.jobs:
-        encoders = [item.encoder for item in leaves(job.system.retriever) if isinstance(item, EncodesVectors)]
-        if not encoders:
+        if not any(isinstance(leaf, EncodesVectors) for leaf in leaves(job.system.retriever)):
             raise CommandError(f"{job.system.label} has no encoder; name one that has, as lexmae_nano@impact")
-        for encoder in encoders:
-            key = job.contract.corpus, str(describe(encoder, index=True))
-            if key in done:
+        if runner is None or runner.dataset.contract.id != job.contract.id:
+            runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
+        for leaf, stages in placed(job.system.retriever, runner):
+            if not isinstance(leaf, EncodesVectors):
                 continue
-            done.add(key)
-            if runner is None or runner.dataset.contract.id != job.contract.id:
-                runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
-            yield _encoded(runner, encoder, Part(*part))
+            key = stages.corpus.fingerprint, str(describe(leaf.encoder, index=True))
+            if key not in done:
+                done.add(key)
+                yield _encoded(stages, leaf.encoder, Part(*part))
 
 
-def _encoded(runner: DatasetRunner, encoder: Any, part: Part) -> Encoded:
-    left = runner.encode_part(encoder, part)
-    folder = None if left else runner.encodings(encoder).path
-    return Encoded(runner.dataset.contract.corpus, type(encoder).__name__, left, folder)
+def _encoded(stages: CorpusStages, encoder: Any, part: Part) -> Encoded:
+    left = stages.encode_part(encoder, part)
+    folder = None if left else stages.encodings(encoder).path
+    return Encoded(stages.corpus_name, type(encoder).__name__, left, folder)

@@ -1,6 +1,6 @@
 """What will be run: datasets x systems, checked before any work starts. Pure: nothing is read but TOML files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -11,9 +11,9 @@ from lexbench.datasets.contracts import Contract, contract_of
 from lexbench.datasets.find import named as named_dataset
 from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName
-from lexbench.plugins import EncodesVectors, Fusion, NamesPlaces, Source
+from lexbench.plugins import AnyRetriever, EncodesVectors, Fusion, NamesPlaces, SearchesDerived, Source
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe, leaves
+from lexbench.runner.systems import System, describe
 from lexbench.runner.systems import system as system_of
 from lexbench.runner.variants import named_systems
 from lexbench.suites import Suite
@@ -67,17 +67,33 @@ class Plan:
         contracts = {job.contract.corpus: job.contract for job in jobs}
         texts = {job.contract.corpus: _text_bytes(job) for job in jobs}
         documents = {name: contract.expected.documents or texts[name] // _SHORT for name, contract in contracts.items()}
-        used = [(job.contract.corpus, retriever) for job in jobs for retriever in leaves(job.system.retriever)]
-        indexes = {(corpus, str(describe(retriever))) for corpus, retriever in used}
+        used = [
+            (job.contract.corpus, *grown)
+            for job in jobs
+            for grown in _grown(job.system.retriever, texts[job.contract.corpus] / max(documents[job.contract.corpus], 1))
+        ]
+        indexes = {(corpus, str(describe(retriever)), growth) for corpus, retriever, growth in used}
         encodings = {
-            (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind)
-            for corpus, retriever in used
+            (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind, growth)
+            for corpus, retriever, growth in used
             if isinstance(retriever, EncodesVectors)
         }
-        vectors = sum(documents[corpus] * _VECTOR[kind] for corpus, _, kind in encodings)
-        built = sum(max(documents[corpus] * _INDEX, texts[corpus]) for corpus, _ in indexes)
+        cut = sum(texts[corpus] for corpus, growth in {(corpus, growth) for corpus, _, growth in used} if growth != 1)
+        vectors = sum(documents[corpus] * growth * _VECTOR[kind] for corpus, _, kind, growth in encodings)
+        built = sum(max(documents[corpus] * growth * _INDEX, texts[corpus]) for corpus, _, growth in indexes)
         entries = sum((job.contract.expected.queries or 0) * min(job.depth, documents[job.contract.corpus]) for job in jobs)
-        return sum(texts.values()) * _COPIES + built + vectors + entries * _ENTRY
+        return int((sum(texts.values()) + cut) * _COPIES + built + vectors + entries * _ENTRY)
+
+
+def _grown(retriever: AnyRetriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[AnyRetriever, float]]:
+    """Yield the retrievers that *retriever* is made of in the end, each with the passages of a document of *text_bytes*."""
+    if not isinstance(retriever, Fusion):
+        yield retriever, growth
+        return
+    if isinstance(retriever, SearchesDerived):
+        growth *= retriever.growth(text_bytes)
+    for part in retriever.parts:
+        yield from _grown(part, text_bytes, growth)
 
 
 def _text_bytes(job: Job) -> int:

@@ -1,7 +1,7 @@
 """What the folder of an index has besides an engine's files: references to other folders, and remarks for readers of scores."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lexbench.errors import MissingData
@@ -48,7 +48,13 @@ def write_remarks(index: Path, lines: Sequence[str]) -> None:
         atomic.write_text(index / _REMARKS, json.dumps(list(lines), ensure_ascii=False) + "\n")
 
 
-def read_remarks(indexes: Iterable[Path]) -> list[str]:
-    """Return what the indexes in these folders say of what they were made from, each line once."""
-    files = (index / _REMARKS for index in indexes)
+def read_remarks(index: Path) -> list[str]:
+    """Return what an index, and those that it refers to, say of what they were made from, each line once."""
+    files = (folder / _REMARKS for folder in sorted(_indexes(index)))
     return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))
+
+
+def _indexes(index: Path) -> set[Path]:
+    """Return the folder of an index, and those of the indexes that it refers to."""
+    referred = [folder for folder in read_references(index) if folder.parent.name == index.parent.name]
+    return {index}.union(*map(_indexes, referred))

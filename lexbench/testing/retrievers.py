@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lexbench.datasets.corpus import StoredCorpus, write_corpus
+from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
 from lexbench.plugins import BuildsFromParts, Facts
 from lexbench.runner import systems
 from lexbench.storage.manifest import digest
-from lexbench.types import Document
+from lexbench.types import Corpus, Document
 
 TEXTS = {
     "d1": "The quick brown fox jumps over the lazy dog.",
@@ -39,7 +40,8 @@ class TinyStore:
 
     def index(self, retriever: Any) -> Path:
         """Make an index, or find it; the folder's name ends in its key, as in a store."""
-        path = self.root / "indexes" / f"index-{digest(systems.describe(retriever, index=True))}"
+        key = digest({"corpus": self.corpus.fingerprint, "retriever": systems.describe(retriever, index=True)})
+        path = self.root / "indexes" / f"index-{key}"
         if not path.exists():
             path.mkdir(parents=True)
             if isinstance(retriever, BuildsFromParts):
@@ -48,8 +50,19 @@ class TinyStore:
                 retriever.build(self.corpus, path)
         return path
 
+    def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "TinyStore":
+        """Make another corpus of this one, in the same store."""
+        key = digest({"corpus": self.corpus.fingerprint, "recipe": systems.describe(recipe, index=True)})
+        path = self.root / "corpora" / f"{name}-{key}"
+        if not path.exists():
+            path.mkdir(parents=True)
+            write(self.corpus, path)
+        return TinyStore(open_corpus(path), self.root)
+
     def corpus_dir(self) -> Path:
         """Copy the corpus to where a store has it."""
+        if self.corpus.path.parent == self.root / "corpora":
+            return self.corpus.path
         path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
         if not path.exists():
             shutil.copytree(self.corpus.path, path)

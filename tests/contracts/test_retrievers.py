@@ -37,4 +37,6 @@ class TestRetrievers(RetrieverContract):
             pytest.skip(str(missing))
         if "reranker" in settings:
             return registry.load("retrievers", request.param)((systems.resolve(parse("bm25")),), Occurrences())
+        if request.param == "passages":  # of one retriever, and with a length that cuts the longest of the documents
+            return systems.resolve(parse("passages(bm25, words=4, stride=2)"))
         return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if "parts" in settings else typed))

@@ -1,0 +1,314 @@
+"""A retriever searches passages of the documents, and a document gets the score of its best passage, its first, or the sum.
+
+MaxP, FirstP and SumP of Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling" (SIGIR
+2019), for first-stage retrieval: the index is one of passages, the run one of documents.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sys import maxsize
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences_of, words, write_passages
+from lexbench.encodings.vectors import offsets_of, ranges
+from lexbench.errors import CommandError
+from lexbench.fusion.normalise import top_k, union
+from lexbench.plugins import (
+    BuildContext,
+    BuildsFromParts,
+    CountsWork,
+    EncodesVectors,
+    FindsTokens,
+    Fusion,
+    Retriever,
+    SearchesInBlocks,
+    encode_queries,
+)
+from lexbench.registry import at_search
+from lexbench.retrievers._weighted_fusion import absent_is_zero, must_rescore
+from lexbench.storage.index_files import read_references, write_references, write_remarks
+from lexbench.types import Corpus, Hits, Query
+
+SCORES = ("max", "first", "sum")
+_UNITS = {"tokens": 4.5, "words": 6.0, "sentences": 110.0}  # with the bytes of one in English, for estimates
+_FEWEST = 2  # units of a passage
+_CUTTING = 1  # goes up when the same settings cut texts elsewhere
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The documents of the best passages that the one of *parts* finds, `bm25` or an `encoder@engine`.
+
+    One of *tokens* (of the encoder's model, its own special ones included), *words* (what is between white space) and
+    *sentences* says how long a passage is, *stride* how much of it lies before the next begins; 0: all of it. Of a document the
+    first *most* passages are indexed; 0: all. *titles*: "first" cuts texts as they are, "each" puts a document's title before
+    each of its passages.
+
+    *score* "max" is that of the best passage, "first" that of the first, which alone is indexed. "sum" adds up all passages
+    of the *depth* documents with the best passages. As many passages are searched for as it takes to find the documents that
+    are asked for.
+    """
+
+    parts: tuple[Any, ...]
+    tokens: int = 0
+    words: int = 0
+    sentences: int = 0
+    stride: int = 0
+    score: str = "max"
+    most: int = 0
+    titles: str = "first"
+    depth: int = at_search(1000)
+
+    family: ClassVar[str] = "passages"
+    version: ClassVar[int] = 1
+    deterministic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for settings that cannot be."""
+        part = self.parts[0] if len(self.parts) == 1 else None
+        if isinstance(part, Fusion) or not isinstance(part, Retriever | BuildsFromParts):
+            raise CommandError(
+                "passages takes one retriever with an index of its own, as in passages(bm25, words=150, stride=75); what "
+                "combines retrievers goes around it, as in ensemble(passages(bm25, words=150), bm25)"
+            )
+        self._check_size()
+        for name, allowed in (("score", SCORES), ("titles", TITLES)):
+            if getattr(self, name) not in allowed:
+                raise CommandError(f"passages({name}={getattr(self, name)!r}): there is {', '.join(allowed)}")
+        if self.most < 0 or (self.most > 1 and self.score == "first"):
+            rule = 'score="first" indexes one' if self.most > 0 else "a number above 0, or 0 for all"
+            raise CommandError(f"passages(most={self.most}): {rule}")
+        if self.depth < 1:
+            raise CommandError(f"passages(depth={self.depth}): a whole number from 1, as in depth=1000")
+        if self.score == "sum":
+            must_rescore('passages(score="sum")', self.parts)
+
+    def _check_size(self) -> None:
+        """Raise CommandError unless one unit is given, with a size and a stride that leave nothing out."""
+        given = [unit for unit in _UNITS if getattr(self, unit)]
+        if len(given) != 1:
+            what = f"{' and '.join(given)} are given" if given else "none is given"
+            example = "as in passages(bm25, words=150)"
+            raise CommandError(f"passages takes one of tokens=…, words=… and sentences=…, {example}; {what}")
+        (unit,) = given
+        size, least = self._size, 1 if unit == "sentences" else _FEWEST
+        if size < least:
+            raise CommandError(f"passages({unit}={size}): a whole number from {least}")
+        if not 0 <= self.stride <= size:
+            raise CommandError(
+                f"passages({unit}={size}, stride={self.stride}): give at most {size}, or text between passages is left out; "
+                f"0 is {size}"
+            )
+        if unit == "tokens":
+            self._check_tokens()
+
+    def _check_tokens(self) -> None:
+        """Raise CommandError unless the part has an encoder that reads passages of that many tokens."""
+        (part,) = self.parts
+        encoder = part.encoder if isinstance(part, EncodesVectors) else part
+        if not isinstance(encoder, FindsTokens):
+            raise CommandError(
+                f"passages(tokens={self.tokens}): {type(encoder).__name__} has no tokens; type words=… or sentences=…"
+            )
+        if self.tokens > encoder.document_length:
+            raise CommandError(
+                f"passages(tokens={self.tokens}): the encoder reads {encoder.document_length} of them; type "
+                f"tokens={encoder.document_length}, or give it document_length={self.tokens}"
+            )
+
+    @property
+    def _unit(self) -> str:
+        return next(unit for unit in _UNITS if getattr(self, unit))
+
+    @property
+    def _size(self) -> int:
+        return int(getattr(self, self._unit))
+
+    @property
+    def absent_is_zero(self) -> bool:
+        """Whether documents that a list shorter than asked lacks have the score 0."""
+        return absent_is_zero(self.parts[0])
+
+    # ---- cutting -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _windows(self) -> Windows:
+        most = 1 if self.score == "first" else self.most
+        return Windows(self._size, self.stride or self._size, most, self.titles, self._unit == "tokens")
+
+    def context_of_parts(self, context: BuildContext) -> BuildContext:
+        """Return what makes the stages of the passages."""
+        recipe = {"unit": self._unit, **self._windows._asdict(), "version": _CUTTING}
+        if self._unit == "tokens":
+            recipe["encoder"] = self.parts[0].encoder
+        return context.derived("passages", recipe, self._write)
+
+    def _write(self, corpus: Corpus, path: Path) -> None:
+        """Write the passages of *corpus* into *path*."""
+        windows = self._windows
+        units: Units = words if self._unit == "words" else sentences_of
+        if self._unit == "tokens":
+            encoder: FindsTokens = self.parts[0].encoder
+            own, units = encoder.own_tokens(), encoder.token_spans
+            if windows.size - own < _FEWEST:
+                raise CommandError(
+                    f"passages(tokens={self.tokens}): {own} of them are the model's own; give at least {own + _FEWEST}"
+                )
+            windows = windows._replace(size=windows.size - own, stride=min(windows.stride, windows.size - own))
+        write_passages(corpus, path, windows, units)
+
+    def growth(self, text_bytes: float) -> float:
+        """Return about how many passages there are of a document of *text_bytes*."""
+        windows = self._windows
+        count = 1 + max(0.0, text_bytes / _UNITS[self._unit] - windows.size) / windows.stride
+        return min(count, windows.most or count)
+
+    # ---- searching ---------------------------------------------------------------------------------------------------------
+
+    def check_depth(self, depth: int) -> None:
+        """Raise CommandError where more documents are asked for than are summed."""
+        if self.score == "sum" and depth > self.depth:
+            raise CommandError(f"passages(depth={self.depth}) is asked for {depth} documents a query; give it depth={depth}")
+
+    def search_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the corpus of passages, their index, and what rescoring reads if scores are added up."""
+        inner = self.context_of_parts(context)
+        (part,) = self.parts
+        return [inner.corpus_dir(), inner.index(part), *(part.rescoring_inputs(inner) if self.score == "sum" else ())]
+
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
+        """Write down in *path* which folders searching reads, and how many passages there are."""
+        folders = self.search_inputs(context)
+        write_references(path, folders)
+        counts = np.bincount(_documents(folders[0]), minlength=len(corpus))
+        line = f"{counts.sum():,} passages of {len(corpus):,} documents are indexed, at most {counts.max():,} of one"
+        write_remarks(path, [line])
+
+    def open(self, path: Path) -> "PassageSearcher":
+        """Open the index of the passages."""
+        folders = iter(read_references(path))
+        documents = _documents(next(folders))
+        (part,) = self.parts
+        searcher = part.open(next(folders))
+        rescorer = PassageRescorer(part.rescorer(folders), documents, self.score) if self.score == "sum" else None
+        return PassageSearcher(searcher, documents, rescorer, self.depth)
+
+    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the corpus of passages, and what scoring given ones reads."""
+        must_rescore("passages", self.parts)
+        inner = self.context_of_parts(context)
+        return [inner.corpus_dir(), *self.parts[0].rescoring_inputs(inner)]
+
+    def rescorer(self, folders: Iterator[Path]) -> "PassageRescorer":
+        """Open what scores given documents by their passages."""
+        documents = _documents(next(folders))
+        return PassageRescorer(self.parts[0].rescorer(folders), documents, self.score)
+
+
+def _documents(corpus: Path) -> NDArray[np.int32]:
+    """Return the position of the document that each passage is of (passages,)."""
+    documents: NDArray[np.int32] = np.load(corpus / DOCUMENTS, mmap_mode="r")
+    return documents
+
+
+@dataclass(frozen=True)
+class PassageQueries:
+    """What searching and scoring by passages have in common: queries are encoded by the part."""
+
+    part: Any  # its Searcher, or Rescorer
+    documents: NDArray[np.int32]  # (passages,) the position of the document that each is of, ascending
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Let the part encode query texts."""
+        return self.part.encode(queries)
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Do the same for queries with their ids."""
+        return encode_queries(self.part, queries)
+
+
+@dataclass(frozen=True)
+class PassageRescorer(PassageQueries):
+    """Scores given documents by all their passages that are indexed."""
+
+    score_by: str  # "max", "first" or "sum"
+
+    def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the scores (queries, n) of the documents *docs*, from those that the part gives their passages."""
+        starts = np.searchsorted(self.documents, docs.ravel())  # of a -1, which stands last: 0, and as many passages
+        counts = np.searchsorted(self.documents, docs.ravel(), side="right") - starts
+        per_query = counts.reshape(docs.shape).sum(axis=1)
+        rows = np.repeat(np.arange(len(docs)), per_query)
+        columns = np.arange(counts.sum()) - np.repeat(np.cumsum(per_query) - per_query, per_query)
+        passages = np.full((len(docs), int(per_query.max(initial=0))), -1, np.int32)
+        passages[rows, columns] = ranges(starts, offsets_of(counts))
+        if not passages.size:
+            return np.zeros(docs.shape, np.float32)
+        scores = self.part.score(encoded, passages)[rows, columns].astype(np.float64)
+        there = counts > 0
+        reduce = np.add if self.score_by == "sum" else np.maximum
+        found = np.zeros(docs.size)
+        found[there] = reduce.reduceat(scores, (np.cumsum(counts) - counts)[there])
+        return found.reshape(docs.shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class PassageSearcher(PassageQueries):
+    """The opened index of the passages."""
+
+    rescorer: PassageRescorer | None  # where a document's score is the sum of its passages'
+    depth: int  # documents that are then rescored
+
+    @property
+    def queries_at_a_time(self) -> int:
+        """As many as the part asks for."""
+        return self.part.queries_at_a_time if isinstance(self.part, SearchesInBlocks) else maxsize
+
+    def work(self, encoded: Any) -> Any:
+        """Return what the part has to look at, if it counts that."""
+        return self.part.work(encoded) if isinstance(self.part, CountsWork) else {}
+
+    def search(self, encoded: Any, k: int) -> Hits:
+        """Return the best *k* documents of each query; fewer where no more have a passage that is found."""
+        if self.rescorer is None:
+            return self._by_maximum(encoded, k)
+        docs = union([self._by_maximum(encoded, max(self.depth, k))])
+        scores = np.where(docs >= 0, self.rescorer.score(encoded, docs), -np.inf).astype(np.float32)
+        return top_k(docs, scores, k)
+
+    def _by_maximum(self, encoded: Any, k: int) -> Hits:
+        """Return the *k* documents with the best passages, in the order in which the part finds them.
+
+        Lists of passages are searched twice as deep until they have *k* documents. A query keeps the first of its lists that
+        has, whatever other queries need, so that it is answered as it would be alone.
+        """
+        passages = len(self.documents)
+        width = min(passages, k if passages == self.documents[-1] + 1 else 2 * k)
+        found: Hits | None = None
+        open_rows = np.zeros(0, bool)
+        while True:
+            hits = self.part.search(encoded, width)
+            collapsed, enough = self._collapsed(hits, k)
+            if found is None:
+                found, open_rows = collapsed, np.ones(len(hits.docs), bool)
+            found.docs[open_rows], found.scores[open_rows] = collapsed.docs[open_rows], collapsed.scores[open_rows]
+            ended = np.count_nonzero(hits.docs >= 0, axis=1) < width
+            open_rows &= ~(enough | ended)
+            if width == passages or not open_rows.any():
+                return found
+            width = min(passages, 2 * width)
+
+    def _collapsed(self, hits: Hits, k: int) -> tuple[Hits, NDArray[np.bool_]]:
+        """Return the first *k* documents of lists of passages, each once, and whether each list (queries,) has so many."""
+        docs = np.full((len(hits.docs), k), -1, np.int32)
+        scores = np.full(docs.shape, -np.inf, np.float32)
+        for row, (passages, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
+            there = passages >= 0
+            named = self.documents[passages[there]]
+            first = np.sort(np.unique(named, return_index=True)[1])[:k]
+            docs[row, : len(first)], scores[row, : len(first)] = named[first], values[there][first]
+        return Hits(docs, scores), docs[:, -1] >= 0

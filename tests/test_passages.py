@@ -1,0 +1,397 @@
+"""Passages: cut as a few lines of Python cut them, their scores brought to documents as by hand."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import checkpoints
+import numpy as np
+import pytest
+import tiny
+import transformers
+from scipy import sparse
+
+from lexbench import registry
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.passages import Windows, passages, sentences_of, words
+from lexbench.encodings.vectors import offsets_of
+from lexbench.errors import CommandError
+from lexbench.notation import Call, parse
+from lexbench.plugins import encode_queries
+from lexbench.progress import Silent
+from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.passages import Passages
+from lexbench.runner import jobs, parts, plan
+from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.systems import resolve
+from lexbench.storage.store import Store
+from lexbench.types import Document, Kind, MultiVectors
+
+DOCUMENTS, QUERIES, SIZE, STRIDE = 150, 9, 10, 4
+VOCABULARY = [f"w{number}" for number in range(60)]
+BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A sparse encoder: a term a word, with a made-up weight."""
+
+    kind: ClassVar[Kind] = Kind.SPARSE
+
+    def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return weights (texts, 60)."""
+        rows = np.zeros((len(texts), len(VOCABULARY)), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[int(word[1:])] += np.float32(0.25 + int(word[1:]) * 37 % 100 / 32)
+        return sparse.csr_array(rows)
+
+    encode_query = encode_document
+
+
+@dataclass(frozen=True)
+class Folded(Bag):
+    """A dense encoder: the same, folded into 8 dimensions, so that scores below 0 occur."""
+
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def encode_document(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors (texts, 8)."""
+        folding = np.random.default_rng(0).normal(size=(len(VOCABULARY), 8)).astype(np.float32)
+        return np.asarray(Bag.encode_document(self, texts) @ folding)
+
+    encode_query = encode_document
+
+
+@dataclass(frozen=True)
+class Single(Folded):
+    """An encoder of several vectors a text: the folded one of each word."""
+
+    kind: ClassVar[Kind] = Kind.MULTI
+
+    def encode_document(self, texts: Sequence[str]) -> MultiVectors:
+        """Return vectors (words, 8)."""
+        values = [Folded.encode_document(self, text.split()) for text in texts if text.split()]
+        counts = np.array([len(text.split()) for text in texts])
+        return MultiVectors(np.concatenate([np.zeros((0, 8), np.float32), *values]), offsets_of(counts))
+
+    encode_query = encode_document
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Make documents of 0 to 60 words, by id; the last twelve have one text."""
+    chance = random.Random(2)
+    made = [" ".join(chance.choices(VOCABULARY, k=chance.randrange(61))) for _ in range(DOCUMENTS - 12)]
+    return {f"d{number:03d}": text for number, text in enumerate(made + made[-1:] * 12)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, texts):
+    """Write them as a BEIR folder."""
+    chance = random.Random(3)
+    queries = {f"q{number}": " ".join(chance.choices(VOCABULARY, k=3)) for number in range(QUERIES)}
+    judged = [(query, doc_id, 1) for query in queries for doc_id in chance.sample(sorted(texts), 5)]
+    return tiny.write(tmp_path_factory.mktemp("words") / "words", texts, queries, judged)
+
+
+@pytest.fixture(scope="module")
+def bench(folder, tmp_path_factory):
+    """Open the dataset in a store for all tests of this file."""
+    store = Store(tmp_path_factory.mktemp("store"))
+    store.prepare()
+    job = plan.plan_dataset(str(folder), ["bm25"], ["nDCG@10"], 1000).jobs[0]
+    return DatasetRunner(open_dataset(job.contract, job.source), store, Silent())
+
+
+def cut(text, size=SIZE, stride=STRIDE):
+    """Cut a text into passages of words, as one would by hand."""
+    found = text.split()
+    starts = [0]
+    while starts[-1] + size < len(found):
+        starts.append(starts[-1] + stride)
+    return [" ".join(found[start : start + size]) for start in starts]
+
+
+def encoded(encoder, engine):
+    """Return encoder@engine."""
+    return Encoded(encoder, registry.create("engines", Call(engine)))
+
+
+def results(folder, systems):
+    """Run systems on the folder, in the store of the moment, and return their results."""
+    return [
+        outcome.result or outcome.error
+        for outcome in jobs.run(plan.plan_dataset(str(folder), systems, ["nDCG@10"], 100), Store())
+    ]
+
+
+def ranked(bench, retriever, k=1000):
+    """Return the ids that a retriever finds, with their scores, in the order of its list, for each query."""
+    searcher = retriever.open(bench.index(retriever))
+    hits = searcher.search(encode_queries(searcher, bench.dataset.queries), k)
+    ids = [name.decode() for name in bench.corpus.doc_ids]
+    return [
+        [(ids[doc], score) for doc, score in zip(docs.tolist(), scores.tolist(), strict=True) if doc >= 0]
+        for docs, scores in zip(hits.docs, hits.scores, strict=True)
+    ]
+
+
+def products(encoder, queries, pieces):
+    """Return the scores (queries, passages) that an encoder gives, by its own vectors; of several vectors by MaxSim."""
+    asked, there = encoder.encode_query(queries), encoder.encode_document(pieces)
+    if not isinstance(asked, MultiVectors):
+        scores = asked @ there.T
+        return scores.toarray() if sparse.issparse(scores) else scores
+    rows = [[vectors.values[a:b] for a, b in pairwise(vectors.offsets)] for vectors in (asked, there)]
+    return np.array([[(one @ other.T).max(1).sum() if len(other) else -np.inf for other in rows[1]] for one in rows[0]])
+
+
+def expected(bench, texts, encoder, how, matching):
+    """Return what `ranked` must, from all scores of all passages; *matching*: only documents with a score above 0."""
+    pieces = [(doc_id, piece) for doc_id, text in texts.items() for piece in (cut(text)[:1] if how == "first" else cut(text))]
+    scores = products(encoder, [query.text for query in bench.dataset.queries], [piece for _, piece in pieces])
+    lists = []
+    for row in scores:
+        of_document = {}
+        for (doc_id, _), score in zip(pieces, row.tolist(), strict=True):
+            of_document.setdefault(doc_id, []).append(score)
+        total = {doc_id: sum(of_one) if how == "sum" else max(of_one) for doc_id, of_one in of_document.items()}
+        kept = {doc_id: score for doc_id, score in total.items() if score > (0 if matching else -np.inf)}
+        lists.append(sorted(kept.items(), key=lambda pair: (pair[1], pair[0]), reverse=True))  # of equals the larger id
+    return lists
+
+
+# ---- cutting ---------------------------------------------------------------------------------------------------------------
+
+
+def pieces(document, size, stride, units=words, **settings):
+    """Return the texts of the passages of a document, a text or a Document."""
+    whole = document if isinstance(document, Document) else Document("d", document)
+    (found,) = passages([whole], Windows(size, stride, **settings), units)
+    return [passage.text for passage in found]
+
+
+def test_windows_by_hand():
+    """Passages begin every *stride* words, and the last is the first that reaches the end; nothing is lost between words."""
+    assert pieces("a b  c d\ne f g", 4, 2) == ["a b  c d", "c d\ne f", "e f g"]
+    assert pieces("a b c d e f", 3, 3) == ["a b c", "d e f"]
+    assert pieces(" a b c ", 3, 1) == [" a b c "]
+    assert pieces("", 3, 1) == [""]
+    assert pieces("a b c d e f", 2, 2, most=2) == ["a b", "c d"]
+
+
+def test_passages_have_ids_and_titles():
+    """The id is that of the document and a number from 0; the first has the title, or each has."""
+    document = Document("D7", "The title\nfour words and six", 10)
+    (first,) = passages([document], Windows(4, 4), words)
+    (each,) = passages([document], Windows(2, 2, titles="each"), words)
+
+    assert [(passage.doc_id, passage.title, passage.body) for passage in first] == [
+        ("D7#0", "The title", "four words"),
+        ("D7#1", "", "and six"),
+    ]
+    assert [(passage.doc_id, passage.title, passage.body) for passage in each] == [
+        ("D7#0", "The title", "four words"),
+        ("D7#1", "The title", "and six"),
+    ]
+
+
+def test_sentences_by_hand():
+    """A sentence ends at its mark, not behind an initial or an abbreviation nor before a small letter, and at an empty line."""
+    text = 'Dr. J. Smith (cf. Fig. 2) left. "Why?" he asked! See e.g. this\n\nA heading\n\n3.5 is a number… Is it? Yes'
+
+    assert pieces(text, 1, 1, sentences_of) == [
+        "Dr. J. Smith (cf. Fig. 2) left.",
+        '"Why?" he asked!',
+        "See e.g. this",
+        "A heading",
+        "3.5 is a number…",
+        "Is it?",
+        "Yes",
+    ]
+    assert pieces("今日は。明日も!", 1, 1, sentences_of) == ["今日は。", "明日も!"]
+    assert pieces("One. Two. Three. Four.", 2, 1, sentences_of) == ["One. Two.", "Two. Three.", "Three. Four."]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Write a tiny model whose vectors have some terms."""
+    return checkpoints.sparsified(checkpoints.tiny(tmp_path_factory.mktemp("model") / "bert", "bert"))
+
+
+def test_tokens_are_the_models_own(model):
+    """Each passage has as many tokens as it shall, those of the whole text from there on, and begins at a word."""
+    encoder = registry.create("encoders", Call("sparse_mlm", (str(model),), (("document_length", 64),)))
+    chance = random.Random(5)
+    text = " ".join("".join(chance.choices("abcdefghij", k=chance.randrange(1, 6))) for _ in range(80))
+    found = pieces(text, 20, 7, encoder.token_spans)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    whole, tokens = tokenizer.tokenize(text), [tokenizer.tokenize(piece) for piece in found]
+    at = 0
+    for number, (own, next_own) in enumerate(pairwise(tokens)):
+        assert own == whole[at : at + 20], number
+        assert not own[0].startswith("##")
+        beginnings = [start for start in range(at + 1, at + 8) if not whole[start].startswith("##")]
+        at = max(beginnings, default=at + 7)
+        assert next_own == whole[at : at + 20]
+
+    assert at + 20 >= len(whole) > 150
+    assert encoder.own_tokens() == 2  # [CLS] and [SEP]
+
+
+# ---- from passages to documents --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["max", "first", "sum"])
+@pytest.mark.parametrize(
+    ("encoder", "engine"), [(Bag(), "csr"), (Folded(), "flat"), (Single(), "maxsim")], ids=["sparse", "dense", "multi"]
+)
+def test_documents_have_the_score_of_their_passages(bench, texts, encoder, engine, how):
+    """MaxP, FirstP and SumP are those of a full table of scores, of equals the larger id first, for all kinds of vectors."""
+    found = ranked(bench, Passages((encoded(encoder, engine),), words=SIZE, stride=STRIDE, score=how))
+    wanted = expected(bench, texts, encoder, how, matching=engine == "csr")
+    for mine, theirs in zip(found, wanted, strict=True):
+        finite = [(doc_id, score) for doc_id, score in theirs if score > -np.inf]
+        assert dict(mine) == pytest.approx(dict(finite), rel=1e-5, abs=1e-5)
+        values = dict(finite)
+        assert [values[doc_id] for doc_id, _ in mine] == pytest.approx([score for _, score in finite], rel=1e-5, abs=1e-5)
+    if engine == "csr":  # sums of quarters and thirty-seconds: no rounding hides the order
+        assert [[doc_id for doc_id, _ in mine] for mine in found] == [[doc_id for doc_id, _ in theirs] for theirs in wanted]
+
+
+@pytest.mark.parametrize("how", ["max", "first", "sum"])
+def test_one_passage_is_the_document(bench, how):
+    """With a passage as long as the longest document, each score is that of the retriever alone, to the bit."""
+    alone = ranked(bench, resolve(parse(BM25)))
+
+    assert ranked(bench, resolve(parse(f'passages({BM25}, words=60, score="{how}")'))) == alone
+
+
+@pytest.mark.parametrize("how", ["max", "sum"])
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_k_documents_come_though_their_passages_collapse(bench, how, k):
+    """However many passages of a document are found first, k documents come, the first k of more."""
+    part = registry.create("transforms", Call("quantize"))
+    impacts = Encoded(Bag(), registry.create("engines", Call("impact")), (part,))
+    retriever = Passages((impacts,), words=3, stride=1, score=how)
+    deep = ranked(bench, retriever)
+
+    assert min(map(len, deep)) > 20
+    assert ranked(bench, retriever, k) == [found[:k] for found in deep]
+
+
+def test_blocks_change_nothing(bench):
+    """A query is answered alone as among others, by an approximate engine too, for which a longer list is another search."""
+    retriever = Passages((encoded(Folded(), "faiss"),), words=3, stride=1)
+    searcher = retriever.open(bench.index(retriever))
+    queries = [query.text for query in bench.dataset.queries]
+    together = searcher.search(searcher.encode(queries), 30)
+    for row, query in enumerate(queries):
+        alone = searcher.search(searcher.encode([query]), 30)
+        assert np.array_equal(alone.docs[0], together.docs[row])
+
+
+def test_passages_score_what_others_found(bench):
+    """Later in a pipeline, documents have the scores that a search for all of them gives."""
+    inner = f"passages({BM25}, words=5, stride=2)"
+    everything = [dict(found) for found in ranked(bench, resolve(parse(inner)))]
+    found = ranked(bench, resolve(parse(f'pipeline({BM25}, {inner}, weights=[0, 1], scores="raw", k=20)')))
+    for mine, full in zip(found, everything, strict=True):
+        assert len(mine) == 20
+        assert dict(mine) == pytest.approx({doc_id: full[doc_id] for doc_id, _ in mine}, rel=1e-6)
+
+
+def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypatch):
+    """A result tells of the passages, of the bytes of their index, and of the model."""
+    tiny.enter(tmp_path, monkeypatch)
+    system = f'passages(sparse_mlm(model="{model}", document_length=64, query_length=64)@impact, tokens=32, stride=16)'
+    whole = f'sparse_mlm(model="{model}", document_length=64, query_length=64)@impact'
+    by_passages, plain = results(folder, [system, whole])
+    count = sum(
+        1 for note in by_passages.notes if re.match(r"[\d,]+ passages of 150 documents are indexed, at most \d+ of one", note)
+    )
+
+    assert count == 1
+    assert by_passages.counts.documents == plain.counts.documents == len(texts)
+    assert by_passages.sizes["index"] > plain.sizes["index"]
+    assert by_passages.sizes["model"] == plain.sizes["model"] > 0
+
+
+def test_the_first_passage_is_what_the_encoder_reads(bench, model):
+    """FirstP by as many tokens as the encoder reads is the encoder alone, which cuts documents there: the same scores."""
+    encoder = f'sparse_mlm(model="{model}", document_length=32, query_length=64)@csr'
+    first = ranked(bench, resolve(parse(f'passages({encoder}, tokens=32, score="first")')))
+    alone = ranked(bench, resolve(parse(encoder)))
+
+    assert [dict(found) for found in first] == [pytest.approx(dict(found), rel=1e-5) for found in alone]
+
+
+def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, monkeypatch):
+    """`lexbench encode` encodes the passages, and a run finds their vectors."""
+    tiny.enter(tmp_path, monkeypatch)
+    store = Store(tmp_path / "store")
+    system = f'passages(sparse_mlm(model="{model}", document_length=64)@csr, words=20, stride=10)'
+    planned = plan.plan_dataset(str(folder), [system], ["nDCG@10"], 100)
+    (done,) = parts.encode(planned, store, (0, 1), Silent())
+
+    assert done.left == 0
+    assert done.corpus.endswith("passages")
+    results(folder, [system.replace("document_length", "query_length=64, document_length")])
+    assert [path.name for path in (tmp_path / "store" / "encodings").iterdir()] == [done.folder.name]
+
+
+# ---- what cannot be --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ("passages(bm25)", "takes one of tokens=…, words=… and sentences=…, as in passages(bm25, words=150); none is given"),
+        ("passages(bm25, words=5, sentences=2)", "words and sentences are given"),
+        ("passages(bm25, words=1)", "passages(words=1): a whole number from 2"),
+        ("passages(bm25, words=5, stride=6)", "give at most 5, or text between passages is left out; 0 is 5"),
+        ("passages(bm25, words=5, score='mean')", "passages(score='mean'): there is max, first, sum"),
+        ("passages(bm25, words=5, titles='no')", "passages(titles='no'): there is first, each"),
+        ("passages(bm25, words=5, most=3, score='first')", 'score="first" indexes one'),
+        ("passages(bm25, tokens=5)", "BM25 has no tokens; type words=… or sentences=…"),
+        ("passages(ensemble(bm25, bm25(k1=2.0)), words=5)", "passages takes one retriever with an index of its own"),
+        ("passages(bm25, bm25, words=5)", "passages takes one retriever with an index of its own"),
+        ("passages(lexmae_nano, tokens=4096)", "give it document_length=4096"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(written, line):
+    """A setting that cannot be is refused before work starts, with what to type."""
+    with pytest.raises(CommandError, match=re.escape(line)) as refused:
+        resolve(parse(written))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_sum_is_of_as_many_documents_as_are_asked_for(folder):
+    """A run deeper than the documents that are summed is refused."""
+    with pytest.raises(
+        CommandError, match=re.escape("passages(depth=50) is asked for 100 documents a query; give it depth=100")
+    ):
+        plan.plan_dataset(str(folder), ["passages(bm25, words=5, score='sum', depth=50)"], ["nDCG@10"], 100)
+
+
+def test_ids_that_would_mix_are_refused(tmp_path, monkeypatch):
+    """Where one id is another's with a byte below # behind it, passages would be taken for the other's: it is an error."""
+    tiny.enter(tmp_path, monkeypatch)
+    place = tiny.write(tmp_path / "ids", {"a": "x y z " * 9, 'a"b': "x y z " * 9}, {"q": "x"}, [("q", "a", 1)])
+    (line,) = results(place, ["passages(bm25, words=4, stride=2)"])
+
+    assert line.startswith("the ids 'a' and 'a\"b' would mix their passages, a#0 and a\"b#0")
+
+
+def test_disk_is_asked_for_passages(folder):
+    """What a plan needs grows with the passages that documents will have."""
+    few, many = (
+        plan.plan_dataset(str(folder), [f"passages(lexmae_nano@impact, words={size})"], ["nDCG@10"], 100).bytes_needed
+        for size in (20, 4)
+    )
+
+    assert many > 2 * few
