@@ -26,6 +26,7 @@ class Format(NamedTuple):
     tokens: bool  # the file names its terms by strings; else they are numbers
     reader: str = "read"
     writer: str = "write"
+    folders: tuple[str, str] | None = None  # of documents and of queries, where each is a folder and not a file
 
     def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
         """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. InvalidFile for what does not read."""
@@ -48,5 +49,14 @@ FORMATS: Mapping[str, Format] = {
     ),
     "bigann": Format("bigann", "CSR matrices, without ids and tokens", ".csr", queries="bigann", whole=False, tokens=False),
     "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True),
+    "lsr-benchmark": Format(
+        "lsr_benchmark",
+        "folders of NumPy arrays with ids, without tokens",
+        "",
+        queries="lsr-benchmark",
+        whole=False,
+        tokens=False,
+        folders=("doc", "query"),
+    ),
     "seismic": Format("seismic", "JSON lines", ".jsonl", queries="seismic", whole=False, tokens=True),
 }

@@ -4,7 +4,7 @@ The specification's own place is a comment at the head of the run (`# ir_metadat
 read and not written: pytrec_eval, ir_measures and ranx fail on `#` lines. Fields: ir_metadata 0.1, https://www.ir-metadata.org.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -38,19 +38,11 @@ def write(run: "Run", result: Result, folder: Path) -> Iterator[Path]:
 
 def metadata(result: Result) -> dict[str, Any]:
     """Return what is known of a run, in the fields of the specification; who made it is the user's to add."""
-    machine, versions = result.measured.machine, result.measured.versions
-    system, _, architecture = machine.get("system", "").partition(" ")
-    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": machine.get("cores")}
-    libraries = [f"{name}=={number}" for name, number in versions.items()]
     fields: dict[str, Any] = _filled(
         {
             "schema-version": "0.1",
             "tag": "lexbench",
-            "platform": {
-                "hardware": {"cpu": cpu, "ram": machine.get("memory_gib") and f"{machine['memory_gib']} GiB"},
-                "operating system": {"kernel": system},
-                "software": {"libraries": {"python": libraries}},
-            },
+            **machine_fields(result.measured.machine, result.measured.versions),
             "research goal": {"evaluation": {"reported measures": list(result.means)}},
             "implementation": {
                 "executable": {"cmd": f"lexbench run dataset {quote(result.dataset)} -r {quote(result.system)}"},
@@ -68,6 +60,23 @@ def metadata(result: Result) -> dict[str, Any]:
                     **{f"{what} sha256": digest for what, digest in sorted(result.digests.items())},
                 }
             },
+        }
+    )
+    return fields
+
+
+def machine_fields(machine: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the field `platform` for the facts of a *machine* and *versions* of packages, what is not known left out."""
+    system, _, architecture = machine.get("system", "").partition(" ")
+    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": machine.get("cores")}
+    libraries = [f"{name}=={number}" for name, number in versions.items()]
+    fields: dict[str, Any] = _filled(
+        {
+            "platform": {
+                "hardware": {"cpu": cpu, "ram": machine.get("memory_gib") and f"{machine['memory_gib']} GiB"},
+                "operating system": {"kernel": system},
+                "software": {"libraries": {"python": libraries}},
+            }
         }
     )
     return fields

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.interop.formats import Export, Target, Writer
-from lexbench.vector_formats import FORMATS
+from lexbench.vector_formats import FORMATS, Format
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
@@ -45,11 +45,18 @@ def _writer(layout: str) -> Writer:
             ("queries", FORMATS[layout].queries, iter([Block([query.query_id for query in queries], vectors)])),
         )
         for what, form, blocks in files:
-            path = target.path.with_name(f"{target.path.name}.{what}{FORMATS[form].suffix}")
+            path = _path(target.path, what, FORMATS[form])
             FORMATS[form].write(blocks, path, vocabulary)
             yield path
 
     return write
+
+
+def _path(target: Path, what: str, layout: Format) -> Path:
+    """Return where *what*, "documents" or "queries", goes: a file, or a folder of the format's own name for it."""
+    if layout.folders:
+        return target / layout.folders[what == "queries"]
+    return target.with_name(f"{target.name}.{what}{layout.suffix}")
 
 
 def _tokens(retriever: "EncodesVectors", width: int) -> list[str]:

@@ -1,0 +1,34 @@
+"""Search vectors that others encoded, without a dataset."""
+
+from pathlib import Path
+
+import click
+
+from lexbench.cli._output import say
+
+
+@click.command()
+@click.argument("embeddings", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("output", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "-e",
+    "--engine",
+    metavar="NOTATION",
+    default="impact",
+    show_default=True,
+    help="What searches them, as 'top_k(64)|quantize(100)@impact': an engine of sparse vectors, transforms before it.",
+)
+@click.option("-k", default=1000, show_default=True, help="Documents of each list.")
+@click.option("--dataset", help="Its name, for the metadata; of a path the last part.")
+@click.option("--embedding", help="The model's name, for the metadata.")
+@click.option("--team", help="Who submits, for the metadata.")
+@click.option("--tag", default="lexbench", show_default=True, help="The run's tag.")
+def command(embeddings: Path, output: Path, engine: str, k: int, **named: str | None) -> None:
+    """Search the queries of the folder EMBEDDINGS, laid out as lsr-benchmark's, and write the run into the folder OUTPUT."""
+    from lexbench.interop.lsr_benchmark import retrieve
+
+    given = {name: value for name, value in named.items() if value}
+    if "dataset" in given:
+        given["dataset"] = Path(given["dataset"]).name
+    for path in retrieve(embeddings, output, engine, k, given):
+        say(f"wrote {path}")
