@@ -11,6 +11,10 @@ pytest.importorskip("transformers", reason="models are in the extra neural")  # 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789")
@@ -98,6 +102,36 @@ def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
         return kept
 
     return str(rewrite(folder, change, safetensors=safetensors))
+
+
+def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
+    """Write a tiny *ForCausalLM of random weights, with a tokenizer of words that begins texts with <s>; return the path.
+
+    Its vocabulary has two numbers more than there are words, as Qwen's has. The first number of every state is the same
+    throughout, and every logit goes down with it, so that vectors have few terms.
+    """
+    words = ["<s>", "</s>", "<unk>", *WORDS, *LETTERS, *(f"w{i}" for i in range(60))]
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32, "head_dim": 8}
+    sizes |= {"vocab_size": len(words) + 2, "intermediate_size": 64, "max_position_embeddings": 64, **config}
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(architecture, **sizes))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not name.endswith("norm.weight"):
+                parameter.normal_(0.0, 0.3)
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter[0] = 0
+        model.lm_head.weight[:, 0] = model.get_input_embeddings().weight[:, 0] = 2
+        model.model.norm.weight[0] = -5
+    model.save_pretrained(path)
+    tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+    fast.save_pretrained(path)
+    return path
 
 
 def write_weights(path, state, *, safetensors) -> None:

@@ -27,7 +27,7 @@ COMPUTING = {*PLUGINS, "checkpoints", "encodings", "fusion", "neural", "tokeniza
 SCORES = "runner.jobs:_SCORER"  # the version of all measures
 SHARED = {  # name: the constant that is its version, and its functions
     "encodings": (
-        "runner.stages:_FORMAT",
+        "runner.corpus_stages:FORMAT",
         ("encodings.encode:encode_shards", "encodings.shards:read_shard", "encodings.shards:read_rows"),
     ),
     "scores": (SCORES, ("measures:score", "measures:tie_report")),

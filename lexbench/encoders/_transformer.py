@@ -267,8 +267,9 @@ class SparseTransformer(Transformer):
         return int(self._document_model().vocabulary)
 
     def token(self, term: int) -> str:
-        """Return the entry of the vocabulary whose column is *term*."""
-        return str(self._document_model().tokenizer.convert_ids_to_tokens(int(term)))
+        """Return the entry of the vocabulary whose column is *term*; its number where the tokenizer has none."""
+        name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
+        return f"[{int(term)}]" if name is None else str(name)
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
         """Return the vectors (documents, vocabulary) of *tokens*, in order: float32, indices sorted."""

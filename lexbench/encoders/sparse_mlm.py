@@ -8,7 +8,7 @@ of titles; see `positions` and `titles`.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.masked_lm import masked_lm_files
@@ -22,7 +22,7 @@ from lexbench.types import Document
 if TYPE_CHECKING:
     import scipy
 
-    from lexbench.encoders._masked_lm_model import MaskedLMModel
+    from lexbench.neural.transformer_model import ModelSpec
 
 _DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
 
@@ -73,17 +73,17 @@ class SparseMLM(SparseTransformer):
         vectors = super().encode_tokens(tokens, advance)
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
-    def _model_class(self) -> "type[MaskedLMModel]":
-        from lexbench.encoders._masked_lm_model import MaskedLMModel
+    def _model_class(self) -> "Callable[[ModelSpec], Any]":
+        from lexbench.encoders._vocabulary_models import MaskedLMModel
 
         return MaskedLMModel
 
-    def _silent(self, model: "MaskedLMModel") -> Sequence[int]:
+    def _silent(self, model: Any) -> Sequence[int]:
         return model.specials if self.positions == "text" else ()
 
-    def _vectors(self, model: "MaskedLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+    def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
         """Return the vectors of one batch; LexbenchError where nobody could want them."""
-        vectors = model.vectors(batch, self.activation)
+        vectors = self._weights(model, batch)
         model.check_finite(vectors.data, "weights")
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
@@ -91,4 +91,9 @@ class SparseMLM(SparseTransformer):
                 f"{model.name} gives a text {share:.0%} of all terms, so it was hardly trained for sparse vectors (an output "
                 "layer with random weights, or none of its own?); type dense_ok=True to have them all the same"
             )
+        return vectors
+
+    def _weights(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+        """Return the vectors (n, vocabulary) that a model of `_model_class` makes of *batch*."""
+        vectors: scipy.sparse.csr_array = model.vectors(batch, self.activation)
         return vectors

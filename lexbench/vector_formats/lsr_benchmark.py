@@ -30,9 +30,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:  
     """Yield the vectors of the folder *path*, in its order; InvalidFile says what is wrong."""
     file = next(iter(sorted(path.glob(f"*{_EMBEDDINGS}"))), None)
     if file is None:
-        raise InvalidFile(
-            f"{path}: it has no file *{_EMBEDDINGS}; give the folder doc or query of lsr-benchmark's embeddings"
-        )
+        raise InvalidFile(f"{path}: it has no file *{_EMBEDDINGS}; give the folder doc or query of lsr-benchmark's embeddings")
     data, terms, offsets = _arrays(file)
     ids = _ids(file.with_name(file.name.removesuffix(_EMBEDDINGS) + _IDS))
     if len(offsets) - 1 > len(ids):

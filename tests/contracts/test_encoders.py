@@ -52,6 +52,16 @@ def sparse_mlm(folders):
     return model_case("sparse_mlm", folders, lambda path, seed: sparsified(tiny(path, "bert", seed=seed)), titles="pair")
 
 
+def sparse_clm(folders):
+    """Return one of a Llama that sees the whole text."""
+    from checkpoints import causal_lm
+
+    def write(path, seed):
+        return causal_lm(path, seed=seed)
+
+    return model_case("sparse_clm", folders, write, attention="bidirectional")
+
+
 def inference_free(folders):
     """Return one of the same BERT, and a table for queries beside it."""
     from checkpoints import WORDS, sparsified, tiny
@@ -122,10 +132,8 @@ def endpoint_sparse(_folders):
     return served("endpoint_sparse", vocabulary=64)
 
 
-WRITERS = {
-    writer.__name__: writer
-    for writer in (dense, endpoint, endpoint_sparse, inference_free, late_interaction, sparse_mlm, term_weights, vectors)
-}
+OWN = (dense, endpoint, endpoint_sparse, inference_free, late_interaction, sparse_clm, sparse_mlm, term_weights, vectors)
+WRITERS = {writer.__name__: writer for writer in OWN}
 
 
 def example(name):

@@ -1,0 +1,144 @@
+"""From tokens to sparse vectors by a language model: its body, its head, the maximum over each text's positions.
+
+The head is much of what a naive encoder spends its time on and nearly all of its memory: (batch, length, vocabulary) logits,
+each of which goes through relu and log1p. Both grow with their argument, so the maximum comes first and they see one value for
+each text and term. Positions that do not pool, padding among them, never reach the head, and the vocabulary is projected in
+pieces: at most `tokens x 2,048` logits and `texts x vocabulary` maxima are held. Needs torch.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lexbench.checkpoints.causal_lm import CausalLM, causal_lm_files, load_causal_lm
+from lexbench.checkpoints.hub import fetch
+from lexbench.checkpoints.masked_lm import MaskedLM, load_masked_lm, masked_lm_files
+from lexbench.neural.token_batches import Batch
+from lexbench.neural.transformer_model import ModelSpec, PackedLinear, TransformerModel, pack
+
+_PIECE = 2048  # terms projected at a time: their logits stay in the processor's cache
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
+    "log1p_relu": torch.log1p,
+    "log1p_log1p_relu": lambda values: values.log1p().log1p(),
+    "relu": lambda values: values,
+}
+
+
+class VocabularyModel(TransformerModel):
+    """A language model in three steps: body, *transform*, projection onto the vocabulary in pieces."""
+
+    def __init__(self, spec: ModelSpec, checkpoint: "MaskedLM | CausalLM", transform: nn.Module, bias: Tensor | None) -> None:
+        super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
+        self.transform = transform
+        if self.packed:
+            pack(self.transform)
+        self.vocabulary = len(checkpoint.weight)
+        self._pieces = [self._piece(checkpoint.weight, bias, at) for at in range(0, self.vocabulary, _PIECE)]
+
+    def _piece(self, weight: Tensor, bias: Tensor | None, start: int) -> Callable[[Tensor], Tensor]:
+        """Return the projection (tokens, width) to (tokens, terms) onto the piece of the vocabulary that begins at *start*."""
+        piece = slice(start, start + _PIECE)
+        part = weight[piece], None if bias is None else bias[piece]
+        return PackedLinear(*part) if self.packed else partial(_linear, *part)
+
+    def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
+        """Return the largest logit of each text and term, float32 (n, vocabulary); -inf in texts without a position to pool.
+
+        *states* (n, longest, width) are what the body makes of *batch*.
+        """
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        states = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        lengths = batch.pools.sum(axis=1).tolist()
+        maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
+        first = 0
+        for project in self._pieces:
+            logits = project(states)
+            terms = slice(first, first + logits.shape[1])
+            for rows, positions, shape in _equally_long(lengths):
+                maxima[rows, terms] = logits[positions].view(*shape, -1).amax(1).float()
+            first = terms.stop
+        return maxima
+
+
+class MaskedLMModel(VocabularyModel):
+    """A masked-language model, with the weights of a text's own word pieces where its folder has them."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = masked_lm_files(fetch(spec.name, spec.revision), documents_alone=True)
+        checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint, checkpoint.transform, checkpoint.bias)
+        self.exact_terms = checkpoint.exact_terms
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary): float32, sorted indices; NaN stays, so that it can be found."""
+        maxima = self._maxima(batch, self._states(batch))
+        if self.exact_terms is not None:
+            ids, pools = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.pools))
+            predicted = _ACTIVATIONS[activation](maxima.clamp(min=0))
+            return _sparse(self.exact_terms(predicted, ids, pools))
+        return _sparse(maxima, _ACTIVATIONS[activation])
+
+    def _states(self, batch: Batch) -> Tensor:
+        """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
+        ids = torch.from_numpy(batch.ids).to(self.device)
+        mask = None if batch.real.all() else torch.from_numpy(batch.real).to(self.device)
+        states: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+
+class CausalLMModel(VocabularyModel):
+    """A causal language model, whose states look at what comes before them, or at the whole text."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = causal_lm_files(fetch(spec.name, spec.revision))
+        checkpoint = load_causal_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint, nn.Identity(), None)
+        tokenizer = checkpoint.tokenizer
+        self.specials = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
+        self.width = int(checkpoint.config.hidden_size)
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, activation: str, *, bidirectional: bool, factor: float) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary): float32, sorted indices; NaN stays, so that it can be found.
+
+        Logits are multiplied by *factor*, which is above 0. *bidirectional*: each position attends to all of its text.
+        """
+        maxima = self._maxima(batch, self._states(batch, bidirectional=bidirectional))
+        return _sparse(maxima * factor, _ACTIVATIONS[activation])
+
+    def _states(self, batch: Batch, *, bidirectional: bool) -> Tensor:
+        """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
+        ids, real = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.real))
+        mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
+        states: Tensor = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        return states
+
+
+def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda values: values) -> sparse.csr_array:
+    """Return what *activation* makes of the *weights* (n, vocabulary) above 0; NaN stays, so that it can be found."""
+    rows, terms = torch.logical_not(weights <= 0).nonzero(as_tuple=True)
+    starts = np.zeros(len(weights) + 1, np.int32)
+    starts[1:] = torch.bincount(rows, minlength=len(weights)).cumsum(0).cpu().numpy()
+    values, indices = activation(weights[rows, terms]).cpu().numpy(), terms.to(torch.int32).cpu().numpy()
+    return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
+
+
+def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:
+    return functional.linear(states, weight, bias)
+
+
+def _equally_long(lengths: list[int]) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+    """Yield runs of neighbours of one length: their rows, their positions, and the shape (texts, length) that these have."""
+    row = position = 0
+    for length, run in groupby(lengths):
+        count = sum(1 for _ in run)
+        if length:
+            yield slice(row, row + count), slice(position, position + count * length), (count, length)
+        row, position = row + count, position + count * length
