@@ -193,3 +193,13 @@ def test_queries_that_nobody_could_score_on_are_told(files, capsys):
     assert code(["score", "other.run", "--qrels", "x.qrels", "--json"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert notes[0] == "no query of the run is judged: its ids are as 'Q1', those of the judgements as 'q1'"
+
+
+def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):
+    """It is one line with much behind the tag: what is read over then must not be the rest of the run."""
+    (files / "old.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b"\r"))
+
+    assert code(["score", "old.run", "--qrels", "x.qrels"]) == InvalidFile.exit_code
+    assert "old.run:1: a carriage return inside a line" in capsys.readouterr().err
+    (files / "old.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b" more words\r\n"))
+    assert code(["score", "old.run", "--qrels", "x.qrels"]) == 0

@@ -149,6 +149,8 @@ def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool)
         if not fields or line.startswith(b"#"):
             continue
         if more and len(fields) > len(kinds):
+            if b"\r" in line.rstrip():  # the file would be one line, and all but its first entry would be read over
+                raise InvalidFile(f"{path}:{number}: a carriage return inside a line; let every line end in a newline")
             fields, line = fields[: len(kinds)], b" ".join(fields[: len(kinds)])  # noqa: PLW2901 - what is read of it
         if len(fields) != len(kinds):
             raise InvalidFile(

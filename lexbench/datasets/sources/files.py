@@ -9,13 +9,15 @@ from typing import Any, Literal, Self
 from lexbench.datasets.contracts import Contract
 from lexbench.datasets.records import document, numbered_records, read_records
 from lexbench.datasets.source import missing
+from lexbench.datasets.topics import topics
 from lexbench.errors import InvalidFile
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 _CORPUS = ("corpus.jsonl", "collection.tsv")
-_QUERIES = ("queries.jsonl", "queries.{split}.tsv", "queries.tsv")
+_TOPICS = ("topics.{split}.txt", "topics.txt", "topics.{split}.xml", "topics.xml")
+_QUERIES = ("queries.jsonl", "queries.{split}.tsv", "queries.tsv", *_TOPICS)
 _QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
 
 
@@ -64,6 +66,9 @@ class Files:
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the file."""
+        if self.queries_file.name.startswith("topics."):
+            yield from topics(self.queries_file)
+            return
         for query_id, fields in read_records(self.queries_file):
             if "text" not in fields:
                 raise InvalidFile(f"{self.queries_file}: query {query_id!r} has no text")

@@ -1,0 +1,87 @@
+"""TREC's files of topics, as they were written in 1994, 2004 and 2020."""
+
+import json
+
+import pytest
+import tiny
+
+from lexbench.cli import code
+from lexbench.datasets.topics import topics
+from lexbench.errors import InvalidFile
+from lexbench.types import Query
+
+OLD = """
+<top>
+<num> Number: 301
+<title> International Organized
+Crime
+
+<desc> Description:
+Identify organizations.
+</top>
+
+<top>
+<head> Tipster Topic Description
+<num> Number:  051
+<title> Topic:  Airbus Subsidies
+<narr> Narrative:
+</top>
+"""
+NEW = """<?xml version="1.0" encoding="UTF-8"?>
+<topics task="COVIDSearch">
+  <topic number="1">
+    <query>Q&amp;A on   coronavirus</query>
+    <question>what is it</question>
+  </topic>
+  <TOPIC number='2'><title></title><query>masks</query></TOPIC>
+</topics>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (OLD, [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
+        (OLD.replace("\n", "\r\n"), [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
+        (NEW, [Query("1", "Q&A on coronavirus"), Query("2", "masks")]),
+        (
+            NEW.replace(' number="1"', "").replace("<query>Q", "<num>7</num><query>Q"),
+            [Query("7", "Q&A on coronavirus"), Query("2", "masks")],
+        ),
+    ],
+    ids=["SGML", "CRLF", "XML", "num closed"],
+)
+def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
+    """A topic is its number and its title, or its query where that is empty; white space is one space, entities are letters."""
+    (tmp_path / "topics.txt").write_bytes(text.encode())
+
+    assert list(topics(tmp_path / "topics.txt")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no topics here", "there are no topics in it"),
+        ("<top>\n<num> Number: 1\n</top>", "topics.txt:1: a topic without a <title> or <query>"),
+        ("\n\n<top><title> words </top>", "topics.txt:3: a topic without a number"),
+    ],
+)
+def test_what_is_no_topic_is_refused(tmp_path, text, said):
+    """A file without topics, a topic without a number or words: the file and the line are named."""
+    (tmp_path / "topics.txt").write_text(text)
+
+    with pytest.raises(InvalidFile, match=said):
+        list(topics(tmp_path / "topics.txt"))
+
+
+def test_a_folder_with_trecs_topics_and_qrels_runs(tmp_path, monkeypatch, capsys):
+    """BEIR's corpus, TREC's topics and TREC's qrels are a dataset: q1 finds d2 first."""
+    tiny.enter(tmp_path, monkeypatch)
+    place = tiny.write(tmp_path / "mixed", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 1)])
+    (place / "queries.jsonl").unlink()
+    (place / "topics.txt").write_text("<top>\n<num> Number: q1\n<title> red car\n</top>\n")
+    (place / "qrels" / "test.tsv").write_text("q1 0 d2 1\n")
+
+    assert code(["run", "dataset", str(place), "-r", "bm25", "-m", "RR@10", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["means"] == {"RR@10": 1.0}
