@@ -19,7 +19,7 @@ class RunFile:
 
     path: str
     scores: str = "double"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
