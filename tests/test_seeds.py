@@ -99,6 +99,8 @@ def test_members_that_are_not_of_one_system_are_refused():
         grouped(SEEDS, {"nano": ["n42", "n45"]})
     with pytest.raises(CannotStart, match="not seeds of one system"):
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
+    with pytest.raises(CannotStart, match="one system twice"):
+        as_one("nano", [SEEDS[0], SEEDS[0]])
     with pytest.raises(CannotStart, match="a mean over seeds itself"):
         as_one("nano", [as_one("nano", SEEDS), SEEDS[0]])
 

@@ -76,9 +76,11 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
     """Return *results*, of the seeds of one system on one dataset, as the result of the system *name*.
 
     It has the measures that all have. What is of one model alone, as timings, is left out. CannotStart where they are not of
-    the same queries, judgements, corpus and rules.
+    the same queries, judgements, corpus and rules, or one is there twice.
     """
     first = results[0]
+    if len({result.system for result in results}) < len(results):
+        raise CannotStart(f"the seeds of {name} have one system twice: {', '.join(result.system for result in results)}")
     for other in results[1:]:
         _check_alike(name, first, other)
     measures = [measure for measure in first.means if all(measure in result.per_query for result in results)]
