@@ -63,9 +63,10 @@ format: .venv/.dev  ## let ruff rewrite the code
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow
 
-test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install
+test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install; KILLS=50 SEED=2 kills more
 	@$(PIP) --editable '.[qdrant,ray]'
 	$(BIN)/pytest -q -m 'slow or not slow' tests/contracts/test_executors.py tests/test_workers.py tests/test_outside_engines.py
+	LEXBENCH_KILLS=$(KILLS) LEXBENCH_SEED=$(SEED) $(BIN)/pytest -q -m slow tests/test_ray_kills.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
 test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 takes an hour or two

@@ -188,6 +188,9 @@ class BatchEncoder(Protocol[T, V_co]):
         """Return one vector a document, in order, telling *advance* how many more are done."""
 
 
+AnyEncoder: TypeAlias = Encoder[Any] | BatchEncoder[Any, Any]  # what executors take: whichever steps it has
+
+
 class TokenSpans(NamedTuple):
     """Where the tokens of a text are in it; special tokens are not among them."""
 
@@ -527,6 +530,29 @@ class HasReranker(Protocol):
 
 
 @runtime_checkable
+class ScoresPairs(Protocol):
+    """A searcher that scores pairs of a query and a document, which executors can do before it searches."""
+
+    @property
+    def reranker(self) -> Reranker:
+        """What scores them."""
+
+    @property
+    def corpus(self) -> Corpus:
+        """The documents."""
+
+    @property
+    def candidates(self) -> int:
+        """How many pairs a query has at most."""
+
+    def pairs(self, encoded: Any) -> Sequence[tuple[str, int]]:
+        """Return the pairs, (query text, position), that `search` would score of *encoded* queries, in its order."""
+
+    def learn(self, encoded: Any, pairs: Sequence[tuple[str, int]], scores: NDArray[np.float32]) -> None:
+        """Keep the *scores* of *pairs* for `search`, which then does not score them."""
+
+
+@runtime_checkable
 class HasScoreMatrix(Protocol):
     """A searcher whose scores are weighted sums."""
 
@@ -632,8 +658,8 @@ class SourceFinder(Protocol):
 class Executor(Protocol):
     """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
 
-    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
-        """Encode the documents at the positions *shards*, and write each into the folder *path* when it is there.
+    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+        """Encode the documents at the positions *shards*, at least one, and write each into the folder *path* when it is there.
 
         `lexbench.encodings.shards` says what a file is called and holds. *progress* hears of documents done, and of workers
         that came or went. LexbenchError, in one line, where that cannot be done; a worker that is killed is no reason.
@@ -642,7 +668,7 @@ class Executor(Protocol):
 
 @runtime_checkable
 class ReadsFolders(Protocol):
-    """An encoder that reads folders to encode documents, which machines of a cluster may not have; default: it reads none."""
+    """An encoder that reads folders to encode documents, or a reranker, which a cluster may not have; default: none."""
 
     def document_folders(self) -> Mapping[str, Path]:
         """Return the folders, by the settings that name them."""

@@ -1,5 +1,6 @@
 """Retrieve and rerank: scores and orders are those that a few lines of transformers give."""
 
+import importlib.util
 import json
 import random
 import re
@@ -14,6 +15,7 @@ from tokenizers.models import WordLevel
 
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.executors import executor
 from lexbench.neural.cross_encoder import pair_lengths
 from lexbench.notation import parse
 from lexbench.progress import Silent
@@ -26,6 +28,7 @@ from lexbench.types import Document
 
 DOCUMENTS, QUERIES = 300, 32
 WORDS = checkpoints.WORDS[4:]  # those that no stop list has
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
 BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
 
 
@@ -270,6 +273,41 @@ def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
     assert [len(call) for call in spy.calls] == [2 * 100]
     assert (run / "run.safetensors").read_bytes() == (calm / "run.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["here", "processes(2)", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])])
+def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
+    """Blocks of pairs that are scored wherever --on says make the run that is made without, in the folder of the same name."""
+    text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
+    runs = []
+    for place, on in (("alone", None), ("elsewhere", executor(text))):
+        bench = workbench(folder, Store(tmp_path / place))
+        bench.executor = on
+        runs.append(bench.run(system(written(models[0], k=100)), 1000))
+
+    assert runs[0].name == runs[1].name
+    assert (runs[0] / "run.safetensors").read_bytes() == (runs[1] / "run.safetensors").read_bytes()
+    assert {file.name for file in runs[0].iterdir()} == {file.name for file in runs[1].iterdir()}
+
+
+def test_scores_that_an_executor_has_made_are_kept(folder, models, tmp_path, monkeypatch):
+    """A run whose scoring was cut off after the first of three blocks scores the other two, and no pair again."""
+    store = Store(tmp_path)
+    spy = Spy(monkeypatch, most=1)
+    with pytest.raises(KeyboardInterrupt):
+        on_executor(workbench(folder, store)).run(system(written(models[0], k=100)), 1000)
+    spy.most = 10**9
+    on_executor(workbench(folder, store)).run(system(written(models[0], k=100)), 1000)
+    pairs = [pair for call in spy.calls for pair in call]
+
+    assert len(spy.calls) == 3
+    assert len(pairs) == len(set(pairs))
+
+
+def on_executor(bench):
+    """Return *bench* with an executor that works in this process."""
+    bench.executor = executor("here")
+    return bench
 
 
 def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):

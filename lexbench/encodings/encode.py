@@ -13,7 +13,7 @@ from typing import Any
 from lexbench.encodings.shards import packed
 from lexbench.encodings.vectors import stacked
 from lexbench.errors import LexbenchError, echoed
-from lexbench.plugins import BatchEncoder, CountsTruncated, Encoder, EncoderFacts
+from lexbench.plugins import AnyEncoder, BatchEncoder, CountsTruncated, Encoder, EncoderFacts
 from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
@@ -28,7 +28,7 @@ _BATCH = 256  # texts handed at a time to an encoder that does not cut batches i
 class ShardEncoder:
     """An encoder with the two steps in which shards are made: tokenising, and encoding to the bytes of a file."""
 
-    def __init__(self, encoder: Encoder[Any]) -> None:
+    def __init__(self, encoder: AnyEncoder) -> None:
         self._staged: BatchEncoder[Any, Any] = encoder if isinstance(encoder, BatchEncoder) else _InBatches(encoder)
         self._storage = EncoderFacts.of(encoder).storage
 

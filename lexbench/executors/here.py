@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
-from lexbench.plugins import Encoder, RunsOnDevices
+from lexbench.plugins import AnyEncoder, RunsOnDevices
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus
@@ -17,7 +16,7 @@ from lexbench.types import Corpus
 class Here:
     """The encoder runs in this process, on the first of its devices: what kills it ends the command, which then goes on."""
 
-    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards* in order."""
         left = iter(shards)
 

@@ -18,7 +18,7 @@ from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors._leases import Leases, poison
-from lexbench.plugins import Encoder, RunsOnDevices
+from lexbench.plugins import AnyEncoder, RunsOnDevices
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -42,7 +42,7 @@ class Processes:
         if self.workers < 0:
             raise CommandError(f"processes({self.workers}): give a number above 0, or 0 for one a device")
 
-    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; a process that dies is replaced, and what it had in hand is encoded again."""
         leases = Leases(shards, progress)
         encoders = self._encoders(encoder)[: len(shards)]
@@ -68,9 +68,9 @@ class Processes:
             for worker in workers:
                 worker.end()
 
-    def _encoders(self, encoder: Encoder[Any]) -> list[Encoder[Any]]:
+    def _encoders(self, encoder: AnyEncoder) -> list[AnyEncoder]:
         """Return the encoder of each process."""
-        devices = list(encoder.workers()) if isinstance(encoder, RunsOnDevices) else [encoder]
+        devices: list[AnyEncoder] = list(encoder.workers()) if isinstance(encoder, RunsOnDevices) else [encoder]
         if self.workers <= len(devices):
             return devices[: self.workers or None]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -87,7 +87,7 @@ def _with_threads(encoder: Any, threads: int) -> Any:
 class _Worker:
     """A process that encodes, seen from the one that started it."""
 
-    def __init__(self, encoder: Encoder[Any], corpus: Corpus) -> None:
+    def __init__(self, encoder: AnyEncoder, corpus: Corpus) -> None:
         self.encoder = encoder
         self._encoded = 0  # documents
         self.pipe, theirs = _CONTEXT.Pipe()
@@ -139,7 +139,7 @@ def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
     return [worker for worker in workers if worker.pipe in ready]
 
 
-def _work(encoder: Encoder[Any], corpus: Corpus, pipe: Connection) -> None:
+def _work(encoder: AnyEncoder, corpus: Corpus, pipe: Connection) -> None:
     """Encode, in its process, the shards that *pipe* brings, and say what is done; end with the process that started it."""
     Thread(target=_end_with_parent, daemon=True).start()
     lock = Lock()  # two threads speak
@@ -179,7 +179,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _kills(encoder: Encoder[Any], corpus: Corpus, positions: range) -> bool:
+def _kills(encoder: AnyEncoder, corpus: Corpus, positions: range) -> bool:
     """Whether a process that encodes these documents, and keeps nothing, does not come to its end."""
     process = _CONTEXT.Process(target=_try, args=(encoder, corpus, positions), daemon=True)
     process.start()
@@ -187,7 +187,7 @@ def _kills(encoder: Encoder[Any], corpus: Corpus, positions: range) -> bool:
     return process.exitcode != 0
 
 
-def _try(encoder: Encoder[Any], corpus: Corpus, positions: range) -> None:
+def _try(encoder: AnyEncoder, corpus: Corpus, positions: range) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(Exception):  # which says what it is, where the shard is encoded
         ShardEncoder(encoder).content(list(corpus.documents(positions.start, positions.stop)))

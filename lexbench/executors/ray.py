@@ -19,7 +19,7 @@ from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.executors._leases import HELD, Leases, poison
 from lexbench.executors._ray_worker import Worker, identity_of, versions
-from lexbench.plugins import Encoder, ReadsFolders
+from lexbench.plugins import AnyEncoder, ReadsFolders
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -55,7 +55,7 @@ class Ray:
         if self.workers < 0 or self.cpus < 0 or self.patience <= 0:
             raise CommandError(f"{self}: workers and cpus are 0 or more, patience is more than 0")
 
-    def encode(self, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; an actor that dies, or whose machine is gone, is replaced, and what it had goes to others."""
         with self._cluster() as ray:
             crew = _Crew(ray, self, encoder)
@@ -94,6 +94,8 @@ class Ray:
     @contextmanager
     def _cluster(self) -> Iterator[Any]:
         """Yield Ray, connected; what was connected before stays so afterwards."""
+        # Before Ray is imported: it prints what a cluster says, as of a machine that is gone, to stdout, where our answers go.
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
         import ray
 
         if ray.is_initialized():
@@ -127,7 +129,7 @@ class _News(NamedTuple):
 class _Crew:
     """The actors of one call, and what they are at."""
 
-    def __init__(self, ray: Any, settings: Ray, encoder: Encoder[Any]) -> None:
+    def __init__(self, ray: Any, settings: Ray, encoder: AnyEncoder) -> None:
         self._ray = ray
         self.ready: list[Any] = []
         self._starting: dict[Any, Any] = {}  # actors, by the promise that they are ready

@@ -1,8 +1,9 @@
 """Sequence classifiers that read query and document together, one pair at a time: monoBERT, MiniLM of MS MARCO, R2anker."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,14 @@ class CrossEncoder:
         MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
         """
         return digests(classifier_files(self.model, self.revision))
+
+    def document_folders(self) -> dict[str, Path]:
+        """Return the folder of the model."""
+        return {"model": fetch(self.model, self.revision)}
+
+    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
+        """Return a copy that reads the model from another folder."""
+        return replace(self, model=str(folders["model"]), revision=None)
 
     def weights(self) -> dict[str, int]:
         """Return the bytes of the files of the model's weights."""

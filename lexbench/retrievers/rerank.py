@@ -121,22 +121,42 @@ class RerankSearcher(OpenedParts):
 
     def search(self, encoded: PairQueries, k: int) -> Hits:
         """Return the best *k* of the candidates."""
-        docs = union([search_others(self.parts[0], encoded.encoded, self.candidates, encoded.own)])
+        docs = self._found(encoded)
         return top_k(docs, self._scores(encoded, docs), k)
+
+    def pairs(self, encoded: PairQueries) -> list[tuple[str, int]]:
+        """Return the pairs of candidates whose scores are not known."""
+        return _unknown(encoded, self._found(encoded))
+
+    def learn(self, encoded: PairQueries, pairs: Sequence[tuple[str, int]], scores: NDArray[np.float32]) -> None:
+        """Keep the *scores* of *pairs*."""
+        encoded.known.update(zip(pairs, np.asarray(scores, np.float32).tolist(), strict=True))
+
+    def _found(self, encoded: PairQueries) -> NDArray[np.int32]:
+        """Return the candidates (queries, n), ascending positions, then -1."""
+        return union([search_others(self.parts[0], encoded.encoded, self.candidates, encoded.own)])
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, minus infinity where there is none; pairs that are known are not scored."""
-        filled = docs >= 0
-        texts = (queries.texts[row] for row in np.nonzero(filled)[0].tolist())
-        pairs = list(zip(texts, docs[filled].tolist(), strict=True))
-        if new := [pair for pair in dict.fromkeys(pairs) if pair not in queries.known]:
+        if new := _unknown(queries, docs):
             documents = self._documents(position for _, position in new)
             values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
-            queries.known.update(zip(new, np.asarray(values, np.float32).tolist(), strict=True))
+            self.learn(queries, new, values)
         scores = np.full(docs.shape, -np.inf, np.float32)
-        scores[filled] = [queries.known[pair] for pair in pairs]
+        scores[docs >= 0] = [queries.known[pair] for pair in _pairs(queries, docs)]
         return scores
 
     def _documents(self, positions: Iterable[int]) -> dict[int, Document]:
         """Return the documents at *positions*, read in ascending order."""
         return {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}
+
+
+def _pairs(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:
+    """Return the pairs of *queries* and their *docs* (queries, n), query by query."""
+    rows, columns = np.nonzero(docs >= 0)
+    return list(zip((queries.texts[row] for row in rows.tolist()), docs[rows, columns].tolist(), strict=True))
+
+
+def _unknown(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:
+    """Return those pairs, each once, whose scores are not known."""
+    return [pair for pair in dict.fromkeys(_pairs(queries, docs)) if pair not in queries.known]

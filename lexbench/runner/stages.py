@@ -29,14 +29,16 @@ from lexbench.plugins import (
     LeavesOut,
     NamesPlaces,
     ReadsRuns,
+    ScoresPairs,
     Searcher,
     SearchesInBlocks,
     encode_queries,
 )
 from lexbench.progress import Progress
 from lexbench.runner.corpus_stages import FORMAT, SHARED, CorpusStages
+from lexbench.runner.pairs import PAIRS, Told, score_pairs
 from lexbench.runner.progressing import counted
-from lexbench.runner.stored_run import read_hits, read_work, write_hits, write_run
+from lexbench.runner.stored_run import block_files, read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
 from lexbench.storage.environment import packages_of
@@ -132,12 +134,18 @@ class DatasetRunner(CorpusStages):
         size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"
         if isinstance(system.retriever, HasReranker):
             self._note_if_slow(system.retriever.reranker, what)
+        scored = None
+        if self.executor and isinstance(searcher, ScoresPairs):
+            with watch.time("search"):
+                left = ((at, self._encoded(searcher, some, drop=drop)) for at, some, _ in self._left(path, size))
+                most, told = size * searcher.candidates, Told(self.progress, what)
+                scored = score_pairs(searcher, left, most, path / PAIRS, self.executor, told)
         for block, file in self.blocks(path, size, watch, what):
             with watch.time("encode_queries"):
-                encoded = encode_queries(searcher, block)
-                if drop and isinstance(searcher, LeavesOut):
-                    encoded = searcher.without(encoded, own_positions(self.corpus, block))
+                encoded = self._encoded(searcher, block, drop=drop)
             with watch.time("search"):
+                if scored and isinstance(searcher, ScoresPairs):
+                    searcher.learn(encoded, *next(scored))
                 hits = searcher.search(encoded, depth + drop)
             write_hits(hits, file, searcher.work(encoded) if isinstance(searcher, CountsWork) else {})
         files = block_files(path, len(self.dataset.queries), size)
@@ -147,16 +155,21 @@ class DatasetRunner(CorpusStages):
         atomic.write_text(path / "work.json", json.dumps(spreads) + "\n")
         for file in path.glob("part-*"):
             file.unlink()
+        shutil.rmtree(path / PAIRS, ignore_errors=True)
         watch.write(path)
+
+    def _encoded(self, searcher: Searcher[Any], block: Sequence[Query], *, drop: bool) -> Any:
+        encoded = encode_queries(searcher, block)
+        if drop and isinstance(searcher, LeavesOut):
+            return searcher.without(encoded, own_positions(self.corpus, block))
+        return encoded
 
     def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[Sequence[Query], Path]]:
         """Yield each block of *size* queries that has no file in *path* yet, and the file to write; tell of progress."""
-        queries = self.dataset.queries
-        files = block_files(path, len(queries), size)
-        left = [(queries[at * size : (at + 1) * size], file) for at, file in enumerate(files) if not file.exists()]
-        watch.resumed = len(left) < len(files)
-        self.progress.start(what, "search", sum(len(block) for block, _ in left), "queries")
-        for block, file in left:
+        number = sum(len(block) for _, block, _ in self._left(path, size))
+        watch.resumed = number < len(self.dataset.queries)
+        self.progress.start(what, "search", number, "queries")
+        for _, block, file in self._left(path, size):
             yield block, file
             self.progress.advance(len(block))
         self.progress.end()
@@ -164,6 +177,12 @@ class DatasetRunner(CorpusStages):
     def _owner(self, stage: str) -> str:
         """Return the corpus for what is made of it alone, and else the dataset."""
         return self.corpus_name if stage in SHARED else self.dataset.contract.id
+
+    def _left(self, path: Path, size: int) -> list[tuple[int, Sequence[Query], Path]]:
+        """Return the blocks of *size* queries that have no file in *path* yet: number, queries, file."""
+        queries = self.dataset.queries
+        files = enumerate(block_files(path, len(queries), size))
+        return [(at, queries[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
 
     def forget(self) -> None:
         """Remove what was made for the system at hand: nobody could ever tell that it is the same system again."""
@@ -174,8 +193,3 @@ class DatasetRunner(CorpusStages):
 def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.int32]:
     """Return the position of each query's own document (queries,), that of the query's id; -1 where there is none."""
     return lookup(corpus.doc_ids, encode_ids(query.query_id for query in queries)).astype(np.int32)
-
-
-def block_files(path: Path, queries: int, size: int) -> list[Path]:
-    """Return the files of the blocks of so many *queries*, *size* each, in order."""
-    return [path / f"part-{start:07d}.safetensors" for start in range(0, queries, size)]

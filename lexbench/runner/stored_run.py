@@ -17,6 +17,11 @@ from lexbench.types import Hits
 _WORK = "work."  # before the names of counts, in a block's file
 
 
+def block_files(path: Path, queries: int, size: int) -> list[Path]:
+    """Return the files of the blocks of so many *queries*, *size* each, in order."""
+    return [path / f"part-{start:07d}.safetensors" for start in range(0, queries, size)]
+
+
 def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
     """Write the hits of a block of queries, and what finding them took, (queries,) each; whole or not at all."""
     counted = {_WORK + name: counts for name, counts in work.items()}

@@ -18,7 +18,8 @@ from lexbench.errors import LexbenchError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import HasScoreMatrix, LeavesOut, Weighted, encode_queries
-from lexbench.runner.stages import DatasetRunner, block_files, block_size, own_positions
+from lexbench.runner.stages import DatasetRunner, block_size, own_positions
+from lexbench.runner.stored_run import block_files
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.manifest import key_of

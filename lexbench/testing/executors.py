@@ -11,7 +11,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
-from lexbench.plugins import Encoder, Executor
+from lexbench.plugins import AnyEncoder, Executor
 from lexbench.progress import Silent
 from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
@@ -155,9 +155,7 @@ class Done(NamedTuple):
     heard: Heard
 
 
-def encoded(
-    executor: Executor, encoder: Encoder[Any], corpus: Corpus, path: Path, shards: Sequence[range] | None = None
-) -> Done:
+def encoded(executor: Executor, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range] | None = None) -> Done:
     """Let *executor* encode *shards* (default: those that *path* lacks) of *corpus* into *path*."""
     heard = Heard()
     executor.encode(encoder, corpus, path, missing(len(corpus), path) if shards is None else shards, heard)

@@ -1,0 +1,135 @@
+"""Reranking on executors: pairs of a query and a document are scored as a corpus is encoded, and the scores kept in shards.
+
+To an executor a block of queries that is searched at a time is one shard, and its pairs are the documents: they are scored in
+one call, as searching itself does it, so that wherever that is the scores have the same bits.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.encodings.shards import SHARD, read_shard, shard_file
+from lexbench.plugins import Executor, HasFiles, ReadsFolders, Reranker, ScoresPairs
+from lexbench.progress import Progress
+from lexbench.registry import runtime
+from lexbench.types import Corpus, Document, Kind
+
+PAIRS = "pairs"  # the folder of scores in that of an unfinished run
+PairsOfBlocks = Mapping[int, Sequence[tuple[str, int]]]  # by the number of a block: query texts, and positions of documents
+
+
+@dataclass(frozen=True)
+class PairEncoder:
+    """A reranker as executors take it: what it encodes is pairs of `PairCorpus`, and their vectors (n, 1) are the scores."""
+
+    reranker: Reranker
+    queries: tuple[str, ...]
+    threads: int = runtime(0)  # of a reranker that has that setting, and for which nobody has set it
+
+    kind: ClassVar[Kind] = Kind.DENSE
+
+    def tokenise_documents(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Return the pairs: a reranker tokenises when it scores."""
+        return documents
+
+    def encode_tokens(self, tokens: Sequence[Document], advance: Any) -> NDArray[np.float32]:
+        """Return the scores of the pairs."""
+        rows, ids = zip(*(pair.doc_id.split(" ", 1) for pair in tokens), strict=True)
+        documents = [pair._replace(doc_id=doc_id) for pair, doc_id in zip(tokens, ids, strict=True)]
+        scores = self._on_threads().score([self.queries[int(row)] for row in rows], documents)
+        advance(len(tokens))
+        return np.asarray(scores, np.float32).reshape(-1, 1)
+
+    def _on_threads(self) -> Reranker:
+        given: Any = self.reranker
+        has = self.threads and is_dataclass(given) and any(item.name == "threads" for item in fields(given))
+        return replace(given, threads=self.threads) if has and not given.threads else given  # type: ignore[no-any-return]
+
+    def index_identity(self) -> Mapping[str, Any]:
+        """Return what the files of the reranker are."""
+        return self.reranker.identity() if isinstance(self.reranker, HasFiles) else {}
+
+    def document_folders(self) -> Mapping[str, Path]:
+        """Return the folders that the reranker reads."""
+        return self.reranker.document_folders() if isinstance(self.reranker, ReadsFolders) else {}
+
+    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
+        """Return a copy whose reranker reads *folders*."""
+        given = self.reranker
+        return replace(self, reranker=given.with_document_folders(folders)) if isinstance(given, ReadsFolders) else self
+
+
+@dataclass(frozen=True)
+class PairCorpus:
+    """Pairs as the documents of a corpus: the id of one is the row of its query in *queries*, a space, and the document's id.
+
+    The positions of a block begin at *stride* times its number, where *stride* is a multiple of the documents of a shard.
+    """
+
+    corpus: Corpus
+    queries: Mapping[str, int]  # the row of each text
+    blocks: PairsOfBlocks
+    stride: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the documents of the pairs."""
+        return self.corpus.fingerprint
+
+    @cached_property
+    def doc_ids(self) -> Any:
+        """What errors call the pairs, by position; empty where there is none."""
+        names = np.full(len(self), b"", object)
+        for number, pairs in self.blocks.items():
+            for at, (query, position) in enumerate(pairs, number * self.stride):
+                names[at] = f"{self.corpus.doc_ids[position].decode()} for the query {query}".encode()
+        return names
+
+    def __len__(self) -> int:
+        """Return the last position and one."""
+        return max((shard.stop for shard in self.shards()), default=0)
+
+    def shards(self) -> list[range]:
+        """Return the positions of each block that has pairs."""
+        return [range(at * self.stride, at * self.stride + len(pairs)) for at, pairs in self.blocks.items() if pairs]
+
+    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
+        """Yield the pairs of one block from *start* up to *stop*."""
+        number, first = divmod(start, self.stride)
+        for query, position in islice(self.blocks[number], first, None if stop is None else first + stop - start):
+            (document,) = self.corpus.documents(position, position + 1)
+            yield document._replace(doc_id=f"{self.queries[query]} {document.doc_id}")
+
+
+class Told(NamedTuple):
+    """Who hears of progress, and of what it is."""
+
+    progress: Progress
+    what: str
+
+
+def score_pairs(
+    searcher: ScoresPairs, encoded: Iterable[tuple[int, Any]], most: int, path: Path, executor: Executor, told: Told
+) -> Iterator[tuple[Sequence[tuple[str, int]], NDArray[np.float32]]]:
+    """Let *executor* score what *searcher* would, but for scores that the folder *path* has already.
+
+    *encoded* are blocks of encoded queries by their numbers; return an iterator over the pairs and scores of each, in order. No
+    block has more pairs than *most*, which is the same whenever a run is gone on with.
+    """
+    path.mkdir(exist_ok=True)
+    blocks = {number: searcher.pairs(queries) for number, queries in encoded}
+    texts = dict.fromkeys(query for pairs in blocks.values() for query, _ in pairs)
+    corpus = PairCorpus(searcher.corpus, {text: row for row, text in enumerate(texts)}, blocks, -(-most // SHARD) * SHARD)
+    left = [shard for shard in corpus.shards() if not shard_file(path, shard).exists()]
+    told.progress.start(told.what, "score", sum(map(len, left)), "pairs")
+    if left:
+        executor.encode(PairEncoder(searcher.reranker, tuple(texts)), corpus, path, left, told.progress)
+    told.progress.end()
+    files = iter([shard_file(path, shard) for shard in corpus.shards()])
+    return ((pairs, read_shard(next(files))[:, 0] if pairs else np.empty(0, np.float32)) for pairs in blocks.values())
