@@ -93,7 +93,9 @@ def seeds_option(function: F) -> F:
 
 def executor_option(function: F) -> F:
     """Add `--on`, as `on`."""
-    text = "Where corpora are encoded: here, 'processes(4)', ray, ray:ADDRESS; default: LEXBENCH_ON, or a process a device."
+    text = (
+        "Where encoders and rerankers run: here, 'processes(4)', ray, ray:ADDRESS; default: LEXBENCH_ON, or a process a device."
+    )
     return click.option("--on", metavar="EXECUTOR", help=text)(function)
 
 
