@@ -1,34 +1,53 @@
-"""BM25: indexing and query speed of ours against bm25s and against Lucene, on one collection, one thread each.
+"""BM25: indexing and query speed of ours against bm25s, Lucene, tantivy and PISA, on one collection, one thread each.
 
     python benchmarks/bm25.py                          # 200,000 synthetic documents of about 56 words, fixed seed
-    python benchmarks/bm25.py --documents 20000
+    python benchmarks/bm25.py --documents 20000 --systems bm25,bm25@lucene
     python benchmarks/bm25.py --beir FOLDER_OR_ZIP     # a BEIR collection; its test queries
+    python benchmarks/bm25.py --clock processor        # where other work runs on the machine
 
 Each system runs in a process of its own, after one warm-up; of several repeats the median counts. bm25s is used as its README
 recommends for speed: its own tokeniser with its English stop words and PyStemmer, and its numba backend. `anserini` is what
-pyserini's LuceneSearcher calls (it also fetches ids); `bm25@lucene` asks Lucene for numbers only. Needs: the extra `lucene`,
-bm25s, PyStemmer. The texts are in memory before anything is timed.
+pyserini's LuceneSearcher calls (it also fetches ids); `bm25@lucene` asks Lucene for numbers only. `tantivy` has its own English
+stemmer and stop words, and one thread to write. `pisa` searches an index of the terms that `bm25` makes of the texts, as its
+algorithm block_max_maxscore does; it brings no such analysis to Python, so neither indexing nor analysis is timed of it.
+
+By the clock of the processor what Java compiles and collects beside is counted too. The texts are in memory before anything is
+timed. Needs: the extras `lucene` and `pisa`, bm25s, PyStemmer, tantivy; what is not installed is left out, and said.
 """
 
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-SYSTEMS = ("bm25", "bm25s", "bm25@lucene", "anserini")
+SYSTEMS = {  # with the package that each needs
+    "bm25": "lexbench",
+    "bm25s": "bm25s",
+    "bm25@lucene": "pyserini",
+    "anserini": "pyserini",
+    "tantivy": "tantivy",
+    "pisa": "pyterrier_pisa",
+}
 DEPTHS = (10, 1000)
 QUERIES = 1000
 REPEATS = 5
+WARM = 12_000  # documents of the index that is built before anything is timed: enough for `bm25` to compile its loop
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 _QUERY_STEPS = ("tokenise", *(f"search_{k}" for k in DEPTHS))
 ONE_THREAD = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -170,32 +189,122 @@ class Anserini:
         return [self.searcher.search(query, k) for query in encoded]
 
 
-def timed(work: Callable[[], Any], repeats: int = REPEATS) -> float:
+class Tantivy:
+    """tantivy, as its Python package offers it: its English stemmer and stop words, and positions left out."""
+
+    def __init__(self) -> None:
+        import tantivy
+
+        self.library = tantivy
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("text", stored=False, tokenizer_name="english", index_option="freq")
+        self.schema = builder.build()
+
+    def _analysed(self, path: Path, *, reuse: bool) -> Any:
+        library = self.library
+        index = library.Index(self.schema, str(path), reuse=reuse)
+        analyser = library.TextAnalyzerBuilder(library.Tokenizer.simple()).filter(library.Filter.lowercase())
+        analyser = analyser.filter(library.Filter.stopword("english")).filter(library.Filter.stemmer("english"))
+        index.register_tokenizer("english", analyser.build())
+        return index
+
+    def index(self, texts: list[str], path: Path) -> None:
+        """Write an index of one segment."""
+        writer = self._analysed(path, reuse=False).writer(heap_size=1 << 30, num_threads=1)
+        for text in texts:
+            writer.add_document(self.library.Document(text=text))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    def open(self, path: Path) -> None:
+        """Open it."""
+        self.opened = self._analysed(path, reuse=True)
+        self.searcher = self.opened.searcher()
+
+    def encode(self, queries: list[str]) -> list[Any]:
+        """Return parsed queries."""
+        words = (" ".join(re.findall(r"\w+", query)) for query in queries)  # no operators
+        return [self.opened.parse_query(query, ["text"]) for query in words]
+
+    def search(self, encoded: list[Any], k: int) -> Any:
+        """Return the best k documents of each, by segment and number."""
+        return [self.searcher.search(query, k, count=False).hits for query in encoded]
+
+
+class Pisa:
+    """PISA over the terms that `bm25` makes."""
+
+    algorithm = "block_max_maxscore"
+
+    def __init__(self) -> None:
+        from lexbench.engines import pisa
+        from lexbench.tokenization import analyze
+
+        self.adapter, self.analyze = pisa, analyze
+        self.terms: dict[str, int] = {}
+
+    def index(self, texts: list[str], path: Path) -> None:
+        """Write an index by the adapter of the engine `pisa`, with the lengths of the documents for BM25's scorer."""
+        counts = [Counter(self.terms.setdefault(term, len(self.terms)) for term in self.analyze(text)) for text in texts]
+        starts = np.cumsum([0, *map(len, counts)])
+        terms = np.fromiter(chain.from_iterable(counts), np.int32)
+        values = np.fromiter(chain.from_iterable(count.values() for count in counts), np.float32)
+        matrix = sparse.csr_array((values, terms, starts), shape=(len(texts), len(self.terms)))
+        self.adapter._write_collection([matrix], path)  # noqa: SLF001 - a benchmark of what it wraps
+        lengths = [len(texts), *(count.total() for count in counts)]
+        np.array(lengths, np.uint32).tofile(path / "inv.sizes")
+        self.open(path)  # compresses
+        self.adapter._remove_collection(path)  # noqa: SLF001
+
+    def open(self, path: Path) -> None:
+        """Open it."""
+        self.library = self.adapter._library()  # noqa: SLF001
+        self.context = self.library.RetrievalContext()
+        self.library.prepare_index(self.context, str(path), "block_simdbp", "bm25", "", bm25_k1=0.9, bm25_b=0.4)
+
+    def encode(self, queries: list[str]) -> list[tuple[int, dict[str, float]]]:
+        """Return the queries as PISA takes them: each with a number, and its terms with how often they are there."""
+        counted = (Counter(term for term in self.analyze(query) if term in self.terms) for query in queries)
+        name = self.adapter._term_name  # noqa: SLF001
+        return [(i, {name(self.terms[term]): float(count) for term, count in one.items()}) for i, one in enumerate(counted)]
+
+    def search(self, encoded: list[tuple[int, dict[str, float]]], k: int) -> Any:
+        """Return the best k documents of each, as PISA names them."""
+        room = len(encoded) * k
+        found = {"result_qidxs": np.empty(room, np.int32), "result_ranks": np.empty(room, np.int32)}
+        found |= {"result_docnos": np.empty(room, object), "result_scores": np.empty(room, np.float32)}
+        settings = {"k": k, "threads": 1, "query_weighted": 1, "pretokenised": 1}
+        return self.library.retrieve(self.context, self.algorithm, encoded, **settings, **found)
+
+
+def timed(work: Callable[[], Any], clock: Callable[[], float], repeats: int = REPEATS) -> float:
     """Return the median seconds of *work*."""
     seconds = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return statistics.median(seconds)
 
 
-def measure(name: str, texts: list[str], queries: list[str], folder: Path) -> dict[str, float]:
+def measure(name: str, texts: list[str], queries: list[str], folder: Path, clock: Callable[[], float]) -> dict[str, float]:
     """Return the seconds that a system takes to index, to tokenise the queries, and to search them at each depth."""
-    system: Any = {"bm25s": BM25S, "anserini": Anserini}.get(name, lambda: Ours(name))()
-    for part, kept in (("warm", texts[:2000]), ("index", texts)):  # compiling, and starting Java, is not counted
+    kinds = {"bm25s": BM25S, "anserini": Anserini, "tantivy": Tantivy, "pisa": Pisa}
+    system: Any = kinds.get(name, lambda: Ours(name))()
+    for part, kept in (("warm", texts[:WARM]), ("index", texts)):  # compiling, and starting Java, is not counted
         (folder / part).mkdir()
-        start = time.perf_counter()
+        start = clock()
         system.index(kept, folder / part)
-        seconds = {"index": time.perf_counter() - start}
+        seconds = {} if name == "pisa" else {"index": clock() - start}
         system.open(folder / part)
         for k in DEPTHS:
             system.search(system.encode(queries[:50]), k)
     bytes_ = sum(path.stat().st_size for path in (folder / "index").rglob("*"))
     encoded = system.encode(queries)
-    if encoded is not queries:  # else the search does it
-        seconds["tokenise"] = timed(lambda: system.encode(queries))
-    return seconds | {f"search_{k}": timed(lambda k=k: system.search(encoded, k)) for k in DEPTHS} | {"megabytes": bytes_ / 1e6}
+    if encoded is not queries and name != "pisa":  # else the search does it, or not the system
+        seconds["tokenise"] = timed(lambda: system.encode(queries), clock)
+    searched = {f"search_{k}": timed(lambda k=k: system.search(encoded, k), clock) for k in DEPTHS}
+    return seconds | searched | {"megabytes": bytes_ / 1e6}
 
 
 def in_own_process(name: str, arguments: list[str]) -> dict[str, float]:
@@ -203,9 +312,18 @@ def in_own_process(name: str, arguments: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         command = [sys.executable, __file__, *arguments, "--system", name, "--answer", str(answer)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}  # PISA writes there how far it is
+        subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD}, **quiet)
         found: dict[str, float] = json.loads(answer.read_text())
         return found
+
+
+def installed(name: str) -> bool:
+    """Return whether the package of a system is there, and say so if it is not."""
+    if there := find_spec(SYSTEMS[name]) is not None:
+        return there
+    print(f"{name} is left out: {SYSTEMS[name]} is not installed")
+    return there
 
 
 def table(results: dict[str, dict[str, float]], queries: int, documents: int) -> str:
@@ -216,7 +334,8 @@ def table(results: dict[str, dict[str, float]], queries: int, documents: int) ->
     base = results.get("bm25s", next(iter(results.values())))
     for name, found in results.items():
         speeds = {key: f"{queries / found[key]:,.0f} ({base[key] / found[key]:.2f})" for key in found if key in _QUERY_STEPS}
-        cells = [f"{documents / found['index']:,.0f} ({base['index'] / found['index']:.2f})".rjust(16)]
+        indexed = f"{documents / found['index']:,.0f} ({base['index'] / found['index']:.2f})" if "index" in found else ""
+        cells = [indexed.rjust(16)]
         cells += [speeds.get(key, "").rjust(24) for key in _QUERY_STEPS]
         rows.append(f"{name:12}  {''.join(cells)}{found['megabytes']:8.1f}")
     return "\n".join(rows)
@@ -228,21 +347,35 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--beir", type=Path)
     parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="default: all that are installed")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what seconds are of (default: wall)")
     parser.add_argument("--system", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    texts, queries = beir(given.beir) if given.beir else synthetic(given.documents)
     if given.system:
+        texts, queries = json.loads(given.texts.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder:
-            given.answer.write_text(json.dumps(measure(given.system, texts, queries, Path(folder))))
+            given.answer.write_text(json.dumps(measure(given.system, texts, queries, Path(folder), CLOCKS[given.clock])))
         return
-    source = ["--beir", str(given.beir)] if given.beir else ["--documents", str(given.documents)]
-    results = {name: in_own_process(name, source) for name in SYSTEMS}
+    texts, queries = beir(given.beir) if given.beir else synthetic(given.documents)
+    with tempfile.TemporaryDirectory() as folder:
+        shared = Path(folder, "texts.json")
+        shared.write_text(json.dumps([texts, queries]), encoding="utf-8")
+        arguments = ["--texts", str(shared), "--clock", given.clock]
+        results = {name: in_own_process(name, arguments) for name in given.systems.split(",") if installed(name)}
     words = sum(len(text.split()) for text in texts) / len(texts)
     print(f"{len(texts):,} documents of {words:.0f} words, {len(queries):,} queries; in brackets: times as fast as bm25s")
     print(table(results, len(queries), len(texts)))
     if given.json:
-        facts = {"documents": len(texts), "words": words, "queries": len(queries), "repeats": REPEATS, "seconds": results}
+        facts = {
+            "documents": len(texts),
+            "words": words,
+            "queries": len(queries),
+            "repeats": REPEATS,
+            "clock": given.clock,
+            "seconds": results,
+        }
         given.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 

@@ -259,6 +259,25 @@ def test_the_batch_size_changes_nothing(folder, batch_tokens):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
+    """The vocabulary of lexmae_nano in 120 pieces gives the bits that it gives in 15, and in one."""
+    from lexbench.encoders import _vocabulary_models
+    from lexbench.runner.systems import system
+
+    nano = system(f'lexmae_nano(dtype="{dtype}", device="cpu")@impact').retriever.encoder
+    found = []
+    for terms in (256, 2048, 1 << 20):
+        monkeypatch.setattr(_vocabulary_models, "_NARROW_PIECE", terms)
+        model = _vocabulary_models.MaskedLMModel(nano._spec(nano.model, nano.revision))
+        tokens = tokenise(model.cutter(64, "document_length"), TEXTS)
+        found += [model.vectors(batch, "log1p_relu") for batch in batches(tokens, 768, 64, pad=model.pad, silent=())]
+
+    assert len(found) == 3
+    assert found[0].nnz > 0
+    assert all(np.array_equal(one.toarray(), found[0].toarray()) for one in found[1:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_threads_change_nothing(folder, dtype):
     """One thread and two give the same bytes."""
     one, two = (encoder(folder, dtype=dtype, threads=threads).encode_document(TEXTS) for threads in (1, 2))

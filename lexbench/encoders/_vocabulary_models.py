@@ -22,7 +22,9 @@ from lexbench.checkpoints.masked_lm import MaskedLM, load_masked_lm, masked_lm_f
 from lexbench.neural.token_batches import Batch
 from lexbench.neural.transformer_model import ModelSpec, PackedLinear, TransformerModel, pack
 
-_PIECE = 2048  # terms projected at a time: their logits stay in the processor's cache
+_PIECE = 2048  # terms projected at a time
+_NARROW = 256  # dimensions of states up to which taking the maxima counts beside the projection
+_NARROW_PIECE = 256  # terms then, on a processor: the logits of 768 tokens stay in its second-level cache
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
     "log1p_relu": torch.log1p,
     "log1p_log1p_relu": lambda values: values.log1p().log1p(),
@@ -39,11 +41,13 @@ class VocabularyModel(TransformerModel):
         if self.packed:
             pack(self.transform)
         self.vocabulary = len(checkpoint.weight)
-        self._pieces = [self._piece(checkpoint.weight, bias, at) for at in range(0, self.vocabulary, _PIECE)]
+        narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
+        width = _NARROW_PIECE if narrow else _PIECE
+        pieces = (slice(start, start + width) for start in range(0, self.vocabulary, width))
+        self._pieces = [self._piece(checkpoint.weight, bias, piece) for piece in pieces]
 
-    def _piece(self, weight: Tensor, bias: Tensor | None, start: int) -> Callable[[Tensor], Tensor]:
-        """Return the projection (tokens, width) to (tokens, terms) onto the piece of the vocabulary that begins at *start*."""
-        piece = slice(start, start + _PIECE)
+    def _piece(self, weight: Tensor, bias: Tensor | None, piece: slice) -> Callable[[Tensor], Tensor]:
+        """Return the projection (tokens, width) to (tokens, terms) onto a *piece* of the vocabulary."""
         part = weight[piece], None if bias is None else bias[piece]
         return PackedLinear(*part) if self.packed else partial(_linear, *part)
 
