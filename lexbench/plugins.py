@@ -133,7 +133,7 @@ class HasName(Protocol):
 
 @runtime_checkable
 class HasRemarks(Protocol):
-    """An encoder with something to say that readers of its scores must know."""
+    """An encoder or reranker with something to say that readers of its scores must know."""
 
     def remarks(self) -> Sequence[str]:
         """Return one line for each remark; each stands in the results."""

@@ -151,13 +151,22 @@ def test_what_is_no_address_is_refused(url):
         Endpoint(url)
 
 
-def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, capsys):
-    """A whole run with a served model: vectors are stored, and the result says that it cannot be pinned."""
+@pytest.mark.parametrize(
+    "case",
+    [
+        ('endpoint(url="{url}", model="m")', "/v1/embeddings", "vectors"),
+        ('rerank(bm25, endpoint_reranker(url="{url}", model="m"), k=20)', "/rerank", "scores"),
+    ],
+)
+def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, capsys, case):
+    """A whole run with a served model: what it made is stored, and the result says that it cannot be pinned."""
+    system, route, what = case
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))
     server = serve()
-    run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", f'endpoint(url="{server.url}", model="m")']
+    run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", system.format(url=server.url)]
     assert code(run) == 0
-    assert "are those of a server, which cannot be pinned" in " ".join(capsys.readouterr().out.split())
-    asked = sum(path == "/v1/embeddings" for path, *_ in server.requests)
+    assert f"the {what} are those of a server, which cannot be pinned" in " ".join(capsys.readouterr().out.split())
+    asked = sum(path == route for path, *_ in server.requests)
+    assert asked > 0
     assert code(run) == 0
-    assert sum(path == "/v1/embeddings" for path, *_ in server.requests) == asked
+    assert sum(path == route for path, *_ in server.requests) == asked

@@ -213,6 +213,7 @@ def test_sentences_by_hand():
         "Is it?",
         "Yes",
     ]
+    assert pieces("Contents . . . . 4 Genes . . . . 5", 1, 1, sentences_of) == ["Contents .", ". . . 4 Genes .", ". . . 5"]
     assert pieces("今日は。明日も!", 1, 1, sentences_of) == ["今日は。", "明日も!"]
     assert pieces("One. Two. Three. Four.", 2, 1, sentences_of) == ["One. Two.", "Two. Three.", "Three. Four."]
 

@@ -2,7 +2,8 @@
 
 A sentence ends behind . ! ? or one of their kin of other scripts, with the quotes and brackets that close there, where white
 space follows; behind the full-width ones anything may. None of them ends it before a lower-case letter ("Why?" he asked), nor
-a full stop behind a single letter ("J. Smith") or one of a few abbreviations. An empty line ends one, too.
+a full stop behind a single letter ("J. Smith") or one of a few abbreviations. An empty line ends one, too. A sentence has a
+letter or a digit: dots alone are part of the next.
 """
 
 import re
@@ -20,6 +21,7 @@ _ABBREVIATIONS = {
     "p", "pp", "prof", "ref", "refs", "st", "vol", "vs",
 }  # fmt: skip
 _NO_RULES = ("", *_WIDE)  # an empty line, and marks that always end one
+_LETTER = re.compile(r"\w")
 _NEXT = re.compile(r"\s*(\S?)")
 _LAST_WORD = re.compile(r"[\w.]+$")
 
@@ -32,6 +34,8 @@ def spans(text: str) -> NDArray[np.int32]:
     found, start = [], 0
     for match in _ENDS.finditer(text):
         if match.group()[:1] not in _NO_RULES and _goes_on(text, match.start(), match.end()):
+            continue
+        if not _LETTER.search(text, start, match.end()):  # the dots of a table of contents
             continue
         found.append((start, match.end()))
         start = match.end()

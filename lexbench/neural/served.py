@@ -152,9 +152,12 @@ def in_batches(texts: Sequence[str], batch: int, parallel: int, request: Callabl
         return list(pool.map(request, batches))
 
 
-def remark(said: Mapping[str, str]) -> str:
-    """Return the line in the results of a model whose server says *said* of itself, as `said_of_itself` has it."""
-    return f"the vectors are those of a server, which cannot be pinned; it says of itself: {said['said']}"
+def remark(said: Mapping[str, str], what: str = "vectors") -> str:
+    """Return the line in the results of a model whose server says *said* of itself, as `said_of_itself` has it.
+
+    *what* is what the server was asked for: "scores".
+    """
+    return f"the {what} are those of a server, which cannot be pinned; it says of itself: {said['said']}"
 
 
 def check_url(url: str, what: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, said_of_itself
+from lexbench.neural.served import Server, check_url, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Document
 
@@ -50,6 +50,10 @@ class EndpointReranker:
     def identity(self) -> dict[str, Any]:
         """Return what the server says of itself, and its digest."""
         return said_of_itself(self._server(), self.model)
+
+    def remarks(self) -> list[str]:
+        """Return that the model is served, and what the server says."""
+        return [remark(self.identity(), "scores")]
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
         """Return how relevant documents[i] is to queries[i] (n,): a request for the documents of a query, in batches."""

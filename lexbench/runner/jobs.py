@@ -191,12 +191,12 @@ def result_of(job: Job, runner: DatasetRunner) -> Result:
             with watch.time("score"):
                 ranked = read_run(run_dir)
                 result = _scored(job, runner, ranked, runner.corpus)
-                encoders = notes.of_encoders(system, job.contract.id)
+                models = notes.of_models(system, job.contract.id)
                 lines = [
                     *chosen,
                     *runner.remarks,
                     *notes.of_judgements(runner),
-                    *encoders,
+                    *models,
                     *notes.of_candidates(system, runner, ranked.run),
                 ]
             approximate = list(notes.of_approximation(system, runner))  # not while the scoring is timed

@@ -8,7 +8,7 @@ from lexbench import measures
 from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, NamesPlaces, RanksCandidates, encode_queries
 from lexbench.runner.corpus_stages import placed
 from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.systems import System, leaves
+from lexbench.runner.systems import System, learned_parts, leaves
 from lexbench.trec.qrels import judge_remarks
 from lexbench.trec.runs import Run
 from lexbench.types import Kind
@@ -17,10 +17,10 @@ _QUERIES = 200  # evenly spaced, that are searched exactly, too: the share is th
 _DEPTHS = (10, 100)
 
 
-def of_encoders(system: System, dataset: str) -> list[str]:
-    """Return what the encoders of a system say of how they are used, and of what they were trained on, each line once."""
+def of_models(system: System, dataset: str) -> list[str]:
+    """Return what encoders and rerankers say of how they are used, and of what encoders were trained on, each line once."""
     encoders = [leaf.encoder for leaf in leaves(system.retriever) if isinstance(leaf, EncodesVectors)]
-    lines = [line for encoder in encoders if isinstance(encoder, HasRemarks) for line in encoder.remarks()]
+    lines = [line for part in learned_parts(system.retriever) if isinstance(part, HasRemarks) for line in part.remarks()]
     trained = [encoder for encoder in encoders if isinstance(encoder, KnowsTrainingData) and dataset in encoder.trained_on()]
     lines += [
         f"{encoder.model} was trained on the very queries that are scored, so it may do worse on others" for encoder in trained
