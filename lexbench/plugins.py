@@ -54,7 +54,7 @@ class Facts:
     deterministic: bool = False  # whether building twice writes the same bytes, or scoring twice gives the same bits
     requires: Sequence[str] = ()  # modules that must be importable, as ("faiss",)
     extra: str = ""  # the extra of lexbench that installs them; "" where it is another package's
-    family: str = "other"  # of the systems that it makes, in the words of the catalogue, as "sparse"; leaderboards show it
+    family: str = "other"  # of the systems that it makes, in the words of the catalogue; "" is that of its first part
     absent_is_zero: bool = False  # of a retriever: documents that a list shorter than asked lacks have the score 0
 
     @classmethod

@@ -296,7 +296,14 @@ def test_families_are_the_catalogues():
     families = {Facts.of(plugin).family for plugin in plugins}
 
     assert {"bm25", "sparse", "dense", "hybrid", "reranker"} < families
-    assert families <= {"other", *get_args(catalog.Family)}
+    assert families <= {"other", "", *get_args(catalog.Family)}  # "": that of its part
+
+
+def test_a_family_can_be_left_to_the_part():
+    """Passages are of the family of what searches them."""
+    part = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
+
+    assert family(result("a", recipe={"plugin": "retrievers/passages", "settings": {"parts": [part]}})) == "dense"
 
 
 def test_measures_that_were_asked_for_are_shown():

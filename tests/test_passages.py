@@ -22,6 +22,7 @@ from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
 from lexbench.plugins import encode_queries
 from lexbench.progress import Silent
+from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.passages import Passages
 from lexbench.runner import jobs, parts, plan
@@ -319,6 +320,7 @@ def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypa
     assert count == 1
     assert by_passages.counts.documents == plain.counts.documents == len(texts)
     assert by_passages.sizes["index"] > plain.sizes["index"]
+    assert family(by_passages) == family(plain) == "sparse"
     assert by_passages.sizes["model"] == plain.sizes["model"] > 0
 
 

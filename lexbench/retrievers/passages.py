@@ -63,7 +63,7 @@ class Passages:
     titles: str = "first"
     depth: int = at_search(1000)
 
-    family: ClassVar[str] = "passages"
+    family: ClassVar[str] = ""  # that of its part
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 

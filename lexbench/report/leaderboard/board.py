@@ -5,6 +5,7 @@ on one dataset. All of it is a function of the result files, the suites and the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -172,9 +173,16 @@ def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dic
 
 def family(result: Result) -> str:
     """Return what kind of system a result is of, in the catalogue's words; "other" for a plug-in that does not say."""
-    encoder = result.recipe.get("settings", {}).get("encoder")
-    plugin = registry.find(str((encoder if isinstance(encoder, dict) else result.recipe).get("plugin", "")))
-    return Facts.of(plugin).family if plugin else Facts.family
+    return _family(result.recipe)
+
+
+def _family(recipe: Mapping[str, Any]) -> str:
+    """Return the family of the system that *recipe* describes; where its plug-in leaves that to its part, the part's."""
+    settings = recipe.get("settings", {})
+    encoder = settings.get("encoder")
+    plugin = registry.find(str((encoder if isinstance(encoder, dict) else recipe).get("plugin", "")))
+    said = Facts.of(plugin).family if plugin else Facts.family
+    return said or _family(settings["parts"][0])
 
 
 def machine_line(facts: Mapping[str, object]) -> str:
