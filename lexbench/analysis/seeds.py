@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.notation import named, parse, split
 from lexbench.results import EXPOSURES, Exposure, Incomplete, Result, Seeds, Tie
@@ -162,8 +163,6 @@ def interval_over_seeds(
 
     One value alone is a system without seeds, as BM25: it is taken as it is, without a deviation. None where both are so.
     """
-    from scipy.stats import t  # half a second to import
-
     parts = [(float(np.var(values, ddof=1)) / len(values), len(values) - 1) for values in (system, baseline) if len(values) > 1]
     if not parts:
         return None
@@ -171,5 +170,5 @@ def interval_over_seeds(
     if not variance:
         return difference, difference
     freedom = variance**2 / sum(part**2 / free for part, free in parts)  # Welch and Satterthwaite
-    reach = float(t.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
+    reach = student_quantile((1 + level) / 2, freedom) * math.sqrt(variance)
     return difference - reach, difference + reach

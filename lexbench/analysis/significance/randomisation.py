@@ -88,13 +88,13 @@ def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL
     queries = len(values)
     if queries < _LEAST:
         return math.inf
-    multiplier = _quantile(1 - level / 2, queries - 1) + _quantile(power, queries - 1)
+    multiplier = student_quantile(1 - level / 2, queries - 1) + student_quantile(power, queries - 1)
     return float(multiplier * values.std(ddof=1) / math.sqrt(queries))
 
 
 @cache
-def _quantile(share: float, freedom: int) -> float:
-    """Return below what the *share* of Student's t distribution with that many degrees of freedom lies."""
+def student_quantile(share: float, freedom: float) -> float:
+    """Return the value below which that *share* of Student's t distribution lies; *freedom*: its degrees of freedom."""
     from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, without the half second to import scipy.stats
 
     return float(stdtrit(freedom, share))
