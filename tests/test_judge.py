@@ -127,6 +127,9 @@ def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
     assert code(words(server)) == 0
     assert judged(server) == before + 2
     assert (place / "llm.qrels").read_bytes() == whole
+    (place / "llm.qrels.stamp.json").unlink()  # as a kill between the two files leaves it
+    assert code(words(server)) == 0
+    assert (place / "llm.qrels.stamp.json").exists()
 
 
 def test_another_prompt_is_another_judge(place, server):
@@ -183,7 +186,7 @@ def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys
     ("more", "said"),
     [
         ({"settings": ', prompt="gone.txt"'}, "the prompt cannot be read"),
-        ({"output": "a.run"}, "no judge wrote it"),
+        ({"output": "a.run"}, "not of this judge"),
         ({"settings": ", tokens=0"}, "tokens"),
     ],
 )

@@ -47,7 +47,7 @@ def command(
     runs = named_runs(systems, store, contract)
     wanted = judging.asked(runs, opened.qrels, depth, unjudged=unjudged)
     with shown(contract.id, 1) as progress:
-        made = judging.judge(judge, wanted, DatasetRunner(opened, store, progress), output, list(runs), depth)
+        made = judging.judge_documents(judge, wanted, DatasetRunner(opened, store, progress), output, list(runs), depth)
     if as_json:
         print_json(msgspec.to_builtins(made))
     else:

@@ -26,7 +26,7 @@ from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.manifest import digest
 from lexbench.trec.ids import encode, lookup, text_of
-from lexbench.trec.qrels import JUDGE, Qrels, write_judged
+from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_judged
 from lexbench.trec.runs import Run
 from lexbench.types import Judgement
 
@@ -84,20 +84,20 @@ def asked(runs: Mapping[str, Run], qrels: Qrels, depth: int, *, unjudged: bool =
     return {query: list(documents) for query, documents in found.items() if documents}
 
 
-def judge(
+def judge_documents(
     judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, path: Path, lists: Iterable[str], depth: int
 ) -> Judging:
     """Let *judge* grade the documents *wanted* of each query; write the qrels file *path*, and what belongs to it.
 
     Answers of the same judge that are in the file of answers already are not asked for again. CannotStart where there is
-    nothing to judge, or *path* is the qrels file of something else; LexbenchError where no answer has a grade.
+    nothing to judge, or *path* is there and not of this judge; LexbenchError where no answer has a grade.
     """
     recipe = describe(judge)
     stamp = f"{JUDGE}{digest(recipe)}"
     if not wanted:
         raise CannotStart("there is nothing to judge: the lists have no documents for judged queries, or all are judged")
-    if path.exists() and not path.with_name(path.name + STAMP).exists():
-        raise CannotStart(f"{path} is there, and no judge wrote it; name another file by --output")
+    if path.exists() and set(judge_stamps(path)) != {stamp}:
+        raise CannotStart(f"{path} is there, and not of this judge ({stamp}); name another file by --output")
     answers = Answers(path.with_name(path.name + ANSWERS), stamp)
     texts = {query.query_id: query.text for query in runner.dataset.queries}
     total = sum(map(len, wanted.values()))
@@ -178,11 +178,3 @@ def agreement(given: Mapping[tuple[str, str], int], qrels: Qrels, relevant: int,
     return Agreement(
         both=counts[True, True], judge=counts[True, False], official=counts[False, True], neither=counts[False, False]
     )
-
-
-def stamp_of(path: Path) -> Judging | None:
-    """Return what stands beside a judge's qrels file; None where nothing does, or it does not read."""
-    try:
-        return msgspec.json.decode(path.with_name(path.name + STAMP).read_bytes(), type=Judging)
-    except (OSError, ValueError, msgspec.DecodeError):
-        return None
