@@ -21,7 +21,7 @@ from lexbench.progress import Silent
 from lexbench.retrievers._vector_rescorer import VectorQueries
 from lexbench.retrievers._weighted_fusion import FusionRescorer
 from lexbench.retrievers.encoded import Encoded
-from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher, _absent_is_zero
+from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher, absent_is_zero
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
@@ -549,5 +549,5 @@ def test_the_query_itself_is_left_out_before_scores_are_made_comparable():
 
 def test_an_ensemble_knows_which_of_its_parts_score_term_by_term():
     """BM25 and exact engines of sparse vectors do; dense ones, and ensembles, do not."""
-    assert [_absent_is_zero(system(text).retriever) for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
-    assert [_absent_is_zero(Encoded(None, engine)) for engine in (Impact(), Csr(), Flat())] == [True, True, False]
+    assert [absent_is_zero(system(text).retriever) for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
+    assert [absent_is_zero(Encoded(None, engine)) for engine in (Impact(), Csr(), Flat())] == [True, True, False]
