@@ -19,9 +19,9 @@ from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownNam
 from lexbench.fusion.normalise import Rule, weighted_sum
 from lexbench.progress import Silent
 from lexbench.retrievers._vector_rescorer import VectorQueries
-from lexbench.retrievers._weighted_fusion import FusionRescorer
+from lexbench.retrievers._weighted_fusion import FusionRescorer, absent_is_zero
 from lexbench.retrievers.encoded import Encoded
-from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher, absent_is_zero
+from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
