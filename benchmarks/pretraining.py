@@ -1,26 +1,29 @@
-"""What pretraining is worth: one model, pretrained in several ways for as many seconds each, then fine-tuned alike.
+"""What pretraining is worth: one model, pretrained in several ways for as much processor time each, then fine-tuned alike.
 
     make build/minilm build/training-texts
     python benchmarks/pretraining.py --minutes 6 --seeds 1 2 3        # some hours on one core; goes on where it was stopped
-    python benchmarks/pretraining.py --only none mlm softmax --minutes 1 --seeds 1
+    python benchmarks/pretraining.py --only longer mlm decoder masks --minutes 3
 
 Ways, all from the initial model of recipes/pretraining.toml:
 
     none         no pretraining
-    longer       no pretraining, and fine-tuning for as many seconds more as the others pretrain
+    longer       no pretraining, and fine-tuning for as much longer as the others pretrain
     mlm          masked-language modelling of the encoder alone
     decoder      LexMAE's encoder and decoder without a bottleneck
     softmax      LexMAE, the paper's bottleneck
     saturated    LexMAE, the bottleneck of the paper's section 4.3
     masks        LexMAE, the bag of words at every mask of the decoder too, which is not the paper's
 
-How many steps the seconds are is measured first, of each way, on this machine. Printed are the mean nDCG@10 over the seeds, its
+How many steps the minutes are is measured first, of each way, on this machine, in processor time, which other work beside it
+does not change much. Printed are the mean nDCG@10 over the seeds, its
 standard deviation, and by how much the decoder's loss grew with another text's bag of words at the end (`usage`). Of all
 collections but Cranfield the queries are ones that no table reports. Needs: the extra `train`.
 """
 
 import argparse
 import json
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 RECIPE = "pretraining"
-COLLECTIONS = ("beir/scifact/train", "beir/nfcorpus/dev", "pydoc/dev", "cranfield")
+COLLECTIONS = ("beir/nfcorpus/dev", "pydoc/dev", "cranfield")
 WAYS: dict[str, tuple[str, ...] | None] = {  # settings of pretraining; None: there is none
     "none": None,
     "longer": None,
@@ -39,8 +42,8 @@ WAYS: dict[str, tuple[str, ...] | None] = {  # settings of pretraining; None: th
     "saturated": ("pretrain.bottleneck=saturated",),
     "masks": ("pretrain.bottleneck=softmax", "pretrain.bottleneck_at=masks"),
 }
-STEPS = 150  # of fine-tuning, as the recipe has them
-TRIAL = 12  # steps that a step's time is measured on
+STEPS = 100  # of fine-tuning, as the recipe has them
+TRIALS = (2, 10)  # steps of two trainings whose difference is a step's time
 
 
 def lexbench(*arguments: str) -> str:
@@ -62,11 +65,29 @@ def facts(folder: Path) -> dict[str, Any]:
     return table
 
 
-def seconds_a_step(kind: str, output: Path, settings: Sequence[str]) -> float:
-    """Return what a step takes, of a training of a few of them that is kept."""
-    section = "pretrain" if kind == "pretrain" else "stage1"
-    measured = facts(train(kind, output, [*settings, f"{section}.steps={TRIAL}"]))
-    return float(measured["seconds"]) / int(measured["steps"])
+def seconds_a_step(kind: str, folder: Path, settings: Sequence[str]) -> float:
+    """Return the processor time that a step takes; it is measured once, and kept in *folder*."""
+    kept = folder / f"{kind}.json"
+    if not kept.is_file():
+        section = "pretrain" if kind == "pretrain" else "stage1"
+        spent = []
+        for steps in TRIALS:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            train(kind, folder / str(steps), [*settings, f"{section}.steps={steps}"])
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        kept.write_text(json.dumps((spent[1] - spent[0]) / (TRIALS[1] - TRIALS[0])))
+    return float(json.loads(kept.read_text()))
+
+
+def mine(output: Path, settings: Sequence[str], seed: int, root: Path) -> None:
+    """Mine negatives and the teacher's scores; they are the same for all ways of one seed, so those of the first are copied."""
+    mined = root / f"negatives-{seed}"
+    if mined.is_dir() and not (output / "negatives").is_dir():
+        shutil.copytree(mined, output / "negatives")
+    train("mine", output, settings)  # looks only, where they are there
+    if not mined.is_dir():
+        shutil.copytree(output / "negatives", mined)
 
 
 def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float | None]:
@@ -79,10 +100,11 @@ def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float 
         losses = facts(train("pretrain", output, settings))["losses"]
         usage = next((loss["last"] for loss in losses if loss["name"] == "usage"), None)
     elif way == "longer":
-        train("mine", root / "trial-longer", settings)
+        for steps in TRIALS:
+            mine(root / "trial-longer" / str(steps), settings, seed, root)
         more = round(seconds / seconds_a_step("finetune", root / "trial-longer", settings))
         settings.append(f"stage1.steps={STEPS + more}")
-    train("mine", output, settings)
+    mine(output, settings, seed, root)
     return train("finetune", output, settings), usage
 
 
@@ -104,16 +126,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--root", type=Path, default=Path("build/pretraining"))
     options = parser.parse_args()
+    models = {
+        (way, seed): model(way, seed, 60 * options.minutes, options.root) for seed in options.seeds for way in options.only
+    }
+    values = {key: scores(folder) for key, (folder, _) in models.items()}
     print(f"{'':10s}" + "".join(f"{name:>20s}" for name in (*COLLECTIONS, "usage")))
     for way in options.only:
-        models = [model(way, seed, 60 * options.minutes, options.root) for seed in options.seeds]
-        values = [scores(folder) for folder, _ in models]
         cells = []
         for collection in COLLECTIONS:
-            each = [value[collection] for value in values]
+            each = [values[way, seed][collection] for seed in options.seeds]
             deviation = f" ± {statistics.stdev(each):.4f}" if len(each) > 1 else ""
             cells.append(f"{statistics.mean(each):.4f}{deviation}")
-        usages = [usage for _, usage in models if usage is not None]
+        usages = [usage for seed in options.seeds if (usage := models[way, seed][1]) is not None]
         cells.append(f"{statistics.mean(usages):.4f}" if usages else "")
         print(f"{way:10s}" + "".join(f"{cell:>20s}" for cell in cells), flush=True)
 
