@@ -1,8 +1,13 @@
 """A head for a model that has none: its word embeddings project its states, as they are or behind a linear map.
 
-States that were trained for another end do not point at the words they stand for. The map is the ridge regression of the last
-layer's states on the embeddings of the word pieces at their positions, in closed form. In either case one bias for all words
-makes a text have about 150 terms.
+States that were trained for another end do not point at the words they stand for. Two maps, ridge regressions in closed form:
+
+    regression   of the last layer's states on the embeddings of the word pieces at their positions: a text gets its own words
+    words        of word embeddings on the vectors that the model itself, as an encoder of sentences, gives each word read as
+                 a text: a text gets the words whose vectors are near its states, so a dense encoder's sense of what is related
+                 becomes terms. For models that were trained to compare mean states, such as all-MiniLM-L6-v2
+
+In every case one bias for all words makes a text have about 150 terms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
@@ -27,6 +33,8 @@ _CALIBRATED = 64  # texts that the bias is found on
 _DRAWN = 768  # texts that the regression is of
 _TOGETHER = 16  # texts that are computed at a time
 _RIDGE = 1e-5  # of the mean square of a state's components
+_WORDS = 512  # words that are read at a time, each as a text
+_TIED = 1e-3  # of the mean square of an embedding's components, where vectors of words are learned from embeddings
 _LEAST = 0.2  # weight of the commonest word pieces in the regression; of others their inverse document frequency
 _LIFT = 10.0  # GELU passes on what is well above 0 as it is; the normalisation after it takes the constant away again
 
@@ -65,6 +73,43 @@ def project_by_regression(model: Any, reader: TextReader, rows: Rows) -> None:
     scale = 1 / (states @ solution[:width]).std()  # small numbers would be lost beside the lift
     _set_head(model, solution[:width].T * scale, solution[width] * scale)
     _calibrate(model, reader, rows)
+
+
+def project_by_words(model: Any, reader: TextReader, rows: Rows) -> None:
+    """Make the head of *model*, a *ForMaskedLM, the linear map with which its embeddings give each word's own vector best.
+
+    A word's logit at a position is then about the dot product of the state there with the word's vector, less its mean. Words
+    count as the square root of how many of *rows* have them, and one more.
+    """
+    encoder = LexiconEncoder(model.eval())
+    vectors, embeddings = _word_vectors(encoder, reader), encoder.embeddings.detach()
+    frequencies = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=len(embeddings))
+    weight = torch.from_numpy(np.sqrt(1.0 + frequencies))[:, None]
+    left, right = (_centred(table.double(), weight) for table in (embeddings, vectors))
+    products = (left * weight).T @ left
+    products.diagonal().add_(_TIED * products.diagonal().mean())
+    solution = torch.linalg.solve(products, (left * weight).T @ right).float()
+    states = torch.cat([some for some, _ in _states(encoder, reader, rows[:_CALIBRATED])])
+    middle = states.mean(0)
+    scale = 1 / ((states - middle) @ solution.T).std()  # small numbers would be lost beside the lift
+    _set_head(model, solution * scale, -(solution @ middle) * scale)
+    _calibrate(model, reader, rows)
+
+
+@torch.no_grad()
+def _word_vectors(encoder: LexiconEncoder, reader: TextReader) -> Tensor:
+    """Return the mean state (vocabulary, width) of each word piece read as a text, special tokens included, of length 1."""
+    first, *rest = reader.queries([""])[0].tolist()
+    vectors = []
+    for start in range(0, len(encoder.embeddings), _WORDS):
+        words = range(start, min(start + _WORDS, len(encoder.embeddings)))
+        tensors = reader.tensors([np.array([first, word, *rest]) for word in words])
+        vectors.append(encoder.hidden(tensors["ids"], tensors["real"]).mean(1))
+    return functional.normalize(torch.cat(vectors), dim=1)
+
+
+def _centred(table: Tensor, weight: Tensor) -> Tensor:
+    return table - (table * weight).sum(0) / weight.sum()
 
 
 def _set_head(model: Any, weight: Tensor, bias: Tensor) -> None:
@@ -113,3 +158,6 @@ def _dense_and_norm(model: Any) -> tuple[Any, Any]:
             return model.vocab_transform, model.vocab_layer_norm
         case _:
             return model.lm_head.dense, model.lm_head.layer_norm
+
+
+PROJECTIONS = {"embeddings": project_by_embeddings, "regression": project_by_regression, "words": project_by_words}  # by setting

@@ -79,8 +79,8 @@ def _corpora(recipe: Recipe) -> Sequence[str]:
     of_stages = tuple(dict.fromkeys(name for stage in stages for name in stage.queries))
     sections = [section.corpora for section in (recipe.pretrain, recipe.vectors) if section]
     names = next(iter(sections), of_stages)
-    if not names and (start.vocabulary or start.head == "regression"):
-        setting = "start.vocabulary" if start.vocabulary else 'start.head = "regression"'
+    if not names and (start.vocabulary or start.head in {"regression", "words"}):
+        setting = "start.vocabulary" if start.vocabulary else f'start.head = "{start.head}"'
         raise CommandError(f"{setting} needs texts, and the recipe has none; give it [pretrain] corpora or a stage's queries")
     return names
 
@@ -108,8 +108,8 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     reader = TextReader(tokenizer, recipe.encoding)
     if start.head != "own":
         texts = [reader.corpus(open_corpus_of(name, store, progress), store, progress) for name in _corpora(recipe)]
-        project = heads.project_by_embeddings if start.head == "embeddings" else heads.project_by_regression
-        project(model, reader, heads.drawn(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES))
+        rows = heads.drawn(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
+        heads.PROJECTIONS[start.head](model, reader, rows)
     exact_terms = _exact_terms(recipe.exact_terms, model, reader, store, progress) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
 
@@ -136,7 +136,7 @@ def _model(recipe: Recipe, folder: Path) -> Any:
     if head and start.head == "own":
         raise CommandError(
             f"{start.model} has no masked-language-model head ({head[0]} is missing); "
-            'give start.head = "regression" or "embeddings"'
+            'give start.head = "words", "regression" or "embeddings"'
         )
     if others := [name for name in missing if name not in head]:
         raise InvalidFile(f"{folder}: {len(others)} weights are missing ({others[0]}); take the model from its source again")

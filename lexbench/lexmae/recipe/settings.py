@@ -46,8 +46,9 @@ class Start(Strict, frozen=True, kw_only=True):
     revision: str | None = None
     weights: Literal["keep", "fresh"] = "keep"  # fresh: of the model only its shape and tokenizer are taken
     # What a model without a head gets: embeddings, its word embeddings project its states as they are; regression, behind the
-    # linear map that gives back the word pieces of the recipe's corpora best.
-    head: Literal["own", "embeddings", "regression"] = "own"
+    # linear map that gives back the word pieces of the recipe's corpora best; words, behind the one that gives each word the
+    # vector that the model, an encoder of sentences, has for it.
+    head: Literal["own", "embeddings", "regression", "words"] = "own"
     layers: tuple[Count, ...] = ()  # that are kept, numbered from 0; (): all
     vocabulary: Count = 0  # word pieces that are kept: those that the corpora of pretraining use most; 0: all
 
