@@ -82,13 +82,36 @@ def test_regression_gives_a_texts_own_pieces_a_better_rank(reader, rows):
     assert found[1] < found[0] / 2
 
 
+def test_words_are_projected_on_their_own_vectors(reader, rows):
+    """The head's layer is the ridge regression of embeddings on the mean states of single words, by numpy."""
+    model = random_model("bert").eval()
+    vectors = []
+    with torch.no_grad():
+        for word in range(model.config.vocab_size):
+            ids = torch.tensor([[reader.tokenizer.cls_token_id, word, reader.tokenizer.sep_token_id]])
+            state = model.bert(input_ids=ids).last_hidden_state[0].mean(0).double().numpy()
+            vectors.append(state / np.linalg.norm(state))
+    embeddings = model.get_input_embeddings().weight.detach().double().numpy()
+    weight = np.sqrt([1 + sum(word in row for row in rows) for word in range(len(embeddings))])
+    x = embeddings - np.average(embeddings, axis=0, weights=weight)
+    y = np.array(vectors) - np.average(vectors, axis=0, weights=weight)
+    left = x.T @ (weight[:, None] * x)
+    left += 1e-3 * np.diag(left).mean() * np.eye(len(left))
+    expected = np.linalg.solve(left, x.T @ (weight[:, None] * y))
+
+    heads.project_by_words(model, reader, rows)
+    found = model.cls.predictions.transform.dense.weight.detach().numpy()
+    np.testing.assert_allclose(found, expected * (found.std() / expected.std()), atol=2e-3 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("project", heads.PROJECTIONS.values(), ids=heads.PROJECTIONS)
 @pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta"])
-def test_a_text_has_about_150_terms(architecture, tmp_path, rows):
+def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
     """One bias for all words makes the mean text of those that are given have 150 terms, of a vocabulary that has more."""
     write_tokenizer(tmp_path, architecture)
     reader = TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
     model = random_model(architecture)
-    heads.project_by_regression(model, reader, rows)
+    project(model, reader, rows)
     encoder = LexiconEncoder(model.eval())
     with torch.no_grad():
         terms = (encoder(Texts(**reader.tensors(rows))) > 0).sum(1).float()

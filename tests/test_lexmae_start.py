@@ -132,7 +132,7 @@ def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
 def test_a_model_without_a_head_says_what_to_type(tmp_path, headless):
     """Its own head is not made up of random numbers unasked."""
     with pytest.raises(
-        CommandError, match=r'has no masked-language-model head .* give start.head = "regression" or "embeddings"'
+        CommandError, match=r'has no masked-language-model head .* give start.head = "words", "regression" or "embeddings"'
     ):
         made(tmp_path, model=str(headless))
 

@@ -160,4 +160,5 @@ def _dense_and_norm(model: Any) -> tuple[Any, Any]:
             return model.lm_head.dense, model.lm_head.layer_norm
 
 
-PROJECTIONS = {"embeddings": project_by_embeddings, "regression": project_by_regression, "words": project_by_words}  # by setting
+# By their names in a recipe.
+PROJECTIONS = {"embeddings": project_by_embeddings, "regression": project_by_regression, "words": project_by_words}
