@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import time
 
 import numpy as np
 import pytest
@@ -144,6 +145,22 @@ def test_a_system_of_the_store_is_scored_by_any_measure(tmp_path, monkeypatch, c
     assert found["precisions"][2]["tied"] >= found["precisions"][0]["tied"]
     assert code(["score", "bm26", "-d", "pydoc/test"]) == 3
     assert "there is: bm25" in capsys.readouterr().err
+
+
+def test_a_system_that_was_run_again_is_scored_by_its_newest_run(tmp_path, monkeypatch, capsys):
+    """Expansions that were written anew make another index under the same name: the run on the last ones counts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    for document in ("abc", "difflib", "ast", "difflib.Differ"):  # by turns, so that no other order than time would do
+        time.sleep(1.0)  # results tell in whole seconds when they were made
+        (tmp_path / "e.tsv").write_text(f"{document}\t{200 * 'compare two versions of a text file and show what changed '}\n")
+        assert code(["run", "suite", "pydoc", "-r", 'bm25(expansions="e.tsv")', "-m", "RR@10"]) == 0
+        capsys.readouterr()
+        words = ["score", 'bm25(expansions="e.tsv")', "-d", "pydoc/test", "-m", "Success@1", "--per-query", "--json"]
+        assert code(words) == 0
+        found = json.loads(capsys.readouterr().out)
+        values = dict(zip(found["query_ids"], found["per_query"]["Success(rel=2)@1"], strict=True))
+        assert values["data-01"] == document.startswith("difflib")
 
 
 def test_intervals_of_a_slice_are_of_its_queries_alone(files):

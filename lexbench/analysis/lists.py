@@ -31,12 +31,13 @@ def ruled(run: Run, contract: Contract | None, qrels: Qrels | None) -> Run:
 def lists_of(names: Sequence[str], store: Store, contract: Contract | None = None) -> dict[str, Run]:
     """Return the runs that are named, in that order: run files, or systems as they were run on the dataset of *contract*.
 
-    MissingData where there is neither a file nor a stored run of a name.
+    Of a system that was run again, with other weights in its folder or another version, it is the newest run. MissingData where
+    there is neither a file nor a stored run of a name.
     """
+    asked = contract is not None and not all(Path(name).is_file() for name in names)
+    entries = sorted(stored_results(store) if asked else (), key=lambda entry: entry.result.measured.started)
     stored = {
-        entry.result.system: entry.run
-        for entry in (stored_results(store) if contract and not all(Path(name).is_file() for name in names) else ())
-        if entry.run and contract and entry.result.dataset == contract.id
+        entry.result.system: entry.run for entry in entries if entry.run and contract and entry.result.dataset == contract.id
     }
     runs = {}
     for name in dict.fromkeys(names):
