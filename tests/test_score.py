@@ -93,7 +93,7 @@ def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsy
     expected = bootstrap.interval(np.array([1.0, 0.5]), level=1 - 0.05 / 3)
     assert slices[0]["intervals"]["RR@10"] == pytest.approx(expected)
     assert code(words) == 0
-    out = capsys.readouterr().out
+    out = capsys.readouterr().out.replace("\n", " ")
     assert "hold together with 95 % confidence" in out
     assert read_slices(files / "x.slices").sha256[:12] in out
 
