@@ -12,8 +12,9 @@ Transform. What is optional is a small protocol of its own, or a class attribute
 `EngineFacts` or `TransformFacts`. Nobody has to inherit from any of these: having the attributes is enough. `lexbench.testing`
 has the tests that a plug-in must pass.
 
-Two things besides: an object given to `lexbench.run` is called by its `name` (`HasName`), and a setting
-`threads` that is marked `runtime` is set by `--time` to the number of threads of its scenario.
+Two things besides: an object given to `lexbench.run` is called by its `name` (`HasName`), and a setting `threads` that is
+marked `runtime`, of which 0 is none that anybody chose, is set by `--time` to the number of threads of its scenario, and by an
+executor of several processes to a worker's share of the processors.
 
 This is version 1 of the interface (`API_VERSION`). Within a version nothing that is required is added, and no name, default or
 meaning changes; what is to go is named in the changelog, and still works, for one minor release of lexbench before it goes.

@@ -8,7 +8,7 @@ group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rera
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -36,6 +36,12 @@ PACKAGES: Mapping[str, str] = {
 def runtime(default: Any) -> Any:
     """Return the default of a setting that cannot change the answer (threads, batch size, device): it is in no key."""
     return field(default=default, metadata={"runtime": True})
+
+
+def with_threads(plugin: Any, threads: int) -> Any:
+    """Return a plug-in with so many *threads*, where it has a runtime setting of that name and nobody has set it."""
+    has = is_dataclass(plugin) and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(plugin))
+    return replace(plugin, threads=threads) if has and not isinstance(plugin, type) and not plugin.threads else plugin
 
 
 def at_search(default: Any) -> Any:

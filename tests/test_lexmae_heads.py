@@ -48,7 +48,7 @@ def ranks(model, reader, rows):
 
 
 def test_regression_is_that_of_the_normal_equations(reader, rows):
-    """The head's layer is the ridge regression of states on own embeddings, each weighted by the word piece's rarity."""
+    """The head's layer is the ridge regression of own embeddings on states, each weighted by the word piece's rarity."""
     model = random_model("bert")
     heads.project_by_regression(model, reader, rows)
     tensors = reader.tensors(rows)
@@ -83,7 +83,7 @@ def test_regression_gives_a_texts_own_pieces_a_better_rank(reader, rows):
 
 
 def test_words_are_projected_on_their_own_vectors(reader, rows):
-    """The head's layer is the ridge regression of embeddings on the mean states of single words, by numpy."""
+    """The head's layer is the ridge regression of the mean states of single words on the embeddings, by numpy."""
     model = random_model("bert").eval()
     vectors = []
     with torch.no_grad():

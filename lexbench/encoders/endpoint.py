@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, in_batches, remark, said_of_itself
+from lexbench.neural.served import Server, check_settings, in_batches, remark, said_of_itself
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
@@ -48,11 +48,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        check_url(self.url, "endpoint")
+        check_settings("endpoint", {"batch": self.batch, "parallel": self.parallel}, self._server())
         if self.server not in _KINDS:
             raise CommandError(f"endpoint(server={self.server!r}): there is {', '.join(_KINDS)}")
-        if min(self.batch, self.parallel) < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
-            raise CommandError("endpoint: batch and parallel are at least 1, rate and retries from 0 up, timeout above 0")
 
     def identity(self) -> dict[str, Any]:
         """Return what the server says of itself, and its digest."""

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, in_batches, remark, said_of_itself
+from lexbench.errors import LexbenchError
+from lexbench.neural.served import Server, check_settings, in_batches, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Kind
 
@@ -37,11 +37,8 @@ class EndpointSparse:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        check_url(self.url, "endpoint_sparse")
-        if min(self.batch, self.parallel, self.vocabulary) < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
-            raise CommandError(
-                "endpoint_sparse: batch, parallel and vocabulary are at least 1, rate and retries from 0 up, timeout above 0"
-            )
+        counts = {"batch": self.batch, "parallel": self.parallel, "vocabulary": self.vocabulary}
+        check_settings("endpoint_sparse", counts, self._server())
 
     def identity(self) -> dict[str, Any]:
         """Return what the server says of itself, and its digest."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from multiprocessing import get_context, parent_process
@@ -20,7 +20,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors._leases import Leases, poison
 from lexbench.plugins import AnyEncoder, RunsOnDevices
 from lexbench.progress import Progress, tell_of_workers
-from lexbench.registry import runtime
+from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
 from lexbench.types import Corpus
 
@@ -74,14 +74,8 @@ class Processes:
         if self.workers <= len(devices):
             return devices[: self.workers or None]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        encoders = [_with_threads(one, max(1, cores // self.workers)) for one in devices]
+        encoders = [with_threads(one, max(1, cores // self.workers)) for one in devices]
         return list(islice(cycle(encoders), self.workers))
-
-
-def _with_threads(encoder: Any, threads: int) -> Any:
-    """Return an encoder with so many *threads*, where it has that setting and nobody has set it."""
-    has = is_dataclass(encoder) and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(encoder))
-    return replace(encoder, threads=threads) if has and not isinstance(encoder, type) and not encoder.threads else encoder
 
 
 class _Worker:

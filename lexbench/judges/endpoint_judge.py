@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, in_batches, said_of_itself
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.neural.served import Server, check_settings, in_batches, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Document, Verdict
 
@@ -61,9 +61,8 @@ class EndpointJudge:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        check_url(self.url, "endpoint_judge")
-        if min(self.parallel, self.characters, self.tokens) < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
-            raise CommandError("endpoint_judge: parallel, characters, tokens from 1 up, rate, retries from 0, timeout above 0")
+        counts = {"parallel": self.parallel, "characters": self.characters, "tokens": self.tokens}
+        check_settings("endpoint_judge", counts, self._server())
 
     def identity(self) -> dict[str, Any]:
         """Return what the server says of itself, its digest, and the digest of the prompt."""

@@ -167,6 +167,13 @@ def check_url(url: str, what: str) -> None:
         raise CommandError(f'{what}(url={url!r}): write url="http://localhost:8080", with no name or password in it')
 
 
+def check_settings(what: str, counts: Mapping[str, int], server: Server) -> None:
+    """Raise CommandError for settings of the plug-in *what* that cannot be; *counts* are those from 1 up, by name."""
+    check_url(server.url, what)
+    if min(counts.values()) < 1 or min(server.rate, server.retries) < 0 or server.timeout <= 0:
+        raise CommandError(f"{what}: {', '.join(counts)} from 1 up, rate and retries from 0 up, timeout above 0")
+
+
 @lru_cache
 def said_of_itself(server: Server, model: str) -> dict[str, str]:
     """Return what *server* says that it runs, and its digest; asked once a process.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_url, remark, said_of_itself
+from lexbench.neural.served import Server, check_settings, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Document
 
@@ -41,11 +41,9 @@ class EndpointReranker:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        check_url(self.url, "endpoint_reranker")
+        check_settings("endpoint_reranker", {"batch": self.batch}, self._server())
         if self.server not in _KINDS:
             raise CommandError(f"endpoint_reranker(server={self.server!r}): there is {', '.join(_KINDS)}")
-        if self.batch < 1 or min(self.rate, self.retries) < 0 or self.timeout <= 0:
-            raise CommandError("endpoint_reranker: batch is at least 1, rate and retries from 0 up, timeout above 0")
 
     def identity(self) -> dict[str, Any]:
         """Return what the server says of itself, and its digest."""

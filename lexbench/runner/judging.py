@@ -28,7 +28,7 @@ from lexbench.storage.manifest import digest
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_judged
 from lexbench.trec.runs import Run
-from lexbench.types import Judgement
+from lexbench.types import Document, Judgement, Verdict
 
 ANSWERS, STAMP = ".answers", ".stamp.json"  # behind the name of the qrels file
 
@@ -129,7 +129,7 @@ def judge_documents(
     return judging
 
 
-def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Any]:
+def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Document]:
     """Yield the documents of these ids; CannotStart for one that the corpus does not have."""
     positions = lookup(runner.corpus.doc_ids, encode(names))
     if (missing := np.flatnonzero(positions < 0)).size:
@@ -154,7 +154,7 @@ class Answers:
             except (ValueError, TypeError, KeyError):
                 continue  # cut off by a kill, or damaged: asked again
 
-    def add(self, query: str, documents: Sequence[str], verdicts: Sequence[Any]) -> None:
+    def add(self, query: str, documents: Sequence[str], verdicts: Sequence[Verdict]) -> None:
         """Keep the verdicts on *documents*, flushed to the disk."""
         if len(verdicts) != len(documents):
             raise LexbenchError(f"the judge gave {len(verdicts)} verdicts on {len(documents)} documents of query {query!r}")
@@ -166,7 +166,7 @@ class Answers:
             file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))  # a line before each: the last may be cut
             file.flush()
             os.fsync(file.fileno())
-        self.grades |= {(query, row["document"]): row["grade"] for row in rows}
+        self.grades |= {(query, name): verdict.grade for name, verdict in zip(documents, verdicts, strict=True)}
 
 
 def agreement(given: Mapping[tuple[str, str], int], qrels: Qrels, relevant: int, by_judge: int) -> Agreement:

@@ -5,7 +5,7 @@ one call, as searching itself does it, so that wherever that is the scores have 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.shards import SHARD, read_shard, shard_file
 from lexbench.plugins import Executor, HasFiles, ReadsFolders, Reranker, ScoresPairs
 from lexbench.progress import Progress
-from lexbench.registry import runtime
+from lexbench.registry import runtime, with_threads
 from lexbench.types import Corpus, Document, Kind
 
 PAIRS = "pairs"  # the folder of scores in that of an unfinished run
@@ -42,14 +42,10 @@ class PairEncoder:
         """Return the scores of the pairs."""
         rows, ids = zip(*(pair.doc_id.split(" ", 1) for pair in tokens), strict=True)
         documents = [pair._replace(doc_id=doc_id) for pair, doc_id in zip(tokens, ids, strict=True)]
-        scores = self._on_threads().score([self.queries[int(row)] for row in rows], documents)
+        reranker = with_threads(self.reranker, self.threads) if self.threads else self.reranker
+        scores = reranker.score([self.queries[int(row)] for row in rows], documents)
         advance(len(tokens))
         return np.asarray(scores, np.float32).reshape(-1, 1)
-
-    def _on_threads(self) -> Reranker:
-        given: Any = self.reranker
-        has = self.threads and is_dataclass(given) and any(item.name == "threads" for item in fields(given))
-        return replace(given, threads=self.threads) if has and not given.threads else given  # type: ignore[no-any-return]
 
     def index_identity(self) -> Mapping[str, Any]:
         """Return what the files of the reranker are."""

@@ -2,9 +2,9 @@
 
 States that were trained for another end do not point at the words they stand for. Two maps, ridge regressions in closed form:
 
-    regression   of the last layer's states on the embeddings of the word pieces at their positions: a text gets its own words
-    words        of word embeddings on the vectors that the model itself, as an encoder of sentences, gives each word read as
-                 a text: a text gets the words whose vectors are near its states, so a dense encoder's sense of what is related
+    regression   of the embeddings of word pieces on the last layer's states at their positions: a text gets its own words
+    words        of the vectors that the model itself, as an encoder of sentences, gives each word read as a text, on the
+                 embeddings: a text gets the words whose vectors are near its states, so what a dense encoder finds near
                  becomes terms. For models that were trained to compare mean states, such as all-MiniLM-L6-v2
 
 In every case one bias for all words makes a text have about 150 terms.
@@ -83,8 +83,7 @@ def project_by_words(model: Any, reader: TextReader, rows: Rows) -> None:
     """
     encoder = LexiconEncoder(model.eval())
     vectors, embeddings = _word_vectors(encoder, reader), encoder.embeddings.detach()
-    frequencies = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=len(embeddings))
-    weight = torch.from_numpy(np.sqrt(1.0 + frequencies))[:, None]
+    weight = torch.from_numpy(np.sqrt(1.0 + _document_frequencies(rows, len(embeddings))))[:, None]
     left, right = (_centred(table.double(), weight) for table in (embeddings, vectors))
     products = (left * weight).T @ left
     products.diagonal().add_(_TIED * products.diagonal().mean())
@@ -144,8 +143,12 @@ def _states(encoder: LexiconEncoder, reader: TextReader, rows: Rows) -> Iterator
         yield encoder.hidden(texts.ids, texts.real)[texts.pools], texts.ids[texts.pools]
 
 
+def _document_frequencies(rows: Rows, vocabulary: int) -> NDArray[np.int64]:
+    return np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=vocabulary)
+
+
 def _inverse_document_frequencies(rows: Rows, vocabulary: int) -> Tensor:
-    frequencies = np.bincount(np.concatenate([np.unique(row) for row in rows]), minlength=vocabulary)
+    frequencies = _document_frequencies(rows, vocabulary)
     return torch.from_numpy(np.log1p((len(rows) - frequencies + 0.5) / (frequencies + 0.5))).float()
 
 
