@@ -236,6 +236,40 @@ def test_the_frontier_is_what_no_other_system_beats(show, speeds):
     assert re.fullmatch(r"M[\d.]+ [\d.]+V[\d.]+H[\d.]+", path)
 
 
+def test_the_best_published_of_each_family_are_levels(show, speeds):
+    """Every plot of effectiveness has the best published score of each family as a dashed level, which can be turned off.
+
+    The levels are numbered as the table is, and tell name, family, score and source.
+    """
+    section = speeds.suites[0]
+    panel = section.datasets[0]
+    published = {
+        number: (section.systems[number].family, cell.means["nDCG@10"])
+        for number, cell in enumerate(panel.cells)
+        if cell and section.systems[number].source and section.systems[number].family != "other"
+    }
+    best = {family: max(score for other, score in published.values() if other == family) for family, _ in published.values()}
+    page = show(speeds)
+    labels = page.locator("#trade-off figure").nth(1).locator(".level-label")
+    told = labels.evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+
+    assert [(plot.y, plot.anchors) for plot in panel.plots] == [("nDCG@10", panel.plots[0].anchors)] * 3
+    assert {published[number] for number in panel.plots[0].anchors} == set(best.items())
+    assert labels.all_text_contents() == [str(number + 1) for number in panel.plots[0].anchors]
+    assert "splade_v3, sparse: nDCG@10 0.7140, published (anserini prebuilt), not ours" in told
+    page.uncheck("#anchors")
+    assert page.locator("#trade-off .level").count() == 0
+    assert "anchors=false" in page.url
+
+
+def test_what_was_not_published_of_a_dataset_is_no_level(speeds):
+    """A share of exact search is nobody's published score: such a plot has no levels."""
+    rough = result("rough", 0.5, timings=[msgspec.structs.replace(timing(400), exact=False)], found={"10": 0.8})
+    plots = board_of([SPEEDS[0], rough]).suites[0].datasets[0].plots
+
+    assert [bool(plot.anchors) for plot in plots] == [plot.y == "nDCG@10" for plot in plots] == [True, True, False]
+
+
 def test_a_system_that_is_beaten_by_its_equals_alone_is_open():
     """What is beaten on both axes only by what it was not told apart from is open; by one that is better, it is not."""
     same = result("near", 0.8, timings=[timing(80)], index=9000)

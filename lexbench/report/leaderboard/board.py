@@ -13,6 +13,7 @@ from lexbench import registry
 from lexbench.plugins import Facts
 from lexbench.results import Result
 
+UNKNOWN_FAMILY = "other"  # of a system that neither its plug-in nor the catalogue says it of
 SCALE = 10_000  # scores of queries are whole numbers of this part: four digits
 
 
@@ -95,7 +96,7 @@ class PlotPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     k: int = 0  # terms kept of a document; 0 for all
 
 
-class Plot(msgspec.Struct, frozen=True, kw_only=True):
+class Plot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Effectiveness over a cost or over speed, or what approximate search finds over speed."""
 
     title: str
@@ -103,6 +104,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     y: str
     lower_is_better: bool
     points: tuple[PlotPoint, ...]
+    anchors: tuple[int, ...] = ()  # published systems, by their places: levels to hold the points against, the highest first
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,6 +15,7 @@ from lexbench.catalog import Model
 from lexbench.datasets.contracts import contract_of
 from lexbench.errors import visible
 from lexbench.report.leaderboard.board import (
+    UNKNOWN_FAMILY,
     Board,
     BoardMean,
     BoardSystem,
@@ -130,7 +131,7 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
         label=name,
         notation=next((result.notation for result in results), ""),
         seeds=tuple(next((result.seeds.systems for result in results if result.seeds), ())),
-        family=family(results[0]) if results else "other",
+        family=family(results[0]) if results else UNKNOWN_FAMILY,
         bound=any(result.is_bound for result in results),
         index=int(sum(sizes)) if sizes else None,
         bytes_per_document=round(sum(sizes) / sum(documents), 1) if sizes and documents and sum(documents) else None,
@@ -226,7 +227,9 @@ def _published_systems(
         first = next(iter(by_dataset.values()))
         model = models.get(name)
         system = BoardSystem(
-            label=model.name if model else first.called, family=model.family if model else "other", source=first.source.name
+            label=model.name if model else first.called,
+            family=model.family if model else UNKNOWN_FAMILY,
+            source=first.source.name,
         )
         shown = {dataset: by_dataset[dataset] for dataset in datasets if dataset in by_dataset}
         cells = {dataset: _published_cell(headline, score, model) for dataset, score in shown.items()}

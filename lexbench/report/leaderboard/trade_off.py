@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lexbench.report.leaderboard.board import BoardSystem, Cell, CellSpeed, Curve, Plot, PlotPoint
+import msgspec
+
+from lexbench.report.leaderboard.board import UNKNOWN_FAMILY, BoardSystem, Cell, CellSpeed, Curve, Plot, PlotPoint
 from lexbench.results import Result
 
 _TOP_K = re.compile(r"\|top_k\([^)]*\)")
@@ -33,8 +35,10 @@ def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headl
     """Return the plots of one dataset: over index bytes a document, then over speed, one for each machine and scenario.
 
     And likewise what approximate engines find of exact search over their speed, beside the exact ones. *tied* tells of two
-    systems, by their places, whether they were tested and not told apart.
+    systems, by their places, whether they were tested and not told apart. Published scores, whose cost nobody measured here,
+    are levels: the best of each family.
     """
+    levels = anchors_of(systems, cells, headline)
     scored = {n: cell for n, cell in enumerate(cells) if cell and headline in cell.means and not systems[n].source}
     effects = {n: _Level(cell.means[headline], cell.interval) for n, cell in scored.items()}
     sizes = {n: _Level(cell.bytes_per_document) for n, cell in scored.items() if cell.bytes_per_document}
@@ -51,7 +55,24 @@ def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headl
             found = {n: level for n, one in alike.items() if (level := _found(scored[n], one))}
             axes = (f"Approximate search on {where}", f"{group} (log)", "share of exact search's best 10")
             plots.append(_plot(axes, rates, found, aside, lambda *_: False, lower=False))
-    return [plot for plot in plots if len(plot.points) >= _FEWEST]
+    drawn = [plot for plot in plots if len(plot.points) >= _FEWEST]
+    return [msgspec.structs.replace(plot, anchors=levels) if plot.y == headline else plot for plot in drawn]
+
+
+def anchors_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headline: str) -> tuple[int, ...]:
+    """Return the published systems to hold ours against, by their places: the best of each family, the highest first.
+
+    Of equal ones the first counts. What the catalogue knows no family of is left out: nobody could tell what it is.
+    """
+    scores = {
+        number: cell.means[headline]
+        for number, cell in enumerate(cells)
+        if cell and headline in cell.means and systems[number].source and systems[number].family != UNKNOWN_FAMILY
+    }
+    best: dict[str, int] = {}
+    for number in sorted(scores, key=lambda number: -scores[number]):
+        best.setdefault(systems[number].family, number)
+    return tuple(best.values())
 
 
 class _Level(NamedTuple):

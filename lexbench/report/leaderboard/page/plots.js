@@ -24,7 +24,10 @@ function logTicks(low, high) {
   return found;
 }
 
-function scales(points) {
+// Of points and of levels, whose labels stand to the right of the plot.
+function scales(dots, levels) {
+  const points = [...dots, ...levels.map(({ y }) => ({ x: dots[0].x, y }))];
+  const edge = WIDTH - EDGE.right - Math.max(0, ...levels.map(({ label }) => 4 + PER_CHARACTER * label.length));
   const xs = points.flatMap((point) => [point.x, ...(point.x_range ?? [])]).map((x) => Math.log10(x));
   const ys = points.flatMap((point) => [point.y, ...(point.y_range ?? [])]);
   const pad = (low, high, least) => {
@@ -33,18 +36,19 @@ function scales(points) {
   };
   const [left, right] = pad(Math.min(...xs), Math.max(...xs), 0.12);
   const [bottom, top] = pad(Math.min(...ys), Math.max(...ys), 0.005);
-  const across = (WIDTH - EDGE.left - EDGE.right) / (right - left);
+  const across = (edge - EDGE.left) / (right - left);
   const up = (HEIGHT - EDGE.top - EDGE.bottom) / (top - bottom);
   return {
     x: (value) => EDGE.left + (Math.log10(value) - left) * across,
     y: (value) => HEIGHT - EDGE.bottom - (value - bottom) * up,
+    right: edge,
     xTicks: logTicks(10 ** left, 10 ** right),
     yTicks: linearTicks(bottom, top),
   };
 }
 
 function axes(scale, xLabel, yLabel) {
-  const right = WIDTH - EDGE.right;
+  const right = scale.right;
   const floor = HEIGHT - EDGE.bottom;
   const parts = [];
   for (const tick of scale.yTicks.ticks) {
@@ -64,14 +68,32 @@ function axes(scale, xLabel, yLabel) {
   return svg("g", { "aria-hidden": "true" }, ...parts);
 }
 
+const PER_CHARACTER = 7.6; // of a label, at most
+const APART = 13; // labels of levels, from one to the next
+
+// Levels across the plot, {y, label, text}, their labels beside it: pushed down where lines lie closer than labels can.
+function levelLines(levels, scale) {
+  const floor = HEIGHT - EDGE.bottom;
+  let last = -Infinity;
+  return [...levels].sort((a, b) => b.y - a.y).flatMap((level, index) => {
+    const y = scale.y(level.y);
+    last = Math.min(Math.max(y, last + APART), floor - APART * (levels.length - 1 - index));
+    const line = svg("path", { class: "level", d: `M${EDGE.left} ${y.toFixed(1)}H${scale.right}l8 ${(last - y).toFixed(1)}` });
+    const told = level.text && { tabindex: 0, role: "img", "aria-label": level.text };
+    const label = svg("text", { class: "level-label", x: scale.right + 11, y: last + 4, ...told }, level.label);
+    if (level.text) tell(label, level.text);
+    return [line, label];
+  });
+}
+
 // Each label goes to the first place around its point that is free; one that finds none gets a line back to its point.
-function labelled(spots) {
+function labelled(spots, right) {
   const taken = spots.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
   const free = (box) =>
-    box[0] >= EDGE.left && box[2] <= WIDTH - EDGE.right && box[1] >= EDGE.top - 8 && box[3] <= HEIGHT - EDGE.bottom &&
+    box[0] >= EDGE.left && box[2] <= right && box[1] >= EDGE.top - 8 && box[3] <= HEIGHT - EDGE.bottom &&
     taken.every((other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]);
   return spots.flatMap(({ x, y, label }) => {
-    const width = 7.6 * label.length + 4;
+    const width = PER_CHARACTER * label.length + 4;
     let best = null;
     for (const far of [9, 20, 32, 46, 62]) {
       for (const turn of [45, -45, 135, -135, 0, 90, 180, -90]) {
@@ -110,9 +132,9 @@ function whiskers(point, scale) {
   ].filter(Boolean);
 }
 
-// points: {x, y, label, name, kind}; joined: points of a line, in order, which path draws; dashed: {y, label} of a level.
-function scatter({ title, points, joined, path, xLabel, yLabel, dashed }) {
-  const scale = scales(dashed ? [...points, { x: points[0].x, y: dashed.y }] : points);
+// points: {x, y, label, name, kind}; joined: points of a line, in order, which path draws; levels: as levelLines takes them.
+function scatter({ title, points, joined, path, xLabel, yLabel, levels = [] }) {
+  const scale = scales(points, levels);
   const line = path(joined, scale);
   const spots = points.map((point) => ({ x: scale.x(point.x), y: scale.y(point.y), label: point.label }));
   const dots = points.map((point, index) => {
@@ -122,20 +144,25 @@ function scatter({ title, points, joined, path, xLabel, yLabel, dashed }) {
     tell(dot, text);
     return dot;
   });
-  const level = dashed
-    ? [
-        svg("line", { class: "level", x1: EDGE.left, x2: WIDTH - EDGE.right, y1: scale.y(dashed.y), y2: scale.y(dashed.y) }),
-        svg("text", { class: "tick", x: EDGE.left + 6, y: scale.y(dashed.y) - 6 }, dashed.label),
-      ]
-    : [];
   const order = points.map((_, index) => index).sort((a, b) => (points[a].kind === "frontier") - (points[b].kind === "frontier"));
   return html("figure", {},
     html("figcaption", {}, title),
     svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": title },
-      axes(scale, xLabel, yLabel), ...level,
+      axes(scale, xLabel, yLabel), ...levelLines(levels, scale),
       line && svg("path", { class: "frontier-line", d: line }),
       ...points.flatMap((point) => whiskers(point, scale)),
-      ...labelled(spots), ...order.map((index) => dots[index])));
+      ...labelled(spots, scale.right), ...order.map((index) => dots[index])));
+}
+
+// The published systems of a plot, and as levels: what others printed, of which no cost is known here.
+const anchorsOf = (plot) => (byId("anchors").checked ? plot.anchors ?? [] : []);
+const published = (system) => (system.source ? html("small", {}, `${system.family}, published (${system.source})`) : null);
+function anchorLevels({ suite, dataset }, plot) {
+  return anchorsOf(plot).map((number) => {
+    const [system, cell] = [suite.systems[number], dataset.cells[number]];
+    const score = cell.means[dataset.headline];
+    return { y: score, label: String(number + 1), text: `${system.label}, ${system.family}: ${dataset.headline} ${fixed(score)}, published (${system.source}), not ours` };
+  });
 }
 
 function tradeOff({ suite, dataset }) {
@@ -148,12 +175,13 @@ function tradeOff({ suite, dataset }) {
       remark: point.frontier ? "on the frontier" : point.aside || (point.open ? "beaten only by systems that it was not told apart from" : "dominated"),
     }));
     const joined = points.filter((point) => point.frontier).sort((a, b) => a.x - b.x);
-    return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: plot.y });
+    return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: plot.y, levels: anchorLevels({ suite, dataset }, plot) });
   });
-  const inPlots = [...new Set(dataset.plots.flatMap((plot) => plot.points.map((point) => point.system)))].sort((a, b) => a - b);
+  const shown = dataset.plots.flatMap((plot) => [...plot.points.map((point) => point.system), ...anchorsOf(plot)]);
+  const inPlots = [...new Set(shown)].sort((a, b) => a - b);
   const ahead = new Set(dataset.plots.flatMap((plot) => plot.points.filter((point) => point.frontier).map((point) => point.system)));
   const legend = inPlots.map((number) =>
-    html("li", { class: ahead.has(number) ? "ahead" : null }, html("span", { class: "number" }, String(number + 1)), systemName(suite.systems[number].label)));
+    html("li", { class: ahead.has(number) ? "ahead" : null }, html("span", { class: "number" }, String(number + 1)), systemName(suite.systems[number].label), published(suite.systems[number])));
   const untimed = dataset.timed ? null : html("p", { class: "note" }, "No system was timed on this dataset; type: lexbench run … --time");
   byId("trade-off-plots").replaceChildren(
     html("div", { class: "plots" }, ...figures), html("ol", { class: "legend", "aria-label": "Systems of the plots" }, ...legend), untimed ?? "");
@@ -162,11 +190,12 @@ function tradeOff({ suite, dataset }) {
 function startPlots() {
   const there = chooseDataset(byId("trade-off-dataset"), ({ dataset }) => dataset.plots?.length, tradeOff);
   byId("trade-off").hidden = !there;
+  byId("anchors").addEventListener("change", () => byId("trade-off-dataset").dispatchEvent(new Event("change")));
   const curves = places.flatMap((place) => place.dataset.curves.map((curve) => ({ ...place, curve })));
   byId("top-k").hidden = !curves.length;
   byId("top-k-plots").replaceChildren(...curves.map(({ suite, dataset, curve }) => {
     const points = curve.points.map((point) => ({ ...point, label: point.k ? `K=${point.k}` : "all", name: suite.systems[point.system].label, kind: "frontier" }));
-    const dashed = curve.baseline === undefined ? undefined : { y: curve.baseline, label: "bm25" };
-    return scatter({ title: `${curve.name} on ${dataset.id}`, points, joined: points, path: straight, xLabel: "bytes a document (log)", yLabel: dataset.headline, dashed });
+    const levels = curve.baseline === undefined ? [] : [{ y: curve.baseline, label: "bm25" }];
+    return scatter({ title: `${curve.name} on ${dataset.id}`, points, joined: points, path: straight, xLabel: "bytes a document (log)", yLabel: dataset.headline, levels });
   }));
 }
