@@ -13,6 +13,7 @@ from lexbench import catalog, registry, suites
 from lexbench.cli import code
 from lexbench.datasets.contracts import all_contracts
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
+from lexbench.interop.formats.mteb import TASKS
 from lexbench.measures import parse
 from lexbench.notation import Call, Part
 from lexbench.notation import parse as parse_part
@@ -297,7 +298,15 @@ ELSEWHERE = {  # read there; the reference file has neither model cards nor MTEB
     ("v_splade_large", "msmarco-passage/dev/small", "R@1000", "model card"): 0.980,
     ("minilm", "beir/scifact/test", "nDCG@10", "MTEB"): 0.64508,
     ("minilm", "beir/nfcorpus/test", "nDCG@10", "MTEB"): 0.31594,
+    ("splade_v3_lexical", "msmarco-passage/dev/small", "RR@10", "model card"): 0.400,
+    ("opensearch_doc_v3_gte", "beir/arguana", "nDCG@10", "model card"): 0.520,
+    ("opensearch_doc_v3_gte", "beir/fiqa/test", "nDCG@10", "model card"): 0.407,
+    ("opensearch_doc_v3_gte", "beir/hotpotqa/test", "nDCG@10", "model card"): 0.716,
+    ("opensearch_doc_v3_gte", "beir/nfcorpus/test", "nDCG@10", "model card"): 0.360,
+    ("opensearch_doc_v3_gte", "beir/nq", "nDCG@10", "model card"): 0.582,
+    ("opensearch_doc_v3_gte", "beir/trec-covid", "nDCG@10", "model card"): 0.734,
 }
+MTEB_FILE = re.compile(r"results/[\w.-]+/[\w.-]+/(?P<task>\w+)\.json@[0-9a-f]{8}")  # of embeddings-benchmark/results
 
 
 def test_figures_are_those_of_the_reference(shared):
@@ -314,9 +323,19 @@ def test_figures_are_those_of_the_reference(shared):
             if (elsewhere := (name, figure.dataset, figure.measure, figure.source)) in ELSEWHERE:
                 assert figure.value == ELSEWHERE[elsewhere]
                 continue
+            if found := MTEB_FILE.fullmatch(figure.where):  # one file a figure, which anyone can look up
+                assert (figure.source, figure.measure) == ("MTEB", "nDCG@10")
+                assert TASKS[figure.dataset].name == found["task"]
+                continue
             # Passages that have their titles are told apart by our id only.
             place = (figure.dataset.replace("-titled", ""), figure.measure, figure.source, figure.where, figure.value)
             assert any((label, *place) in known for label in REFERENCE[name]), (name, place)
+
+
+@pytest.mark.parametrize("name", ["gte_moderncolbert", "gte_modernbert_base", "opensearch_doc_v3_distill"])
+def test_every_task_of_mteb_that_is_a_set_of_beir_is_there(name):
+    """Models of today that MTEB has whole have a figure on each of our sets that is a task of MTEB's, and on no other."""
+    assert {figure.dataset for figure in MODELS[name].published} == set(TASKS)
 
 
 def test_figures_with_titles_stand_apart():

@@ -41,6 +41,7 @@ class Family:
     text_note: str
     split: str = "test"
     related: str = ""  # lines of the table `related`
+    own_related: Mapping[str, str] = field(default_factory=dict)  # of one dataset, by id, in place of those
     license: tuple[str, str] = ("", "")  # and who states it
     protocol: str = ""  # lines of the table `protocol`
     relevance: str = ""  # lines of the table `relevance`
@@ -60,11 +61,34 @@ BRIGHT_NAMES = {
     "sustainable-living": "Sustainable Living", "theoremqa-questions": "TheoremQA questions",
     "theoremqa-theorems": "TheoremQA theorems",
 }  # fmt: skip
+NANO_RELATED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {  # the whole set's names, and what holds its documents
+    "arguana": (["beir/arguana"], ["idebate"]),
+    "climate-fever": (["beir/climate-fever"], ["fever", "beir/fever", "wikipedia"]),
+    "dbpedia-entity": (["beir/dbpedia-entity"], ["wikipedia"]),
+    "fever": (["beir/fever", "fever"], ["wikipedia"]),
+    "fiqa": (["beir/fiqa", "fiqa"], []),
+    "hotpotqa": (["beir/hotpotqa", "hotpotqa"], ["wikipedia"]),
+    "msmarco": (["beir/msmarco", "msmarco"], ["msmarco-passage"]),
+    "nfcorpus": (["beir/nfcorpus"], []),
+    "nq": (["beir/nq", "natural-questions"], ["wikipedia"]),
+    "quora": (["beir/quora", "quora"], []),
+    "scidocs": (["beir/scidocs", "specter"], ["s2orc"]),
+    "scifact": (["beir/scifact"], ["s2orc"]),
+    "webis-touche2020": (["beir/webis-touche2020", "beir/webis-touche2020/v2"], ["args.me"]),
+}
+NANO_PART = "a part of the whole set's queries, judgements and documents"
 METADATA = "ir_datasets 0.6.3, etc/metadata.json"
 MIRACL_ID = {language: f"miracl/{language}/dev" for language in LANGUAGES}
 TYDI = ("ar", "bn", "en", "fi", "id", "ja", "ko", "ru", "sw", "te", "th")
 LOTTE = ("writing", "recreation", "science", "technology", "lifestyle", "pooled")
 YEARS = (2021, 2022, 2023)
+
+
+def _related(queries: Sequence[str], texts: Sequence[str], source: str) -> str:
+    """Return the lines of a table `related`."""
+    named = {"queries": list(queries), "texts": list(texts)}
+    return "\n".join([*(f"{key} = {json.dumps(names)}" for key, names in named.items() if names), f'source = "{source}"'])
+
 
 FAMILIES: Sequence[Family] = (
     Family(
@@ -75,6 +99,7 @@ FAMILIES: Sequence[Family] = (
         text="text",
         text_note="All that NanoBEIR's corpora have; a title, where BEIR has one, is not apart from it.",
         aggregates=("nano-beir-13@1",),
+        own_related={f"nano-beir/{key}": _related(*names, NANO_PART) for key, names in NANO_RELATED.items()},
         defects=(
             (
                 (
@@ -130,6 +155,7 @@ FAMILIES: Sequence[Family] = (
         text="title_text",
         text_note="BEIR's; these documents have no title.",
         aggregates=("beir-15@1", "beir-13@1"),
+        related=_related(["quora"], [], "Quora's duplicate questions, which models are trained on under that name"),
         defects=(
             (
                 "Finds duplicates of a question, not answers to it: nearly every system has nDCG@10 around .8, BM25 too.",
@@ -256,7 +282,10 @@ FAMILIES: Sequence[Family] = (
         split="dev",
         license=("apache-2.0", "https://huggingface.co/datasets/macavaney/miracl-noauth"),
         aggregates=("miracl-18@1",),
-        related='texts = ["wikipedia"]\nsource = "passages of Wikipedia"',
+        related=_related(["miracl"], ["wikipedia"], "passages of Wikipedia"),
+        own_related={
+            f"miracl/{language}/dev": _related([], ["wikipedia"], "passages of Wikipedia") for language in ("de", "yo")
+        },
         defects=(
             (
                 "Test queries have no public judgements: papers score on dev, and so does this.",
@@ -292,7 +321,7 @@ FAMILIES: Sequence[Family] = (
         text_note="The field `contents` of the official file, which begins with the title.",
         license=("apache-2.0", "https://huggingface.co/datasets/castorini/mr-tydi"),
         aggregates=("mr-tydi-11@1",),
-        related='texts = ["wikipedia"]\nsource = "passages of Wikipedia"',
+        related=_related(["mr-tydi"], ["wikipedia"], "passages of Wikipedia"),
         defects=(
             (
                 "One passage or two are known to be relevant for a query; others that would do are not judged.",
@@ -547,8 +576,8 @@ def contract(dataset: str, family: Family) -> str:
     ]  # fmt: skip
     for what, source in (*family.defects, *family.more_defects.get(dataset, ())):
         lines += ["", "[[defects]]", f"what = {_text(what)}", f"source = {_text(source)}"]
-    if family.related:
-        lines += ["", "[related]", family.related]
+    if related := family.own_related.get(dataset, family.related):
+        lines += ["", "[related]", related]
     return "\n".join(lines) + "\n"
 
 
