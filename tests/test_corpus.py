@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lexbench.datasets import _spool
 from lexbench.datasets import corpus as module
 from lexbench.datasets import digests
 from lexbench.datasets.corpus import open_corpus, write_corpus
@@ -87,11 +88,14 @@ def test_pieces_do_not_show(tmp_path_factory, documents):
     folder = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", 600)  # bytes of text: two documents at a time
-        patch.setattr(module, "_IDS", 3)
+        patch.setattr(_spool, "RUN", 3)  # documents that are sorted at a time
         patch.setattr(module, "_BLOCK", 2)
         corpus = write_corpus((Document(*pair) for pair in documents.items()), folder)
         expected = sorted(documents.items(), key=lambda pair: pair[0].encode(), reverse=True)
         assert [(one.doc_id, one.text) for one in corpus.documents()] == expected
+        for name in ("ids", "offsets", "bodies"):  # written piece by piece, as one array would be
+            np.save(folder / "whole.npy", np.load(folder / f"{name}.npy"))
+            assert (folder / f"{name}.npy").read_bytes() == (folder / "whole.npy").read_bytes()
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "a\tb", "a\n", "#a", "a\0"])

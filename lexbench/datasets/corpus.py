@@ -6,33 +6,30 @@
     ids.npy       bytes (documents,): UTF-8 ids, descending
     corpus.json   counts and the fingerprint
 
-Writing needs the ids in memory and nothing else: texts go to a spool as they arrive and are copied from there in position
-order, a bounded piece at a time. 8.8 million passages take 0.4 GB.
+Writing takes the same memory however many documents there are: they go to a spool as they arrive, and are sorted and copied
+from there a bounded piece at a time (`_spool`).
 """
 
 import hashlib
 import json
-from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from itertools import pairwise
-from mmap import ACCESS_READ, mmap
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from lexbench.datasets._spool import Rows, Spool
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.errors import InvalidFile
-from lexbench.storage.atomic import reserve
 from lexbench.types import Document
 
 IDS = ("ids.npy", "corpus.json")  # the files that a run needs, whose documents are positions
-_PIECE = 64 << 20  # bytes of text that are held at once while they are brought into order
-_IDS = 1 << 16  # ids that are handled at once
+_PIECE = 32 << 20  # bytes of text that are held at once while they are brought into order
 _BLOCK = 2048  # documents that are read at once
 
 
@@ -102,55 +99,14 @@ def write_corpus(documents: Iterable[Document], path: Path) -> StoredCorpus:
     InvalidDocument names the first id that cannot stand in a TREC file (empty, with white space or NUL, or starting with '#')
     or that occurs twice.
     """
-    with TemporaryDirectory(dir=path, prefix="spool") as folder:
-        spool = _Spool(documents, Path(folder))
-        order = spool.write_ids(path)
-        _write_texts(spool, order, path)
-    return StoredCorpus(path)
-
-
-class _Spool:
-    """Documents in the order in which they came: texts in a file, ids and lengths in memory."""
-
-    def __init__(self, documents: Iterable[Document], folder: Path) -> None:
-        self.folder = folder
-        self.width = 1  # bytes of the longest id
-        ids, id_ends, text_ends, bodies = bytearray(), array("q", [0]), array("q", [0]), array("I")
-        with (folder / "texts.bin").open("wb", buffering=1 << 20) as texts:
-            for document in documents:
-                doc_id, text = _checked(document.doc_id), utf8(document.text)
-                self.width = max(self.width, len(doc_id))
-                ids += doc_id
-                texts.write(text)
-                id_ends.append(len(ids))
-                text_ends.append(text_ends[-1] + len(text))
-                bodies.append(document.body_at)
-        self.bodies = np.array(bodies, np.uint32)
-        self._ids = memoryview(ids)
-        self._id_ends = id_ends
-        self.bounds = np.frombuffer(text_ends, np.int64)  # (documents + 1,)
-        if not len(self):
+    with TemporaryDirectory(dir=path, prefix="spool") as folder, Spool(Path(folder)) as spool:
+        for document in documents:
+            spool.add(_checked(document.doc_id), utf8(document.text), document)
+        if not spool.count:
             raise InvalidDocument("the corpus has no documents", None)
-
-    def __len__(self) -> int:
-        return len(self._id_ends) - 1
-
-    def write_ids(self, folder: Path) -> NDArray[np.int64]:
-        """Write ids.npy and return, by position, the number under which each document came."""
-        shape, dtype = (len(self),), f"S{self.width}"
-        arrived = open_memmap(self.folder / "ids.npy", "w+", dtype=dtype, shape=shape)
-        reserve(self.folder / "ids.npy")
-        for begin in range(0, len(self), _IDS):
-            ends = self._id_ends[begin : begin + _IDS + 1]
-            arrived[begin : begin + _IDS] = [bytes(self._ids[a:b]) for a, b in pairwise(ends)]
-        order = np.argsort(arrived, kind="stable")[::-1]
-        ids = open_memmap(folder / "ids.npy", "w+", dtype=dtype, shape=shape)
-        reserve(folder / "ids.npy")
-        for begin in range(0, len(self), _IDS):
-            ids[begin : begin + _IDS] = arrived[order[begin : begin + _IDS]]
-            _refuse_twins(ids[max(begin - 1, 0) : begin + _IDS])
-        ids.flush()
-        return order
+        facts = _write(spool, path)
+    (path / "corpus.json").write_text(json.dumps(facts, indent=1) + "\n")
+    return StoredCorpus(path)
 
 
 def _checked(doc_id: str) -> bytes:
@@ -162,6 +118,46 @@ def _checked(doc_id: str) -> bytes:
     return encoded
 
 
+def _write(spool: Spool, folder: Path) -> dict[str, Any]:
+    """Write the documents of *spool* in position order; return their counts and the fingerprint."""
+    digest, empty, text_bytes = hashlib.sha256(), 0, 0
+    parts = spool.parts()
+    first = next(parts)  # the width of ids is known from here on
+    with ExitStack() as stack:
+        ids = stack.enter_context(_column(folder / "ids.npy", first["id"].dtype, spool.count))
+        bodies = stack.enter_context(_column(folder / "bodies.npy", np.dtype(np.uint32), spool.count))
+        offsets = stack.enter_context(_column(folder / "offsets.npy", np.dtype(np.int64), spool.count + 1))
+        texts = stack.enter_context((folder / "texts.bin").open("wb"))
+        offsets.write(np.int64(0).tobytes())
+        for rows in chain([first], parts):
+            _refuse_twins(rows["id"])
+            ends = text_bytes + np.cumsum(rows["length"])
+            ids.write(rows["id"].tobytes())
+            bodies.write(rows["body"].tobytes())
+            offsets.write(ends.tobytes())
+            for piece in _pieces(rows, ends):
+                content = spool.texts(piece)
+                texts.write(b"".join(content))
+                digest.update(b"".join(map(netstrings, piece["id"].tolist(), content)))
+            empty, text_bytes = empty + int((rows["length"] == 0).sum()), int(ends[-1])
+    return {
+        "schema": 1,
+        "documents": spool.count,
+        "empty": empty,
+        "text_bytes": text_bytes,
+        "fingerprint": digest.hexdigest(),
+    }
+
+
+@contextmanager
+def _column(file: Path, dtype: np.dtype[Any], count: int) -> Iterator[BinaryIO]:
+    """Yield a new file, into which *count* values of an array are to be written: it is the file that `numpy.save` writes."""
+    with file.open("wb") as out:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(out, header)
+        yield out
+
+
 def _refuse_twins(ids: NDArray[np.bytes_]) -> None:
     twins = np.flatnonzero(ids[1:] == ids[:-1])
     if len(twins):
@@ -169,46 +165,11 @@ def _refuse_twins(ids: NDArray[np.bytes_]) -> None:
         raise InvalidDocument(f"two documents have the id {doc_id!r}", doc_id)
 
 
-def _write_texts(spool: _Spool, order: NDArray[np.int64], folder: Path) -> None:
-    """Write the texts in position order with their offsets, and the counts and fingerprint, which need the same pass."""
-    lengths = np.diff(spool.bounds)[order]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    np.save(folder / "offsets.npy", offsets)
-    np.save(folder / "bodies.npy", spool.bodies[order])
-    ids = np.load(folder / "ids.npy", mmap_mode="r")
-    digest = hashlib.sha256()
-    with (folder / "texts.bin").open("wb") as out:
-        for begin, end in _pieces(offsets):
-            texts = _gather(spool, order[begin:end])
-            out.write(b"".join(texts))
-            digest.update(b"".join(map(netstrings, ids[begin:end].tolist(), texts)))
-    facts = {
-        "schema": 1,
-        "documents": len(spool),
-        "empty": int((lengths == 0).sum()),
-        "text_bytes": int(offsets[-1]),
-        "fingerprint": digest.hexdigest(),
-    }
-    (folder / "corpus.json").write_text(json.dumps(facts, indent=1) + "\n")
-
-
-def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of positions whose texts fit into memory together; one text that does not is a range of its own."""
-    begin, last = 0, len(offsets) - 1
-    while begin < last:
-        reach = int(np.searchsorted(offsets, offsets[begin] + _PIECE, side="right")) - 1
-        end = min(max(reach, begin + 1), begin + _PIECE // 256, last)  # short texts: their objects are what takes memory
-        yield begin, end
-        begin = end
-
-
-def _gather(spool: _Spool, numbers: NDArray[np.int64]) -> list[bytes]:
-    """Return the texts that came under these *numbers*, in that order, reading the spool from front to back."""
-    texts = [b""] * len(numbers)
-    if spool.bounds[-1]:  # an empty file cannot be mapped
-        with (spool.folder / "texts.bin").open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as spooled:
-            inward = np.argsort(numbers)
-            first, last = spool.bounds[numbers[inward]], spool.bounds[numbers[inward] + 1]
-            for slot, a, b in zip(inward.tolist(), first.tolist(), last.tolist(), strict=True):
-                texts[slot] = spooled[a:b]
-    return texts
+def _pieces(rows: Rows, ends: NDArray[np.int64]) -> Iterator[Rows]:
+    """Yield *rows* whose texts fit into memory together; one whose text does not is by itself. *ends*: of texts, in all."""
+    begin, before = 0, int(ends[0]) - int(rows["length"][0])
+    while begin < len(rows):
+        reach = int(np.searchsorted(ends, before + _PIECE, side="right"))
+        end = min(max(reach, begin + 1), begin + _PIECE // 256)  # short texts: their objects are what takes memory
+        yield rows[begin:end]
+        begin, before = end, int(ends[min(end, len(rows)) - 1])
