@@ -214,7 +214,10 @@ def load_system(path: Path) -> SystemResults:
 
 def load_any(path: Path) -> list[Result]:
     """Read the results of a file of either kind, one system's or a single one; InvalidFile where it does not read."""
-    is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
+    try:
+        is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
+    except InvalidFile as error:
+        raise InvalidFile(f"{error}; a run file is no result, but a system: run -r 'run_file(\"{path}\")'") from None
     return [load(path)] if is_single else load_system(path).results
 
 

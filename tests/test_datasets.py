@@ -145,7 +145,7 @@ def test_title_text_is_stripped():
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
-        ("corpus.jsonl", '{"_id": 1, "text": ""}', "line 2: the _id 1 is not a string"),
+        ("corpus.jsonl", '{"_id": true, "text": ""}', "line 2: the _id True is not a string"),
         ("corpus.jsonl", '{"text": ""}', "line 2: there is no '_id'"),
         ("corpus.jsonl", "{", "line 2: "),
         ("corpus.jsonl", '{"_id": "d3"}', "document 'd3' has no field 'text'"),
@@ -199,13 +199,13 @@ def test_topics_are_the_judged_queries(tmp_path):
 @pytest.mark.parametrize(
     ("queries", "qrels", "message"),
     [
-        ("q1\ta", "q1 0 d1 1\nq1 0 d1 0", "two judgements are of"),
+        ("q1\ta", "q1 0 d1 1\nq1 0 d1 0", "two judgements, with different grades, are of"),
         ("q1\ta\nq1\tb", "q1 0 d1 1", "two queries have the id 'q1'"),
         ("q1\ta", "q1 0 d1 1\nq2 0 d1 1", "1 judged queries have no text, as 'q2'"),
     ],
 )
 def test_inconsistent_topics(queries, qrels, message, tmp_path):
-    """An id or a judged pair twice, or a judged query that is nowhere, is an error."""
+    """An id twice, a judged pair with two grades, or a judged query that is nowhere, is an error."""
     write(tmp_path / "collection.tsv", "d1\tx")
     write(tmp_path / "queries.tsv", queries)
     write(tmp_path / "qrels.txt", qrels)

@@ -48,8 +48,13 @@ NEW = """<?xml version="1.0" encoding="UTF-8"?>
             NEW.replace(' number="1"', "").replace("<query>Q", "<num>7</num><query>Q"),
             [Query("7", "Q&A on coronavirus"), Query("2", "masks")],
         ),
+        (OLD.replace("</top>\n", "", 1), [Query("301", "International Organized Crime"), Query("051", "Airbus Subsidies")]),
+        (
+            "\n301\tInternational Organized Crime\r\n051\tAirbus < Subsidies\n",
+            [Query("301", "International Organized Crime"), Query("051", "Airbus < Subsidies")],
+        ),
     ],
-    ids=["SGML", "CRLF", "XML", "num closed"],
+    ids=["SGML", "CRLF", "XML", "num closed", "top not closed", "TSV"],
 )
 def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
     """A topic is its number and its title, or its query where that is empty; white space is one space, entities are letters."""
@@ -64,6 +69,7 @@ def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
         ("no topics here", "there are no topics in it"),
         ("<top>\n<num> Number: 1\n</top>", "topics.txt:1: a topic without a <title> or <query>"),
         ("\n\n<top><title> words </top>", "topics.txt:3: a topic without a number"),
+        ("1\ttitle\tdescription\n", "query '1' has more columns than id and text"),
     ],
 )
 def test_what_is_no_topic_is_refused(tmp_path, text, said):

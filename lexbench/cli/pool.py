@@ -13,7 +13,7 @@ _DEPTH = 100  # of pools whose depth nobody states
 
 @click.command()
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
-@click.option("-d", "--dataset", metavar="ID", help="Whose judgements and rules; SYSTEMs are those that were run on it.")
+@click.option("-d", "--dataset", metavar="ID|FOLDER", help="Whose judgements and rules; SYSTEMs are those that were run on it.")
 @click.option("--qrels", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A qrels file, without rules.")
 @click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
 @click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="One of them; repeatable.")

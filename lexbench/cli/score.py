@@ -20,7 +20,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.command()
 @click.argument("run", metavar="RUN|SYSTEM")
-@click.option("-d", "--dataset", metavar="ID", help="Whose judgements and rules: see `lexbench list datasets`.")
+@click.option(
+    "-d", "--dataset", metavar="ID|FOLDER", help="Whose judgements and rules: see `lexbench list datasets`, or data of yours."
+)
 @click.option("--qrels", type=_FILE, help="A qrels file: alone, without rules, or with -d for the rules of a dataset.")
 @measures_option(default=MEASURES)
 @click.option(
@@ -53,15 +55,15 @@ def command(  # noqa: PLR0913 - one a word of the command line
     """
     from lexbench.analysis import lists
     from lexbench.analysis.slices import read_slices, slice_scores
-    from lexbench.datasets.contracts import contract_of
+    from lexbench.datasets.find import scored_by
     from lexbench.runner import scoring
     from lexbench.storage.store import Store
 
     if dataset is None and qrels is None:
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
-    store, contract = Store(on_damage=partial(say, err=True)), contract_of(dataset) if dataset else None
-    (ranked,) = lists.lists_of([run], store, contract).values()
+    contract = scored_by(dataset)[0] if dataset else None
+    (ranked,) = lists.lists_of([run], Store(on_damage=partial(say, err=True)), contract).values()
     judged = scoring.judgements(dataset, qrels)
     name = Path(run).name if Path(run).is_file() else run
     result = scoring.score_lists(ranked, name, measures, judged, precision)

@@ -102,9 +102,10 @@ def open_dataset(contract: Contract, source: Source | None = None) -> Dataset:
 def read_topics(source: Source) -> Topics:
     """Read the queries and judgements of *source*.
 
-    InvalidFile: a query id or a judged pair twice, a judgement of a query that has no text anywhere, or no judgement at all.
+    InvalidFile: a query id twice, a pair with two grades, a judgement of a query that has no text anywhere, or no judgement
+    at all.
     """
-    judgements = tuple(source.judgements())
+    judgements = tuple(dict.fromkeys(source.judgements()))  # one that is repeated counts once
     if not judgements:
         raise _misplaced(source, "judgements", "there are no judgements")
     judged = {row.query_id for row in judgements}
@@ -115,7 +116,7 @@ def read_topics(source: Source) -> Topics:
     if twin := _twin([query.query_id for query in queries]):
         raise _misplaced(source, "queries", f"two queries have the id {twin!r}", twin)
     if pair := _twin([(row.query_id, row.doc_id) for row in judgements]):
-        raise _misplaced(source, "judgements", f"two judgements are of {pair!r}")
+        raise _misplaced(source, "judgements", f"two judgements, with different grades, are of {pair!r}")
     lost = judged.difference(query.query_id for query in queries)
     if lost:
         raise InvalidFile(f"{len(lost)} judged queries have no text, as {min(lost)!r}; are queries and qrels of one dataset?")

@@ -9,10 +9,13 @@ import msgspec
 from lexbench.datasets import hub_layout
 from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
 from lexbench.datasets.source import locators, missing, user_folders
-from lexbench.datasets.sources.files import Files
+from lexbench.datasets.sources.files import CORPUS, Files
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
 from lexbench.errors import InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
+from lexbench.storage.reading import COMPRESSED
+
+_QRELS = tuple(f".tsv{end}" for end in (*COMPRESSED, ""))  # how the files of judgements in a BEIR folder end
 
 
 class Located(NamedTuple):
@@ -64,30 +67,38 @@ def named(name: str) -> tuple[Contract, Source | None]:
     return contract, None
 
 
+def scored_by(name: str) -> tuple[Contract, Source | None]:
+    """Return what `named` does, but of an id its contract, even where a folder here is called so: rules decide a score."""
+    contract = find_contract(name)
+    return (contract, None) if contract else named(name)
+
+
 def find_folder(path: Path, split: str | None = None) -> Located:
     """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
 
-    *path* is a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv (plain or .gz; the corpus may be one folder up), or one
-    of its qrels files; *split* names one. Its only one, or `test`, needs no naming. MissingData and InvalidFile say what is
-    not there or not clear.
+    *path* is a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv, plain or compressed (the corpus may be one folder up),
+    or one of its qrels files; *split* names one. Its only one, or `test`, needs no naming. MissingData and InvalidFile say what
+    is not there or not clear.
     """
     path = path.resolve()
-    if path.is_dir() and not any(path.glob("corpus.jsonl*")) and hub_layout.splits(path) and any(path.glob("corpus*")):
+    if path.is_dir() and not _has_corpus(path) and hub_layout.splits(path) and any(path.glob("corpus*")):
         return _in_hub_layout(path, split)
     if path.is_file() and path.parent.name == "qrels":
         path, split = path.parent.parent, _stem(path)
-    splits = sorted(_stem(file) for file in path.glob("qrels/*.tsv*"))
+    splits = sorted(_stem(file) for file in path.glob("qrels/[!.]*") if file.name.endswith(_QRELS))
     if split is None and len(splits) > 1 and "test" not in splits:
         raise InvalidFile(f"{path} has several qrels; name one: {', '.join(f'{path}/qrels/{name}.tsv' for name in splits)}")
     split = split or (splits[0] if len(splits) == 1 else "test")
-    shared = not any(path.glob("corpus.jsonl*"))  # a corpus with several sets of queries has a folder for each
+    shared = not _has_corpus(path)  # a corpus with several sets of queries has a folder for each
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
     name = f"{above}/{own}" if shared else own
     contract = _without_contract(name, split, SourceFacts(loader="files", split=split), several=len(splits) > 1)
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
-        raise MissingData(f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or corpus.jsonl.gz")
+        raise MissingData(
+            f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or collection.tsv, plain, .gz, .bz2 or .xz"
+        )
     return Located(contract, source)
 
 
@@ -132,5 +143,9 @@ def _without_contract(name: str, split: str, source: SourceFacts, *, several: bo
     )
 
 
+def _has_corpus(folder: Path) -> bool:
+    return any(any(folder.glob(f"{name}*")) for name in CORPUS)
+
+
 def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".tsv")
+    return next((path.name.removesuffix(end) for end in _QRELS if path.name.endswith(end)), path.name)

@@ -1,6 +1,7 @@
 """Documents and queries as the field's files have them, one a line, and how a document's fields become one text.
 
-    corpus.jsonl, queries.jsonl     BEIR: {"_id": ..., "title": ..., "text": ...}; of MS MARCO documents also "url" and "body"
+    corpus.jsonl, queries.jsonl     BEIR: {"_id": ..., "title": ..., "text": ...}; of MS MARCO documents also "url" and "body";
+                                    a whole number is an id, too, and null an empty text
     collection.tsv, queries.tsv     MS MARCO: id<TAB>text, id<TAB>title<TAB>text, or id<TAB>url<TAB>title<TAB>body
 
 Only a newline ends a line, whatever else Unicode has. InvalidFile names the file and the line. Fields are joined once, when a
@@ -71,9 +72,11 @@ def _json_record(line: str) -> Record:
     if not isinstance(fields, dict):
         raise TypeError('it is no table, as {"_id": "d1", "text": "…"}')
     record_id = fields["_id"]
+    if isinstance(record_id, int) and not isinstance(record_id, bool):
+        record_id = str(record_id)  # judgements can mean nothing else
     if not isinstance(record_id, str):
         raise TypeError(f"the _id {shortened(repr(record_id), 80)} is not a string")
-    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    texts = {name: "" if value is None else value for name, value in fields.items() if isinstance(value, str | None)}
     if _HALVES.search(line):  # what was decoded from UTF-8 can have half of a surrogate pair only where JSON spells one
         if utf8(record_id) != record_id.encode(errors="surrogatepass"):
             raise ValueError(f"the _id {record_id!r} is no text: it has half of a surrogate pair")

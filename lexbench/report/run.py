@@ -84,6 +84,8 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: {counts.missing} of {counts.queries} queries returned nothing and score 0")
         if counts.unjudged:
             lines.append(f"{name}: {counts.unjudged} queries of the run have no judgement, and are not counted")
+        if counts.judged_absent:
+            lines.append(f"{name}: {counts.judged_absent} judged documents are not in the corpus, so no system finds them")
         if counts.self_matches:
             lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
         if counts.excluded:

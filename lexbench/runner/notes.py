@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lexbench import measures
 from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, NamesPlaces, RanksCandidates, encode_queries
 from lexbench.runner.corpus_stages import placed
+from lexbench.runner.scoring import without_relevant
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, learned_parts, leaves
 from lexbench.trec.qrels import judge_remarks
@@ -29,10 +30,13 @@ def of_models(system: System, dataset: str) -> list[str]:
 
 
 def of_judgements(runner: DatasetRunner) -> list[str]:
-    """Return whose the judgements of a dataset in files are, where a judge's stamp is on some of them."""
-    source = runner.dataset.source
+    """Return how many judged queries nobody can score on, and whose judgements those in files with a judge's stamp are."""
+    source, textless = runner.dataset.source, runner.dataset.topics.textless
     path = Path(source.place("judgements")) if isinstance(source, NamesPlaces) else None
-    return list(judge_remarks(path)) if path and path.name.removesuffix(".gz").endswith((".tsv", ".txt")) else []
+    lines = without_relevant(runner.dataset.qrels)
+    if textless:
+        lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, as {textless[0]!r}")
+    return [*lines, *(judge_remarks(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]
 
 
 def of_candidates(system: System, runner: DatasetRunner, run: Run) -> list[str]:

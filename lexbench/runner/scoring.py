@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, Protocol, contract_of
+from lexbench.datasets.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
+from lexbench.datasets.find import scored_by
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.results import Counts, Result
 from lexbench.trec.judged_run import without_grade
@@ -54,16 +55,16 @@ class Judged(NamedTuple):
 def judgements(dataset: str | None, qrels: Path | None) -> Judged:
     """Return the judgements of *dataset* with its contract, those in the file *qrels*, or with both the file's by the contract.
 
-    With both, the file has to hold what the contract expects, and nothing of the dataset need be here. CommandError for
-    neither, ContractMismatch for judgements of another dataset.
+    A folder is a dataset, too. With both, the file has to hold what the contract expects, and nothing of the dataset need be
+    here. CommandError for neither, ContractMismatch for judgements of another dataset.
     """
     if dataset is None:
         if qrels is None:
             raise CommandError("a run is scored by a dataset or by a qrels file")
         return Judged(read_qrels(qrels), None, qrels.name, tuple(judge_remarks(qrels)))
-    contract = contract_of(dataset)
+    contract, source = scored_by(dataset)
     if qrels is None:
-        return Judged(open_dataset(contract).qrels, contract, contract.id)
+        return Judged(open_dataset(contract, source).qrels, contract, contract.id)
     judged = read_qrels(qrels)
     check(contract, judgement_facts(tuple(judged.judgements())))
     return Judged(judged, contract, contract.id, tuple(judge_remarks(qrels)))
@@ -117,7 +118,7 @@ def score_ranked(
         result,
         counts=msgspec.structs.replace(result.counts, self_matches=others.dropped, excluded=kept.dropped),
         other_precision=_other_precision(kept.run, result, qrels, limit),
-        notes=[*_unlike_ids(run, qrels), *_without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
+        notes=[*run.remarks, *_unlike_ids(run, qrels), *without_relevant(qrels), *_short_lists(named, min(deepest, limit))],
     )
 
 
@@ -148,7 +149,7 @@ def _unlike_ids(run: Run, qrels: Qrels) -> list[str]:
     ]
 
 
-def _without_relevant(qrels: Qrels) -> list[str]:
+def without_relevant(qrels: Qrels) -> list[str]:
     """Return the line that says how many judged queries have nothing of grade 1 or above: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     none = int(np.count_nonzero(best < 1))

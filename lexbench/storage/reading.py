@@ -28,6 +28,7 @@ _OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
 }
+COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of files that are looked for may end; what they are, their bytes tell
 _NOT_READ = {b"\x28\xb5\x2f\xfd": "zstd -d", b"PK\x03\x04": "unzip"}
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32

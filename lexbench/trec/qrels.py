@@ -3,7 +3,7 @@
     TREC qrels      query 0 document grade                 MS MARCO's are the same, set apart by tabs
     BEIR qrels      query document grade                   tabs, and a header line
 
-`#` lines are read over. A name that ends in `.gz` is read and written compressed.
+A header is known by how its last column is called. `#` lines are read over. A name that ends in `.gz` is written compressed.
 """
 
 from collections import Counter
@@ -23,7 +23,9 @@ from lexbench.types import Judgement
 JUDGE = "judge:"  # how the second column of a judgement begins that is of a judge and no person: see `runner.judging`
 _LARGEST = 2**31 - 1  # grade, above and below 0
 _TREC: Sequence[Kind] = ("id", "skip", "id", "int")
+_BEIR: Sequence[Kind] = ("id", "id", "int")
 _HEADER = [b"query-id", b"corpus-id", b"score"]
+_GRADES = {b"score", b"rel", b"relevance", b"grade", b"label", b"judgment", b"judgement"}  # names of the column of grades
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +82,20 @@ def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
     Without *header* a file of three columns needs none. InvalidFile names the line that does not read.
     """
     first = first_fields(path)
-    three = first == _HEADER or (len(first) == len(_HEADER) and not header)
-    kinds: Sequence[Kind] = ("id", "id", "int") if three else _TREC
-    queries, documents, grades = read_columns(path, kinds, header=first == _HEADER)
+    three, headed = len(first) == len(_BEIR), _is_header(first)
+    if three and header and not headed:
+        raise InvalidFile(
+            f"{path}:1: 3 columns, not 4; where there are three, as in BEIR, the first line is 'query-id corpus-id score'"
+        )
+    queries, documents, grades = read_columns(path, _BEIR if three else _TREC, header=headed)
     if len(beyond := grades[np.abs(grades) > _LARGEST]):
         raise InvalidFile(f"{path}: a grade beyond {_LARGEST}: {beyond[0]}")
     for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
         yield Judgement(text_of(query), text_of(document), grade)
+
+
+def _is_header(fields: Sequence[bytes]) -> bool:
+    return len(fields) in (len(_BEIR), len(_TREC)) and fields[-1].lower() in _GRADES
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:
@@ -109,7 +118,7 @@ def judge_stamps(path: Path) -> Counter[str]:
     first = first_fields(path)
     if len(first) != len(_TREC):
         return Counter()
-    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"))
+    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"), header=_is_header(first))
     stamps: Counter[str] = Counter()
     for name, count in zip(*np.unique(seconds, return_counts=True), strict=True):
         stamp = text_of(name)

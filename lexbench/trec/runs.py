@@ -7,7 +7,8 @@ everything that is scored or exported has gone through it. Document ids are kept
 order, so a document is a number (its code) and "the smaller code first" breaks ties.
 
     TREC run        query Q0 document rank score tag       the rank is ignored: the score decides, as in trec_eval,
-                                                           and so is what follows the tag; the tag may be missing
+                                                           and so is what follows the tag; the tag may be missing.
+                                                           Where ranks contradict scores, the run has a remark
     MS MARCO run    query document rank                    the rank decides
 
 What is written holds strictly decreasing scores, so every tool that reads it sees our order. `#` lines are read over and
@@ -15,6 +16,7 @@ never written: pytrec_eval, ir_measures and ranx fail on them. A name that ends 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -32,7 +34,7 @@ from lexbench.types import Hits
 RunFormat = Literal["trec", "msmarco", "scored"]
 Precision = Literal["double", "float32"]  # as what scores are kept and compared
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-_TREC: Sequence[Kind] = ("id", "skip", "id", "skip", "float", "skip")
+_TREC: Sequence[Kind] = ("id", "skip", "id", "id", "float", "id")
 _RANKED: Sequence[Kind] = ("id", "id", "float")
 
 
@@ -45,6 +47,7 @@ class Run:
     docs: NDArray[np.int32]  # (entries,) codes into table
     scores: NDArray[np.floating]  # (entries,) float32, or float64 of a run file
     table: NDArray[np.bytes_]  # (documents,) UTF-8 ids, descending, unique
+    remarks: tuple[str, ...] = ()  # what readers must know of the file that it was read from
 
     def __len__(self) -> int:
         """Return the number of entries over all queries."""
@@ -191,18 +194,44 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     """Read a run; *layout* is told by the number of columns where it is not given. Scores are compared in that *precision*.
 
     A file of three columns is MS MARCO's (query, document, rank) if the third counts 1, 2, 3, … in every list. Other tools
-    write (query, document, score) in the same shape; such a file must be asked for, as "scored". InvalidFile otherwise.
+    write (query, document, score) in the same shape; such a file must be asked for, as "scored". InvalidFile otherwise, and
+    where the third column counts down in every list, as scores that are ranks from behind do.
     """
-    layout = layout or ("msmarco" if len(first_fields(path)) == len(_RANKED) else "trec")  # other numbers are trec's to refuse
-    if layout == "trec":
-        columns = _TREC[:-1] if _has_no_tag(first_fields(path)) else _TREC
-        queries, documents, scores = read_columns(path, columns, more=columns == _TREC)
-    else:
-        queries, documents, numbers = read_columns(path, _RANKED)
-        scores = numbers if layout == "scored" else -numbers
+    first = first_fields(path)
+    if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
+        return _read_ranked(path, layout, precision)
+    columns = _TREC[:-1] if _has_no_tag(first) else _TREC
+    queries, documents, ranks, scores, *tags = read_columns(path, columns, more=columns == _TREC)
     with naming(path):
         run = Run.from_entries(queries, documents, scores, precision)
-    if layout == "msmarco" and not np.array_equal(-run.scores, run.ranks):
+    return replace(run, remarks=tuple(_remarks(queries, ranks, scores, tags[0] if tags else queries[:0])))
+
+
+def _remarks(
+    queries: NDArray[np.bytes_], ranks: NDArray[np.bytes_], scores: NDArray[np.float64], tags: NDArray[np.bytes_]
+) -> Iterator[str]:
+    """Yield what columns (entries,) of a file contradict each other in: a rising score where ranks rise, or a second tag."""
+    rises = np.flatnonzero(scores[1:] > scores[:-1])
+    rises = rises[queries[rises] == queries[rises + 1]]
+    with suppress(ValueError, OverflowError):  # they are no ranks, and nobody reads them
+        against = queries[rises][ranks[rises].astype(np.int64) < ranks[rises + 1].astype(np.int64)]
+        if len(against):
+            lists = f"{len(np.unique(against))} of {len(np.unique(queries))} lists"
+            yield f"in {lists} a later rank has a higher score: scores decide, as in trec_eval"
+    others = np.unique(tags[tags != tags[:1]])
+    if len(others):
+        first, second = text_of(tags[0]), text_of(others[0])
+        yield f"its lines have {len(others) + 1} tags, as {first!r} and {second!r}: is it one run?"
+
+
+def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:
+    """Read a run of three columns; None is MS MARCO's layout where that was not asked for."""
+    queries, documents, numbers = read_columns(path, _RANKED)
+    falls = (numbers[1:] < numbers[:-1])[queries[1:] == queries[:-1]]
+    counts_down = layout is None and len(falls) > 0 and bool(falls.all())
+    with naming(path):
+        run = Run.from_entries(queries, documents, numbers if layout == "scored" else -numbers, precision)
+    if layout != "scored" and (counts_down or not np.array_equal(-run.scores, run.ranks)):
         raise InvalidFile(
             f"{path}: the third column is not the rank (1, 2, 3, … in every list); if it is a score, write TREC's six columns, "
             "or call read_run(…, 'scored')"

@@ -9,21 +9,21 @@ from typing import Any, Literal, Self
 from lexbench.datasets.contracts import Contract
 from lexbench.datasets.records import document, numbered_records, read_records
 from lexbench.datasets.source import missing
-from lexbench.datasets.topics import topics
+from lexbench.datasets.topics import rows, topics
 from lexbench.errors import InvalidFile
-from lexbench.storage.reading import cached_file_digest
+from lexbench.storage.reading import COMPRESSED, cached_file_digest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
-_CORPUS = ("corpus.jsonl", "collection.tsv")
-_TOPICS = ("topics.{split}.txt", "topics.txt", "topics.{split}.xml", "topics.xml")
+CORPUS = ("corpus.jsonl", "collection.tsv")
+_TOPICS = tuple(f"topics{split}.{end}" for end in ("txt", "xml", "tsv") for split in (".{split}", ""))
 _QUERIES = ("queries.jsonl", "queries.{split}.tsv", "queries.tsv", *_TOPICS)
 _QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
 
 
 @dataclass(frozen=True)
 class Files:
-    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.records`), plain or .gz."""
+    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.records`), plain or compressed."""
 
     contract: Contract
     corpus: Path
@@ -33,7 +33,7 @@ class Files:
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
         """Return the dataset if one of *folders* has its corpus; MissingData if that has no queries or qrels with it."""
-        corpus = _only_file(folders, _CORPUS, contract)
+        corpus = _only_file(folders, CORPUS, contract)
         if corpus is None:
             return None
         queries, qrels = _only_file(folders, _QUERIES, contract), _only_file(folders, _QRELS, contract)
@@ -46,7 +46,7 @@ class Files:
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
         """Return the file that the corpus is, or ''."""
         try:
-            corpus = _only_file(folders, _CORPUS, contract)
+            corpus = _only_file(folders, CORPUS, contract)
         except InvalidFile as error:
             return str(error)
         return f"here: {corpus}" if corpus else ""
@@ -66,13 +66,7 @@ class Files:
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the file."""
-        if self.queries_file.name.startswith("topics."):
-            yield from topics(self.queries_file)
-            return
-        for query_id, fields in read_records(self.queries_file):
-            if "text" not in fields:
-                raise InvalidFile(f"{self.queries_file}: query {query_id!r} has no text")
-            yield Query(query_id, fields["text"])
+        return (topics if self.queries_file.name.startswith("topics.") else rows)(self.queries_file)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the file."""
@@ -109,7 +103,7 @@ def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
 def _only_file(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
     """Return the file, from the first folder that has one; InvalidFile where a folder has two that would do."""
     for folder in folders:
-        names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", ".gz"))
+        names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", *COMPRESSED))
         files = [folder / name for name in names if (folder / name).is_file()]
         if len(files) > 1:
             raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")

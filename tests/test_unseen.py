@@ -1,0 +1,238 @@
+"""What nobody had in hand: a collection of our own from topics to tables, and runs, judgements and folders as they are found.
+
+Figures are computed by hand beside the rows, and all of them again by pytrec_eval from the files that are exported.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+from math import log2
+
+import pytest
+import pytrec_eval
+import tiny
+
+from lexbench.cli import code
+
+# Ids as TREC CAR has them. Of "ferry" the first document has most; the third and the fourth tie, as they are the same text.
+FERRY, PIER, ROPE, TWIN, CRANE = "quay:Ferry/Times%20é", "quay:Pier", "quay:Rope/1", "quay:Rope/2", "quay:Crane"
+DOCUMENTS = {
+    FERRY: "ferry ferry ferry pier",
+    PIER: "ferry pier",
+    ROPE: "ferry pier crane rope",
+    TWIN: "ferry pier crane rope",
+    CRANE: "crane crane crane rope",
+}
+TOPICS = """
+<top>
+<num> Number: 7
+<title> Ferries
+<desc> Description:
+When does the ferry leave?
+<top>
+<num> Number: 008
+<title> ropes of
+cranes
+</top>
+<top>
+<num> Number: 9
+<title> lighthouse
+</top>
+<top>
+<num> Number: 10
+<title> pier
+</top>
+<top>
+<num> Number: 11
+<title> nobody judged this
+</top>
+"""
+# Query 9 finds nothing, 10 has nothing relevant, 11 is not judged; one judged document is not in the corpus; grades go below 0.
+QRELS = (
+    f"7\tITER1\t{FERRY}\t0\r\n7\tITER1\t{PIER}\t2\r\n7\tITER1\t{ROPE}\t1\r\n7\tITER1\t{TWIN}\t-1\r\n7\tITER1\tquay:Lost\t1\r\n"
+    f"008\t0\t{CRANE}\t3\r\n008\t0\t{TWIN}\t1\r\n9\t0\t{PIER}\t1\r\n10\t0\t{FERRY}\t0\r\n10\t0\t{PIER}\t-2\r\n"
+)
+MEASURES = {"nDCG@10": "ndcg_cut_10", "RR@10": "recip_rank", "AP@100": "map_cut_100", "R@100": "recall_100", "P@5": "P_5"}
+# By query, in the order of ids: 008 ranks CRANE, ROPE, TWIN, and 7 ranks FERRY, PIER, ROPE, TWIN.
+EXPECTED = {
+    "nDCG@10": [(3 + 1 / log2(4)) / (3 + 1 / log2(3)), 0, (2 / log2(3) + 1 / log2(4)) / (2 + 1 / log2(3) + 1 / log2(4)), 0],
+    "RR@10": [1, 0, 1 / 2, 0],
+    "AP@100": [(1 + 2 / 3) / 2, 0, (1 / 2 + 2 / 3) / 3, 0],
+    "R@100": [1, 0, 2 / 3, 0],
+    "P@5": [2 / 5, 0, 2 / 5, 0],
+}
+ASKED = [word for measure in MEASURES for word in ("-m", measure)]
+
+
+@pytest.fixture
+def quay(tmp_path, monkeypatch):
+    """Write the collection as a folder with TREC's topics and judgements; its store is beside it."""
+    tiny.enter(tmp_path, monkeypatch)
+    folder = tmp_path / "quay"
+    (folder / "qrels").mkdir(parents=True)
+    rows = (json.dumps({"_id": doc_id, "title": None, "text": text}) for doc_id, text in DOCUMENTS.items())
+    (folder / "corpus.jsonl").write_text("\r\n".join(rows))
+    (folder / "topics.txt").write_text(TOPICS)
+    (folder / "qrels" / "test.tsv").write_bytes(QRELS.encode())
+    return folder
+
+
+def said(capsys, *words, ends=0):
+    """Do the command *words*; return what it printed, in one line, and check its exit code and that no traceback is in it."""
+    ended = code([str(word) for word in words])
+    printed = capsys.readouterr()
+    text = printed.out if "--json" in words else " ".join((printed.out + printed.err).split())
+    assert ended == ends, printed
+    assert "Traceback" not in text
+    return text
+
+
+def test_a_new_collection_has_the_figures_of_pencil_and_paper(quay, capsys):
+    """From topics to per-query values, through the store; exported, pytrec_eval and `score` compute the same from the files."""
+    words = ("run", "dataset", quay, "-r", "bm25", *ASKED)
+    (result,) = json.loads(said(capsys, *words, "--json"))["results"]
+
+    assert result["query_ids"] == ["008", "10", "7", "9"]
+    for measure, values in EXPECTED.items():
+        assert result["per_query"][measure] == pytest.approx(values, abs=1e-12), measure
+        assert result["means"][measure] == pytest.approx(sum(values) / 4, abs=1e-12)
+    shown = said(capsys, *words)
+    assert "1 of 4 queries returned nothing and score 0" in shown
+    assert "1 judged documents are not in the corpus, so no system finds them" in shown
+    assert "1 of 4 judged queries have no relevant document" in shown
+
+    said(capsys, "export", "trec", "out")
+    (run,) = (path for path in (quay.parent / "out").iterdir() if ".trec" in path.name or ".run" in path.name)
+    scored = json.loads(said(capsys, "score", run, "--qrels", quay / "qrels" / "test.tsv", *ASKED, "--json"))
+    assert scored["per_query"] == result["per_query"]
+    judged, ranked = {}, {}
+    for line in QRELS.splitlines():
+        query, _, document, grade = line.split()
+        judged.setdefault(query, {})[document] = int(grade)
+    for line in run.read_text().splitlines():
+        query, _, document, _, score, _ = line.split()
+        ranked.setdefault(query, {})[document] = float(score)
+    theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut", "recip_rank", "map_cut", "recall", "P"}).evaluate(ranked)
+    for measure, theirs_name in MEASURES.items():
+        there = [theirs.get(query, {}).get(theirs_name, 0.0) for query in result["query_ids"]]
+        assert result["per_query"][measure] == pytest.approx(there, abs=1e-12), measure
+
+
+def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, capsys):
+    """With a run file beside BM25, score, compare, overlap and pool have the figures of pencil and paper."""
+    lines = (f"7 Q0 {ROPE} 0 3 a", f"7 Q0 {PIER} 1 2 a", f"008 Q0 {CRANE} 0 9 a", "12 Q0 quay:Nowhere 0 1 a")
+    (tmp_path / "mine.run").write_text("\n".join(lines))
+    said(capsys, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
+    monkeypatch.chdir(tmp_path)
+
+    for dataset in (quay, "quay"):  # 7 has its relevant ROPE first
+        scored = json.loads(said(capsys, "score", "mine.run", "-d", dataset, "-m", "RR@10", "--json"))
+        assert scored["per_query"]["RR@10"] == [1, 0, 1, 0]
+        assert scored["counts"] == scored["counts"] | {"queries": 4, "missing": 2, "unjudged": 1}
+    compared = json.loads(said(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json"))
+    assert [score["mean"] for score in compared["datasets"][0]["scores"]] == [(1 + 1 / 2) / 4, (1 + 1) / 4]
+    # Of 008 one of three is shared, of 7 two of four; 10 and 12 are in one list alone, and count 0.
+    (shared,) = json.loads(said(capsys, "overlap", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
+    assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
+    # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
+    pooled = json.loads(said(capsys, "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
+    assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {"bm25": (5, 1), "mine.run": (0, 0)}
+
+
+RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        (RUN.replace(" 3 a", " 1 a"), "in 1 of 2 lists a later rank has a higher score: scores decide, as in trec_eval"),
+        (RUN.replace("9 a", "9 b"), "its lines have 2 tags, as 'a' and 'b': is it one run?"),
+        (RUN, ""),
+        (RUN.replace(" 1 ", " - ").replace(" 2 2 ", " - 4 "), ""),  # no ranks, and no order of lines
+        ("\n".join(reversed(RUN.splitlines())), ""),
+        (RUN.replace(" a", ""), ""),
+    ],
+    ids=["ranks against scores", "two tags", "well", "no ranks", "other order", "no tag"],
+)
+def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, run, line):
+    """Scores decide, as in trec_eval; where the ranks of a file say otherwise, or it may be of two runs, readers are told."""
+    (tmp_path / "a.run").write_text(run)
+    notes = json.loads(said(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json"))["notes"]
+
+    assert [note for note in notes if " ranks" in note or "tags" in note or "rank has" in note] == ([line] if line else [])
+
+
+def test_scores_that_count_down_are_no_ranks(quay, tmp_path, capsys):
+    """Of three columns, 2 before 1 in every list is a score as others write it: read as ranks it would be the list reversed."""
+    (tmp_path / "a.run").write_text(f"7 {ROPE} 2\n7 {PIER} 1\n008 {CRANE} 1\n")
+
+    assert "the third column is not the rank" in said(capsys, "score", tmp_path / "a.run", "-d", quay, ends=2)
+
+
+def rewritten(quay, change):
+    """Write files of the collection anew: the content of each, by name, None for none."""
+    for name, content in change.items():
+        (quay / name).unlink(missing_ok=True)
+        if content is not None:
+            (quay / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+NUMBERED = {
+    "corpus.jsonl": "".join(
+        json.dumps({"_id": number, "text": text, "metadata": {"x": [number]}}) + "\n"
+        for number, text in enumerate(DOCUMENTS.values())
+    )
+    + '{"_id": 5, "title": "ferries \u2028 \x85 ferry", "text": null}\n',
+    "topics.txt": None,
+    "queries.jsonl": '{"_id": 7, "text": "ferry"}\n{"_id": 8, "text": null}\n',
+    "qrels/test.tsv": "query_id\tcorpus_id\tscore\n7\t2\t1\n7\t2\t1\n",  # 2 is behind 0, 5 and 1
+}
+JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [1, 0, 1 / 2, 0]),
+        ({"qrels/._test.tsv": b"\0\5", "qrels/test.tsv~": "x", "qrels/dev.tsv": "7 0 no 1\n"}, [1, 0, 1 / 2, 0]),
+        ({"qrels/test.tsv": None, "qrels/dev.tsv": "query-id\tQ0\tcorpus-id\tRelevance\n" + JUDGED}, [1 / 2]),
+        ({"qrels/test.tsv": "\ufeff" + QRELS, "topics.txt": "\ufeff" + TOPICS}, [1, 0, 1 / 2, 0]),
+        ({"topics.txt": None, "topics.tsv": "7\tferries\n008\tropes of cranes\n9\tx\n10\tpier\n"}, [1, 0, 1 / 2, 0]),
+        (
+            {
+                **dict.fromkeys(("corpus.jsonl", "topics.txt", "qrels/test.tsv")),
+                "corpus.jsonl.bz2": bz2.compress(
+                    "".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in DOCUMENTS.items()).encode()
+                ),
+                "topics.txt.xz": lzma.compress(TOPICS.encode()),
+                "qrels/test.tsv.gz": gzip.compress(QRELS.encode()),
+            },
+            [1, 0, 1 / 2, 0],
+        ),
+        (NUMBERED, [1 / 4]),
+    ],
+    ids=["as it is", "other files beside", "no test, a header", "marks", "TSV", "compressed", "numbers"],
+)
+def test_folders_as_they_are_found(quay, capsys, change, expected):
+    """Splits, headers, marks, compression, numbers for ids and null for texts: the figures are those of the plain folder."""
+    rewritten(quay, change)
+    (result,) = json.loads(said(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
+
+    assert result["per_query"]["RR@10"] == expected
+
+
+def test_a_judged_query_without_words_is_told(quay, capsys):
+    """It finds nothing, and a note names it."""
+    rewritten(
+        quay, {"topics.txt": None, "queries.jsonl": "".join(f'{{"_id": "{q}", "text": ""}}\n' for q in ("7", "008", "9", "10"))}
+    )
+
+    assert "4 of 4 judged queries have no text, as '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")
+
+
+def test_a_run_file_given_as_a_result_is_told_what_to_type(quay, tmp_path, capsys):
+    """`compare a.run` is no traceback and no riddle."""
+    (tmp_path / "a.run").write_text(RUN)
+
+    assert "run -r 'run_file(" in said(capsys, "compare", tmp_path / "a.run", "bm25", ends=2)
