@@ -19,7 +19,7 @@ class RunFile:
 
     path: str
     scores: str = "double"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4  # 4: what a file contradicts itself in is told, and scores that count down are refused
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
