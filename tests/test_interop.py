@@ -140,15 +140,31 @@ def test_a_run_and_its_metadata_read_back(tmp_path):
     assert b"#" not in paths[0].read_bytes()
     assert order(run) == order(RUN)
     assert found == ir_metadata.metadata(result())
-    cpu = {"model": "P", "architecture": "x86_64", "number of cores": "2"}
-    assert found["platform"]["hardware"] == {"cpu": cpu, "ram": "24 GiB"}
+    cpu = {"model": "P", "architecture": "x86_64", "number of cores": 2}
+    assert found["schema version"] == 0.2
+    assert found["platform"]["hardware"] == {"cpu": cpu, "ram": "24576 MB"}
     assert found["method"]["retrieval"] == [{"name": "bm25", "method": "bm25"}]
-    assert found["implementation"]["executable"]["cmd"] == "lexbench run dataset beir/scifact/test -r bm25"
+    assert found["implementation"]["executable"]["cmd"] == ["lexbench", "run", "dataset", "beir/scifact/test", "-r", "bm25"]
+
+
+def test_metadata_tell_what_a_run_took_and_what_its_name_stands_for():
+    """The stages' seconds are the wall clock of ir_metadata 0.2, in ms; of a run that was resumed nobody knows it."""
+    measured = Measurement(seconds={"build": 1.5, "search": 0.25}, started="2026-11-22T10:00:00+00:00")
+    named = msgspec.structs.replace(result(), system="flat", notation="bm25(b=0.0)", measured=measured)
+    resumed = msgspec.structs.replace(named, measured=msgspec.structs.replace(measured, resumed=True))
+    found = ir_metadata.metadata(named)
+
+    assert found["resources"]["runtime"] == {"start time": "2026-11-22T10:00:00+00:00", "wallclock": "1750 ms"}
+    assert ir_metadata.metadata(resumed)["resources"]["runtime"] == {"start time": "2026-11-22T10:00:00+00:00"}
+    assert found["implementation"]["executable"]["cmd"][-1] == "flat = bm25(b=0.0)"
 
 
 def test_what_is_not_known_is_no_field():
     """A result without machine and versions has no platform: an empty field would say that there is none."""
-    assert "platform" not in ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measurement()))
+    found = ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measurement()))
+
+    assert found.keys().isdisjoint({"platform", "resources"})
+    assert "python" not in found["implementation"]
 
 
 def test_metadata_in_the_head_of_a_run_are_read(tmp_path):

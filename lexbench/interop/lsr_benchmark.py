@@ -2,7 +2,7 @@
 
     EMBEDDINGS/doc, EMBEDDINGS/query     as `lexbench.vector_formats.lsr_benchmark` reads them
     OUTPUT/run.txt.gz                    the TREC run
-    OUTPUT/index-metadata.yml            what building took, on which machine, in the fields of ir_metadata 0.1
+    OUTPUT/index-metadata.yml            what building took, on which machine, in the fields of ir_metadata 0.2
     OUTPUT/retrieval-metadata.yml        the same for searching
 
 This is what a retrieval step of lsr-benchmark takes and leaves in TIRA's sandbox (https://github.com/reneuir/lsr-benchmark,
@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import CommandError
-from lexbench.interop.formats.ir_metadata import machine_fields, write_metadata
+from lexbench.interop.formats.ir_metadata import SCHEMA, machine_fields, write_metadata
 from lexbench.notation import parse, write_value
 from lexbench.plugins import EncodesVectors
 from lexbench.runner.systems import resolve
@@ -102,7 +102,7 @@ def _metadata(system: EncodesVectors, searched_by: str, spent: dict[str, str], n
     data = {"test collection": {"name": named["dataset"]}} if "dataset" in named else {}
     model = {"embedding model": {"name": named["embedding"]}} if "embedding" in named else {}
     return {
-        "schema-version": "0.1",
+        **SCHEMA,
         "tag": named.get("tag", "lexbench"),
         **({"actor": {"team": named["team"]}} if "team" in named else {}),
         **fields,

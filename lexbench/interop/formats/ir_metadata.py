@@ -1,12 +1,13 @@
 """ir_metadata: what a run file is of, in YAML beside it (TIREx: `run.txt` and `ir-metadata.yml` in one folder).
 
 The specification's own place is a comment at the head of the run (`# ir_metadata.start` ... `# ir_metadata.end`). That is
-read and not written: pytrec_eval, ir_measures and ranx fail on `#` lines. Fields: ir_metadata 0.1, https://www.ir-metadata.org.
+read and not written: pytrec_eval, ir_measures and ranx fail on `#` lines. Fields: ir_metadata 0.2, which is 0.1
+(https://www.ir-metadata.org) with what TIREx's tracker adds of machine and time (its "IR Metadata Extension"). What is read
+is kept as it is, of either version.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,12 +17,14 @@ from lexbench.interop.formats import RUN_NOT_KEPT, Export, Import, Target, run_o
 from lexbench.results import Result
 from lexbench.storage import atomic
 from lexbench.storage.reading import lines
+from lexbench.storage.stopwatch import Measurement
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
     from lexbench.trec.runs import Run
 
 RUN, METADATA = "run.txt", "ir-metadata.yml"
+SCHEMA = {"schema version": 0.2}  # as the tracker writes it
 _START, _END = "ir_metadata.start", "ir_metadata.end"
 
 
@@ -38,16 +41,22 @@ def write(run: "Run", result: Result, folder: Path) -> Iterator[Path]:
 
 def metadata(result: Result) -> dict[str, Any]:
     """Return what is known of a run, in the fields of the specification; who made it is the user's to add."""
+    measured = result.measured
+    machine = machine_fields(measured.machine, measured.versions)
+    typed = f"{result.system} = {result.notation}" if result.notation else result.system
+    command = ["lexbench", "run", "dataset", result.dataset, "-r", typed]
     fields: dict[str, Any] = _filled(
         {
-            "schema-version": "0.1",
+            **SCHEMA,
             "tag": "lexbench",
-            **machine_fields(result.measured.machine, result.measured.versions),
+            **machine,
             "research goal": {"evaluation": {"reported measures": list(result.means)}},
             "implementation": {
-                "executable": {"cmd": f"lexbench run dataset {quote(result.dataset)} -r {quote(result.system)}"},
+                **machine.get("implementation", {}),
+                "executable": {"cmd": command},
                 "source": {"lang": ["python"]},
             },
+            "resources": {"runtime": _runtime(measured)},
             "method": {
                 "automatic": True,
                 "score ties": "document id in byte order, descending, as trec_eval; written scores have none",
@@ -66,20 +75,32 @@ def metadata(result: Result) -> dict[str, Any]:
 
 
 def machine_fields(machine: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, Any]:
-    """Return the field `platform` for the facts of a *machine* and *versions* of packages, what is not known left out."""
+    """Return the fields `platform` and `implementation` of the facts of a *machine* and *versions* of packages.
+
+    What is not known is left out.
+    """
     system, _, architecture = machine.get("system", "").partition(" ")
-    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": machine.get("cores")}
-    libraries = [f"{name}=={number}" for name, number in versions.items()]
+    cores, gibibytes = (int(machine.get(name) or 0) for name in ("cores", "memory_gib"))
+    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": cores or None}
+    packages = [f"{name}=={number}" for name, number in versions.items()]
     fields: dict[str, Any] = _filled(
         {
             "platform": {
-                "hardware": {"cpu": cpu, "ram": machine.get("memory_gib") and f"{machine['memory_gib']} GiB"},
+                "hardware": {"cpu": cpu, "ram": f"{gibibytes * 1024} MB" if gibibytes else None},
                 "operating system": {"kernel": system},
-                "software": {"libraries": {"python": libraries}},
-            }
+                "software": {"python": machine.get("python")},
+            },
+            "implementation": {"python": {"packages": packages}},
         }
     )
     return fields
+
+
+def _runtime(measured: Measurement) -> dict[str, str]:
+    """Return when the run began and what its stages took; no duration where one of them was done by an earlier process."""
+    whole = sum(measured.seconds.values())
+    took = {} if measured.resumed or not whole else {"wallclock": f"{whole * 1000:.0f} ms"}
+    return ({"start time": measured.started} if measured.started else {}) | took
 
 
 def _filled(value: Any) -> Any:
