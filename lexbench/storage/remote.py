@@ -35,7 +35,7 @@ def push(store: Store, url: str, patterns: Sequence[str], progress: Progress) ->
 
     LexbenchError for a file that is not what its manifest says; CannotStart where *url* cannot be written to.
     """
-    there = _Place(url)
+    there = Place(url)
     for folder in finished_folders(store):
         name = f"{folder.parent.name}/{folder.name}"
         if not _matches(name, patterns):
@@ -62,7 +62,7 @@ def pull(store: Store, url: str, patterns: Sequence[str], progress: Progress) ->
 
     InvalidFile for a file that is not what its manifest says, or that would lie elsewhere; nothing of it gets its final name.
     """
-    there = _Place(url)
+    there = Place(url)
     store.prepare()
     for name in there.folders():
         if not _matches(name, patterns):
@@ -73,7 +73,7 @@ def pull(store: Store, url: str, patterns: Sequence[str], progress: Progress) ->
         yield Copied(name, _pulled(store, there, stage, folder, progress))
 
 
-def _pulled(store: Store, there: "_Place", stage: str, folder: str, progress: Progress) -> int:
+def _pulled(store: Store, there: "Place", stage: str, folder: str, progress: Progress) -> int:
     """Copy one folder into the store unless it is there; return the bytes that were copied."""
     name, key = f"{stage}/{folder}", key_of(Path(folder))
     content = there.read(f"{name}/{MANIFEST}")
@@ -99,11 +99,12 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-class _Place:
-    """A folder somewhere, by its URL."""
+class Place:
+    """A folder somewhere, by its URL. CannotStart for whatever the client of that place raises."""
 
-    def __init__(self, url: str) -> None:
-        require("store push and pull", ("fsspec",), "remote")
+    def __init__(self, url: str, what: str = "store push and pull") -> None:
+        """Take a URL, or a path; *what* needs the extra `remote`."""
+        require(what, ("fsspec",), "remote")
         import fsspec
 
         self.url = url.rstrip("/")
@@ -126,10 +127,14 @@ class _Place:
 
     def folders(self) -> list[str]:
         """Return the stages and names of the complete folders, sorted."""
+        return sorted(name.removesuffix(f"/{MANIFEST}") for name in self.names(f"*/*/{MANIFEST}"))
+
+    def names(self, pattern: str) -> list[str]:
+        """Return the files that match *pattern*, as "results/*/*.json", by as many parts of their paths as that has; sorted."""
         with self._said():
             self._files.invalidate_cache()
-            found = self._files.glob(f"{self._root}/*/*/{MANIFEST}")
-        return sorted("/".join(PurePosixPath(path).parts[-3:-1]) for path in found)
+            found = self._files.glob(f"{self._root}/{pattern}")
+        return sorted("/".join(PurePosixPath(path).parts[-len(PurePosixPath(pattern).parts) :]) for path in found)
 
     def sizes(self, name: str) -> dict[str, int]:
         """Return the bytes of each file below a folder, by its name there."""
