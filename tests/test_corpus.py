@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lexbench.datasets import _spool
+from lexbench.datasets import _spool, digests
 from lexbench.datasets import corpus as module
-from lexbench.datasets import digests
 from lexbench.datasets.corpus import open_corpus, write_corpus
 from lexbench.errors import InvalidFile
 from lexbench.types import Document, Judgement, Query

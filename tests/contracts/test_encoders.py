@@ -110,6 +110,25 @@ def vectors(folders):
     return EncoderCase(make, moved=moved, changed=changed)
 
 
+def dense_vectors(folders):
+    """Return one of files of vectors, documents as Anserini has them, queries as the hub."""
+
+    def write(path, factor):
+        path.mkdir()
+        rows = [{"docid": text.doc_id, "vector": [factor * at, 1.0, -0.5 * at]} for at, text in enumerate(DOCUMENTS)]
+        (path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = [{"_id": text.query_id, "emb": [1.0, at, 0.25]} for at, text in enumerate(QUERIES)]
+        (path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return {"documents": str(path / "documents.jsonl"), "queries": str(path / "queries.jsonl")}
+
+    files, moved, changed = (write(folders / name, factor) for name, factor in (("ready", 1), ("there", 1), ("other", 2)))
+
+    def make(**other):
+        return registry.create("encoders", Call("dense_vectors", kwargs=tuple({**files, **other}.items())))
+
+    return EncoderCase(make, moved=moved, changed=changed)
+
+
 def served(name, **settings):
     """Return an encoder of a server of this machine, of another that runs the same, and of one that runs another model."""
     from model_server import ModelServer
@@ -132,7 +151,18 @@ def endpoint_sparse(_folders):
     return served("endpoint_sparse", vocabulary=64)
 
 
-OWN = (dense, endpoint, endpoint_sparse, inference_free, late_interaction, sparse_clm, sparse_mlm, term_weights, vectors)
+OWN = (
+    dense,
+    dense_vectors,
+    endpoint,
+    endpoint_sparse,
+    inference_free,
+    late_interaction,
+    sparse_clm,
+    sparse_mlm,
+    term_weights,
+    vectors,
+)
 WRITERS = {writer.__name__: writer for writer in OWN}
 
 

@@ -1,0 +1,144 @@
+"""Dense vectors that others published are looked up by id, in the layouts in which they are published."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from lexbench import registry
+from lexbench.cli import code
+from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.notation import Call
+from lexbench.types import Document, Query
+from lexbench.vector_formats import dense_table
+
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
+DOCUMENTS = {"d1": [1.0, 0.0], "d2": [3.0, 6.0], "10": [0.0, 2.0]}
+QUERIES = {"q2": [0.0, 1.0], "q1": [1.0, 0.5]}
+
+
+def write_rows(path, rows):
+    """Write *rows* as JSON lines, compressed or not, or as Parquet, as the file's name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow.parquet import write_table
+
+        return write_table(pa.Table.from_pylist(rows), path)
+    import gzip
+
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+def rows(vectors, id_name, vector_name, **more):
+    """Return rows of *vectors* under these names."""
+    return [{id_name: name, **more, vector_name: vector} for name, vector in vectors.items()]
+
+
+def encoder(tmp_path, documents, queries, **settings):
+    """Make the encoder of files below a folder."""
+    settings |= {"documents": str(tmp_path / documents), "queries": str(tmp_path / queries)}
+    return registry.create("encoders", Call("dense_vectors", kwargs=tuple(settings.items())))
+
+
+def found(encoder, ids):
+    """Return the vectors of documents."""
+    return encoder.encode_tokens(encoder.tokenise_documents([Document(name, "") for name in ids]), lambda _: None)
+
+
+LAYOUTS = {
+    "anserini": ("corpus/a.parquet", ("docid", "vector"), "topics.jsonl.gz", ("qid", "vector")),
+    "anserini-json": ("corpus.jsonl", ("docid", "vector"), "topics.jsonl", ("qid", "vector")),
+    "pyserini": ("corpus/embeddings.jsonl", ("id", "vector"), "queries.jsonl", ("id", "vector")),
+    "hub": ("corpus/0000.parquet", ("_id", "emb"), "queries/test.parquet", ("_id", "emb")),
+}
+
+
+@pytest.mark.parametrize(
+    "layout", [pytest.param(name, marks=needs_pyarrow if "parquet" in str(LAYOUTS[name]) else ()) for name in LAYOUTS]
+)
+def test_published_layouts_are_read(layout, tmp_path):
+    """Anserini's, Pyserini's and the hub's columns are known by their names, in a file or a folder, other columns unread."""
+    documents, of_documents, queries, of_queries = LAYOUTS[layout]
+    write_rows(tmp_path / documents, rows(DOCUMENTS, *of_documents, text="…"))
+    write_rows(tmp_path / queries, rows(QUERIES, *of_queries, text="…"))
+    made = encoder(tmp_path, documents.partition("/")[0], queries.partition("/")[0])
+
+    assert found(made, ["10", "d1", "d2"]).tolist() == [[0, 2], [1, 0], [3, 6]]
+    assert made.encode_queries([Query("q1", ""), Query("q2", "")]).tolist() == [[1, 0.5], [0, 1]]
+
+
+@needs_pyarrow
+def test_numbers_are_float32_whatever_they_were(tmp_path):
+    """Columns of doubles, as Anserini's, and of half precision give float32; a folder's files follow each other by name."""
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    for name, kind, vector in (("a", pa.float64(), [0.1, 0.2]), ("b", pa.float16(), np.array([0.5, 2], np.float16).tolist())):
+        table = pa.table({"docid": [name], "vector": pa.array([vector], pa.list_(kind))})
+        write_table(table, tmp_path / f"{name}.parquet")
+    blocks = list(dense_table.read(tmp_path))
+
+    assert [block.ids for block in blocks] == [["a"], ["b"]]
+    assert [block.vectors.dtype for block in blocks] == [np.float32] * 2
+    assert blocks[0].vectors.tolist() == [[np.float32(0.1), np.float32(0.2)]]
+    assert blocks[1].vectors.tolist() == [[0.5, 2.0]]
+
+
+def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
+    """Over a dataset of the user's the order is that of the dot products; by cosine, lengths do not count."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    for name, text in (("d1", "a"), ("d2", "b"), ("10", "c")):
+        with (tmp_path / "corpus.jsonl").open("a") as file:
+            file.write(json.dumps({"_id": name, "text": text}) + "\n")
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "x"}) + "\n")
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
+    write_rows(tmp_path / "asked.jsonl", rows(QUERIES, "qid", "vector"))
+    files = f'documents="{tmp_path / "documents.jsonl"}", queries="{tmp_path / "asked.jsonl"}"'
+
+    ranks = {}
+    for similarity in ("dot", "cosine"):
+        system = f'dense_vectors({files}, similarity="{similarity}")@flat'
+        assert code(["run", "dataset", str(tmp_path), "-r", system, "-m", "RR@10", "--json"]) == 0
+        (one,) = json.loads(capsys.readouterr().out)["results"]
+        ranks[similarity] = one["means"]["RR@10"]
+
+    assert ranks == {"dot": 1 / 2, "cosine": 1.0}  # d1, d2 and 10 have 1, 6 and 1; by cosine .89, .80 and .45
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([{"docid": "d", "embed": [1]}], "no column vector, emb, embedding or embeddings; there is: docid, embed"),
+        ([{"name": "d", "vector": [1]}], "no column docid, qid, _id"),
+        ([{"docid": "d", "vector": {"fox": 3}}], "sparse vectors, weights by token; type vectors"),
+        ([{"docid": "d", "vector": [1, 2]}, {"docid": "e", "vector": [1]}], "not all as long as the first"),
+        ([{"docid": "d", "vector": ["x"]}], "no lists of numbers"),
+        ([{"docid": "d", "vector": [1e300]}], "is no float32"),
+        ([{"docid": "d", "vector": [1]}, {"qid": "e", "vector": [1]}], "it has not both docid and vector"),
+    ],
+)
+def test_what_does_not_read_is_said_in_a_line(lines, said, tmp_path):
+    """Rows without ids or vectors, sparse ones, and vectors of several lengths are refused, with the file and what it has."""
+    write_rows(tmp_path / "a.jsonl", lines)
+    with pytest.raises(InvalidFile, match=said):
+        list(dense_table.read(tmp_path / "a.jsonl"))
+
+
+def test_what_is_missing_is_said(tmp_path):
+    """A document or query without a vector is named; so are files of no known form, and queries of another model."""
+    write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
+    write_rows(tmp_path / "queries.jsonl", rows({"q1": [1.0, 2.0, 3.0]}, "qid", "vector"))
+    made = encoder(tmp_path, "documents.jsonl", "queries.jsonl")
+
+    with pytest.raises(LexbenchError, match=r"documents\.jsonl has no vector of document 'x', 'y'$"):
+        found(made, ["d1", "x", "y"])
+    with pytest.raises(LexbenchError, match=r"vectors of 3 dimensions, and .*documents\.jsonl has 2"):
+        made.encode_queries([Query("q1", "")])
+    (tmp_path / "v.pkl").touch()
+    with pytest.raises(InvalidFile, match=r"v\.pkl: vectors are read from files that end in \.parquet, \.jsonl"):
+        encoder(tmp_path, "v.pkl", "queries.jsonl").identity()
