@@ -70,8 +70,9 @@ test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make insta
 	LEXBENCH_KILLS=$(KILLS) LEXBENCH_SEED=$(SEED) $(BIN)/pytest -q -m slow tests/test_ray_kills.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
 
-test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 takes an hour or two
-	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40)
+test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 for a thousand kills; what was cut off goes on
+	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40) --state build/faults.jsonl
+	@rm build/faults.jsonl
 
 docs: .venv/.docs  ## build the documentation into build/docs, warnings being errors
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs

@@ -265,3 +265,15 @@ def test_the_command_shows_names_and_texts(tmp_path, capsys):
     folder = folder_of(tmp_path / "texts", ["Return the number of items in a container."], ["a question"])
     assert code(["exposure", str(folder), "-d", "pydoc/test"]) == 0
     assert "texts in pydoc/test" in capsys.readouterr().out
+
+
+def test_the_catalogue_tells_of_models_that_are_not_here(tmp_path, monkeypatch, capsys):
+    """What MiniLM's card says of NQ is told without its weights; a model that nobody knows costs a line."""
+    monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+
+    assert code(["exposure", "-r", "minilm", "-d", "beir/nq", "--json"]) == 0
+    (exposure,) = json.loads(capsys.readouterr().out)["exposure"]["minilm"].values()
+    assert exposure == {"status": "in-domain", "because": ["minilm was trained on natural-questions (its card)"]}
+    assert code(["exposure", "-r", 'dense(model="no/such")@flat', "-d", "beir/nq"]) == 3

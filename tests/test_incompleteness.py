@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -71,6 +72,13 @@ def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
     assert lines[0] in page
     assert "| 0.9700 |" in page  # neither bold nor underlined: it is no merit
     assert "**0.9700**" not in page
+
+
+def test_complete_judgements_leave_nothing_open():
+    """Cranfield's people looked through all documents: what is not listed is irrelevant."""
+    made = [result("a", 0.97), result("b", 0.10)]
+
+    assert list(judged_gaps([msgspec.structs.replace(one, dataset="cranfield") for one in made])) == []
 
 
 def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():

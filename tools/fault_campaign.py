@@ -8,7 +8,8 @@ whether the process dies there or some random part of the way to the next. A tri
     redone        folders that were finished before, and were made again
     silent        what was read, exported or scored differed from the calm run without a word: must be 0
 
-Hostile files are in `hostile_inputs`: refused in a line, or read right.
+Hostile files are in `hostile_inputs`: refused in a line, or read right. With `--state FILE` a campaign that was cut off goes
+on at the kind of trial that it was at, so that it can be run in pieces; what it has is of one state of the code alone.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from errno import ENOSPC
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -188,7 +189,7 @@ class Campaign:
 
     def __init__(self, place: Path, seed: int) -> None:
         """Write a collection of 300 documents, five shards, and run two systems on it, calmly."""
-        self.place, self.chance = place, random.Random(seed)
+        self.place, self.seed, self.chance = place, seed, random.Random(seed)
         shards.SHARD = 64  # so that so small a collection has several
         sys.path += [str(_TESTS), str(_TESTS / "plugin")]
         entry = EntryPoint("letters", "lexbench_example.letters:Letters", "lexbench.encoders")
@@ -497,8 +498,11 @@ def _spread(count: int, most: int) -> list[int]:
     return [number * count // min(most, count) for number in range(min(most, count))]
 
 
-def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
-    """Yield the rows of the table: of *trials* kills most are spread over the stages, the others over training and timing."""
+def rows(campaign: Campaign, trials: int, only: str, done: dict[str, Row]) -> Iterator[tuple[str, Row]]:
+    """Yield the kinds and rows of the table: of *trials* kills most are of stages, others of training and timing.
+
+    Those of *done* are not done again; the chance of each kind is its own, so that the others do not depend on it.
+    """
     slow, slowest = max(1, trials // 20), max(1, trials // 50)
     kills = max(1, (trials - 2 * slow) // len(STAGES))
     kinds: dict[str, Callable[[], Row]] = {
@@ -514,7 +518,28 @@ def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
         "kill -9 in training": partial(campaign.trainings, slow),
         "kill -9 in timings": partial(campaign.timings, slow),
     }
-    yield from (kind() for name, kind in kinds.items() if only in name)
+    for name, kind in kinds.items():
+        if only in name:
+            campaign.chance = random.Random(f"{campaign.seed} {name}")
+            yield name, done[name] if name in done else kind()
+
+
+def read_state(file: Path | None, what: str) -> dict[str, Row]:
+    """Return the finished rows of *file*, by kind, where they are of *what*; begin the file anew where they are not."""
+    if file is None:
+        return {}
+    lines = file.read_text().splitlines() if file.is_file() else []
+    if lines[:1] != [what]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{what}\n")
+    rows_of = dict(json.loads(line) for line in lines[1:]) if lines[:1] == [what] else {}
+    return {name: Row(**row) for name, row in rows_of.items()}
+
+
+def code_digest() -> str:
+    """Return a digest of all that a campaign tries, and of what it tries it with."""
+    files = sorted(path for folder in ("lexbench", "tools") for path in (_TESTS.parent / folder).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def main() -> None:
@@ -523,17 +548,25 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40, help="random kills over all stages; other kinds in proportion")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="kinds whose names have this in them, as 'hostile'")
+    parser.add_argument("--state", type=Path, help="keep finished kinds in this file, and go on from it")
     given = parser.parse_args()
     print(f"{environment.facts()['processor']}, {environment.facts()['cores']} cores, seed {given.seed}\n")
     print("| kind | trials | survived | redone | silent errors |\n|:--|--:|--:|--:|--:|", flush=True)
     total = Row("all")
     with tempfile.TemporaryDirectory() as folder:
         campaign, begin = Campaign(Path(folder), given.seed), time.monotonic()
-        for row in rows(campaign, given.trials, given.only):
-            print(f"{row.kind}: {time.monotonic() - begin:.0f} s since the beginning", file=sys.stderr)
+        done = read_state(given.state, f"trials {given.trials}, seed {given.seed}, code {code_digest()}")
+        for name, row in rows(campaign, given.trials, given.only, done):
+            if given.state and name not in done:
+                with given.state.open("a") as file:
+                    file.write(json.dumps([name, asdict(row)]) + "\n")
+            used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+            print(
+                f"{row.kind}: {time.monotonic() - begin:.0f} s, {used:.0f} s of processor since the beginning", file=sys.stderr
+            )
             print(f"| {row.kind} | {row.trials:,} | {row.survived:,} | {row.redone:,} | {row.silent:,} |", flush=True)
-            for name in ("trials", "survived", "redone", "silent"):
-                setattr(total, name, getattr(total, name) + getattr(row, name))
+            for count in ("trials", "survived", "redone", "silent"):
+                setattr(total, count, getattr(total, count) + getattr(row, count))
         os.chdir("/")
     print(f"| {total.kind} | {total.trials:,} | {total.survived:,} | {total.redone:,} | {total.silent:,} |")
     sys.exit(1 if total.silent or total.survived < total.trials else 0)

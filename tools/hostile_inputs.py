@@ -147,6 +147,8 @@ def _columns(place: Path) -> Iterator[Hostile]:
         ("binary", bytes(range(256)) * 9, False),
         ("CR only", b"q1 Q0 d 1 1 x\rq1 Q0 e 2 0 x\r", False),
         ("ESC", run % (b"\x1b[31m", b"1"), True),
+        ("counts down", b"q0 d0 2\nq0 d1 1\n", False),
+        ("ranks against scores", b"q0 Q0 d0 1 1 x\nq0 Q0 d1 2 2 y\n", True),
     ):
         yield Hostile(f"run: {name}", ["score", _file(place, content), "--qrels", str(good_qrels)], readable)
     for name, content, end in (
@@ -173,7 +175,7 @@ def _collections(place: Path, good: Path) -> Iterator[Hostile]:
             "[]\n",
             "{}\n",
             "null\n",
-            '{"_id": 7, "text": "x"}\n',
+            '{"_id": 7.5, "text": "x"}\n',
             '{"_id": "a"}\n',
             '{"_id": "a", "text": 5}\n',
             '{"_id": "", "text": "x"}\n',
@@ -202,7 +204,7 @@ def _collections(place: Path, good: Path) -> Iterator[Hostile]:
             "q0\td0\t1_0\n",
             "q0\td0\t3000000000\n",
             "q0\td0\n",
-            "q0\td0\t1\nq0\td0\t1\n",
+            "q0\td0\t1\nq0\td0\t2\n",
             "q0\td\x000\t1\n",
             "q9\td0\t1\n",
         ],
@@ -214,6 +216,7 @@ def _collections(place: Path, good: Path) -> Iterator[Hostile]:
             yield Hostile(f"{name}: {content[:40]!r}", ["run", "dataset", str(folder)])
     for name, content in (
         ("half a pair in a text", '{"_id": "a", "text": "red \\ud800 car"}\n'),
+        ("a number and null", '{"_id": 7, "title": null, "text": null}\n'),
         ("ESC in an id", '{"_id": "\\u001b[31m", "text": "x"}\n'),
         ("a NUL in a text", '{"_id": "a", "text": "x\\u0000y"}\n'),
         ("no words", '{"_id": "a", "text": ""}\n'),

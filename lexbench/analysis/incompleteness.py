@@ -10,8 +10,14 @@ GAP = 0.1  # a difference of `Judged` from which on systems are no peers
 
 
 def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
-    """Yield lines for each dataset whose systems differ in `Judged` by more than .1: the gap, the pool, and what is open."""
+    """Yield lines for each dataset whose systems differ in `Judged` by more than .1: the gap, the pool, and what is open.
+
+    Where a contract says that judgements are complete, nothing is open.
+    """
     for dataset in dict.fromkeys(result.dataset for result in results):
+        contract = find_contract(dataset)
+        if contract and contract.judging and contract.judging.complete:
+            continue
         group = [result for result in results if result.dataset == dataset]
         for measure in dict.fromkeys(name for result in group for name in result.means if name.startswith("Judged")):
             shares = {result.system: result.means[measure] for result in group if measure in result.means}

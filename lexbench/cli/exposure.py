@@ -27,16 +27,15 @@ def command(texts: tuple[Path, ...], systems: tuple[str, ...], datasets: tuple[s
     from lexbench.datasets.overlap import overlap
     from lexbench.report import exposure as report
     from lexbench.report.terminal import render
-    from lexbench.runner.exposure import exposure_of
-    from lexbench.runner.systems import system
+    from lexbench.runner.exposure import exposures_of
 
     if not texts and not systems:
         raise click.UsageError("give a SYSTEM by -r, or a FOLDER of texts, or both")
     if texts and not datasets:
         raise click.UsageError("texts are compared with datasets: give -d ID")
     contracts = [contract_of(name) for name in datasets] or list(all_contracts().values())
-    named = [system(name) for name in systems]
-    by_name = {one.label: [(contract.id, exposure_of(one, contract)) for contract in contracts] for one in named}
+    ids, found_of = [contract.id for contract in contracts], [exposures_of(name, contracts) for name in systems]
+    by_name = {label: list(zip(ids, exposures, strict=True)) for label, exposures in found_of}
     found = [overlap(folder, open_dataset(contract)) for contract in (contracts if texts else ()) for folder in texts]
     if as_json:
         document: dict[str, Any] = {

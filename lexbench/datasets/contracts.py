@@ -81,6 +81,7 @@ class Judging(Strict, frozen=True):
     pool: tuple[str, ...] = ()  # the systems whose results were judged, in words
     contributors: tuple[str, ...] = ()  # those of them that lexbench has, by the name in the notation, as "bm25"
     depth: int | None = None  # of each one's list that was judged
+    complete: bool = False  # all documents were looked at, so what is not listed is irrelevant, and not unjudged
     source: str = ""
 
 

@@ -12,14 +12,14 @@ list in its card) and by the catalogue. Of a system of several parts, the part t
 language models are made from is not counted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lexbench import catalog
 from lexbench.catalog import Model
 from lexbench.datasets.contracts import Contract, find_contract
-from lexbench.errors import LexbenchError
+from lexbench.errors import LexbenchError, MissingData
 from lexbench.notation import Part, Value, parse
 from lexbench.plugins import (
     Facts,
@@ -29,7 +29,7 @@ from lexbench.plugins import (
     StatesTrainingData,
 )
 from lexbench.results import EXPOSURES, Exposure
-from lexbench.runner.systems import System, learned_parts
+from lexbench.runner.systems import System, learned_parts, system
 from lexbench.types import TrainingData
 
 ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
@@ -68,6 +68,21 @@ def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
     if data is None:
         return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
     return exposure_to(data, contract, entry.name)
+
+
+def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Exposure]]:
+    """Return the label of the system that is typed *text*, and its exposure to each of *contracts*.
+
+    Of a model that is called by its name in the catalogue, and whose weights are not here, what its entry says is enough.
+    """
+    try:
+        known = system(text)
+    except MissingData:
+        entry = catalog.listing().get(text)
+        if not isinstance(entry, Model):
+            raise
+        return entry.name, [exposure_of_entry(entry, contract) for contract in contracts]
+    return known.label, [exposure_of(known, contract) for contract in contracts]
 
 
 def _names(collection: str) -> set[str]:
