@@ -21,6 +21,7 @@ meaning changes; what is to go is named in the changelog, and still works, for o
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
@@ -554,6 +555,24 @@ class ScoresPairs(Protocol):
 
 
 @runtime_checkable
+class HasPairScorers(Protocol):
+    """A searcher of a fusion, of whose parts some may score pairs."""
+
+    def pair_scorers(self, encoded: Any) -> "Sequence[tuple[ScoresPairs, Any]]":
+        """Return the searchers in it that score pairs, each with its part of *encoded* queries, as `pair_scorers` does."""
+
+
+def pair_scorers(searcher: Any, encoded: Any) -> Sequence[tuple[ScoresPairs, Any]]:
+    """Return what scores pairs in *searcher*, itself too, each with its part of *encoded* queries.
+
+    What finds the candidates of another comes before it: its scores must be known before the other's pairs are.
+    """
+    if isinstance(searcher, HasPairScorers):
+        return searcher.pair_scorers(encoded)
+    return [(searcher, encoded)] if isinstance(searcher, ScoresPairs) else []
+
+
+@runtime_checkable
 class HasScoreMatrix(Protocol):
     """A searcher whose scores are weighted sums."""
 
@@ -657,7 +676,10 @@ class SourceFinder(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte."""
+    """Where corpora are encoded: in this process, in several of this machine, on a cluster. It changes no byte.
+
+    One whose workers also hold what is called many times has `HoldsObjects.hold`.
+    """
 
     def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the documents at the positions *shards*, at least one, and write each into the folder *path* when it is there.
@@ -665,6 +687,63 @@ class Executor(Protocol):
         `lexbench.encodings.shards` says what a file is called and holds. *progress* hears of documents done, and of workers
         that came or went. LexbenchError, in one line, where that cannot be done; a worker that is killed is no reason.
         """
+
+
+class Held(Protocol):
+    """An object that a worker holds, as the process sees it that asked for it. Threads may call several at the same time."""
+
+    @property
+    def worker(self) -> int:
+        """The number of the worker, from 0; calls of objects of one worker wait for each other."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds that this worker's objects have taken in all: what a call takes besides is the way there and back."""
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Return what that method of the object returns; LexbenchError, in one line, for an error that it raised.
+
+        Where the worker dies another makes and fills the object, and the same is asked again; LexbenchError after three.
+        """
+
+
+class Holdable(Protocol):
+    """What a worker makes an object from; it travels to the worker, so it has no more than settings and names of files."""
+
+    def make(self) -> Any:
+        """Return the object; called by the worker. Where it has a method `close`, that is called before a worker is ended."""
+
+    def fill(self, held: Held) -> None:
+        """Give the object what it needs, by calling it; called where the object was asked for, each time that it is made."""
+
+
+@runtime_checkable
+class HoldsObjects(Protocol):
+    """An executor whose workers hold objects that are called many times, as opened indexes; default: this process does."""
+
+    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> AbstractContextManager[Sequence[Held]]:
+        """Return a context in which workers hold an object for each of *things*, in that order.
+
+        *note* is told, in a line, of a worker that is replaced. Several objects may have one worker. CannotStart where none
+        can be had.
+        """
+
+
+@runtime_checkable
+class RunsOnWorkers(Protocol):
+    """An engine whose index can be built and searched by workers; default: where it is called."""
+
+    def on_workers(self, executor: HoldsObjects, note: Callable[[str], None]) -> Self:
+        """Return a copy of which `build` and `open` use *executor*, with the same bytes and hits; *note* as in `hold`."""
+
+
+@runtime_checkable
+class TellsTransfer(Protocol):
+    """An index, or a searcher, that workers search: it knows what the way to them takes."""
+
+    @property
+    def transfer(self) -> float:
+        """Seconds of all searches so far in which no worker searched: packing, sending, waiting, and merging what came back."""
 
 
 @runtime_checkable

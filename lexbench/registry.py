@@ -6,7 +6,7 @@ group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rera
 `judges`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, field, fields, is_dataclass, replace
 from functools import cache
@@ -38,10 +38,27 @@ def runtime(default: Any) -> Any:
     return field(default=default, metadata={"runtime": True})
 
 
+def has_threads(plugin: Any) -> bool:
+    """Whether a plug-in has a runtime setting `threads`."""
+    is_plugin = is_dataclass(plugin) and not isinstance(plugin, type)
+    return is_plugin and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(plugin))
+
+
 def with_threads(plugin: Any, threads: int) -> Any:
     """Return a plug-in with so many *threads*, where it has a runtime setting of that name and nobody has set it."""
-    has = is_dataclass(plugin) and any(item.name == "threads" and item.metadata.get("runtime") for item in fields(plugin))
-    return replace(plugin, threads=threads) if has and not isinstance(plugin, type) and not plugin.threads else plugin
+    return replace(plugin, threads=threads) if has_threads(plugin) and not plugin.threads else plugin
+
+
+def everywhere(plugin: Any, change: Callable[[Any], Any]) -> Any:
+    """Return what *change* makes of a plug-in, after the same has been done to the plug-ins among its settings."""
+    if isinstance(plugin, tuple):
+        changed = tuple(everywhere(item, change) for item in plugin)
+        return plugin if all(new is old for new, old in zip(changed, plugin, strict=True)) else changed
+    if not is_dataclass(plugin) or isinstance(plugin, type):
+        return plugin
+    settings = ((item.name, getattr(plugin, item.name)) for item in fields(plugin) if item.init)
+    changes = {name: new for name, value in settings if (new := everywhere(value, change)) is not value}
+    return change(replace(plugin, **changes) if changes else plugin)
 
 
 def at_search(default: Any) -> Any:

@@ -16,6 +16,7 @@ from tokenizers.models import WordLevel
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
+from lexbench.executors.here import Here
 from lexbench.neural.cross_encoder import pair_lengths
 from lexbench.notation import parse
 from lexbench.progress import Silent
@@ -286,6 +287,36 @@ def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
         runs.append(bench.run(system(written(models[0], k=100)), 1000))
 
     assert runs[0].name == runs[1].name
+    assert (runs[0] / "run.safetensors").read_bytes() == (runs[1] / "run.safetensors").read_bytes()
+    assert {file.name for file in runs[0].iterdir()} == {file.name for file in runs[1].iterdir()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ensemble({0}, {1}, scores='raw')", "pipeline({0}, {2}, k=5)", "rerank({0}, cross_encoder(model='{3}'), k=10)"],
+    ids=["ensemble of two", "pipeline", "a reranker of a reranker"],
+)
+def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_path):
+    """Each reranker in a fusion, inner ones first, has all its pairs scored where --on says; nothing is left to the search."""
+    parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)"), BM25, models[1]
+    named = system(text.format(*parts))
+    runs, scored, sent = [], [], []
+
+    class Counting(Here):
+        def encode(self, encoder, corpus, path, shards, progress):
+            sent.extend(pair.doc_id for shard in shards for pair in corpus.documents(shard.start, shard.stop))
+            super().encode(encoder, corpus, path, shards, progress)
+
+    for place, on in (("alone", None), ("elsewhere", Counting())):
+        with pytest.MonkeyPatch.context() as patch:
+            spy = Spy(patch)
+            bench = workbench(folder, Store(tmp_path / place))
+            bench.executor = on
+            runs.append(bench.run(named, 100))
+            scored.append(sorted(pair for call in spy.calls for pair in call))
+
+    assert scored[0] == scored[1]
+    assert len(sent) == len(scored[1]) > QUERIES, "pairs were scored in searching"
     assert (runs[0] / "run.safetensors").read_bytes() == (runs[1] / "run.safetensors").read_bytes()
     assert {file.name for file in runs[0].iterdir()} == {file.name for file in runs[1].iterdir()}
 

@@ -1,15 +1,22 @@
 """An index in parts: its lists are those of one index, to the last tie."""
 
+import gc
+import importlib.util
+import multiprocessing
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from lexbench.engines import _parts, sharded
+from lexbench.engines._parts import facts
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.engines.maxsim import MaxSim
 from lexbench.engines.sharded import Sharded
 from lexbench.errors import CommandError
+from lexbench.executors import executor, written
 from lexbench.runner.systems import describe, system
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import vectors
@@ -41,6 +48,74 @@ def test_parts_have_the_lists_of_the_whole(tmp_path, engine, parts, k):
     assert len(list((tmp_path / "parts").glob("part-*"))) == min(parts, 13)
 
 
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
+
+
+@pytest.mark.parametrize("name", ["here", "processes(2)", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])])
+def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
+    """Five parts that workers build and search have the files of this process, and the lists of one index, ties too."""
+    text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
+    notes = []
+    parts = Sharded(Impact(), 5)
+    elsewhere = parts.on_workers(executor(text), notes.append)
+    found = {}
+    for place, made in (("whole", Impact()), ("here", parts), ("there", elsewhere)):
+        (tmp_path / place).mkdir()
+        made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 13)), tmp_path / place)
+        index = made.open(tmp_path / place)
+        found[place] = [index.search(vectors(made, QUERIES), k) for k in (10, 1000)]
+
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    for hits, expected in zip(found["there"], found["whole"], strict=True):
+        assert np.array_equal(hits.docs, expected.docs)
+        assert np.array_equal(hits.scores, expected.scores)
+    assert (index.transfer > 0) == (name != "here")
+    assert elsewhere == parts
+    assert not notes
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["files that the worker sees", "files that it is sent"])
+def test_a_part_is_loaded_again_where_its_worker_is_killed(seen, tmp_path, monkeypatch):
+    """A process that holds parts is killed between two searches: one line says so, and the lists are the same."""
+    if not seen:  # as on a machine that shares no file system
+        monkeypatch.setattr(sharded, "facts", lambda folder: {name: (size, 0) for name, (size, _) in facts(folder).items()})
+    notes = []
+    made = Sharded(Csr(), 3).on_workers(executor("processes(2)"), notes.append)
+    made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path)
+    index = made.open(tmp_path)
+    before = index.search(vectors(made, QUERIES), 30)
+    children = multiprocessing.active_children()
+    children[0].kill()
+    children[0].join()
+    after = index.search(vectors(made, QUERIES), 30)
+
+    assert np.array_equal(after.docs, before.docs)
+    assert np.array_equal(after.scores, before.scores)
+    assert len(notes) == 1
+    assert "killed by signal 9" in notes[0]
+    del index
+    gc.collect()
+    assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
+
+
+def test_a_part_is_built_where_its_vectors_are_not_seen(tmp_path, monkeypatch):
+    """A worker that shares no file system is sent the vectors, and what it builds is fetched in pieces: the same bytes."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    for place in ("here", "there"):
+        Sharded(Csr(), 3).build((vectors(Csr(), rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path / place)
+        monkeypatch.setattr(_parts, "_PIECE", 1000)  # bytes
+        monkeypatch.setattr(_parts.PartToBuild, "make", lambda asked: _parts.BuiltPart(asked, seen=False))
+
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert max(map(len, contents(tmp_path / "here").values())) > 1000
+
+
+def contents(folder):
+    """Return the bytes of every file in *folder*, by name."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
 def test_it_is_named_as_other_engines_are():
     """An engine among the settings is resolved, with what it asks of vectors; what is none is refused."""
     engine = system("lexmae_nano@sharded(impact, parts=4)").retriever.engine
@@ -59,3 +134,9 @@ def test_no_documents_at_all(tmp_path):
     Sharded(Csr()).build(iter([]), tmp_path)
 
     assert Sharded(Csr()).open(tmp_path).search(sparse.csr_array(np.ones((2, 3), np.float32)), 5).docs.shape == (2, 0)
+
+
+@pytest.mark.parametrize("text", ["here", "processes(workers=3)", "processes"])
+def test_an_executor_is_written_as_it_is_typed(text):
+    """What a timed process is told is what `--on` takes."""
+    assert written(executor(text)) == text

@@ -94,7 +94,8 @@ def seeds_option(function: F) -> F:
 def executor_option(function: F) -> F:
     """Add `--on`, as `on`."""
     text = (
-        "Where encoders and rerankers run: here, 'processes(4)', ray, ray:ADDRESS; default: LEXBENCH_ON, or a process a device."
+        "Where encoders, rerankers and sharded engines run: here, 'processes(4)', ray, ray:ADDRESS; "
+        "default: LEXBENCH_ON, or a process a device."
     )
     return click.option("--on", metavar="EXECUTOR", help=text)(function)
 

@@ -1,9 +1,11 @@
-"""Executors: where corpora are encoded. One file adds one (see `lexbench.registry`); its class has `encode`.
+"""Executors: where corpora are encoded, and parts of indexes held. One file adds one (see `lexbench.registry`).
 
-`executor` finds one by what `--on` or LEXBENCH_ON says; that is all that other packages take.
+`executor` finds one by what `--on` or LEXBENCH_ON says, and `written` says what to type for one; other packages take no more,
+but for `here`, which is what is done where nobody says anything.
 """
 
 import os
+from dataclasses import fields
 from typing import Any, cast
 
 from lexbench import registry
@@ -34,6 +36,13 @@ def executor(named: str | None = None) -> Executor | None:
     if call.name not in registry.names("executors"):
         raise UnknownName("executor", call.name, registry.names("executors"))
     return cast(Executor, registry.create("executors", call))
+
+
+def written(on: Executor) -> str:
+    """Return what `--on` takes for an executor: the inverse of `executor`."""
+    changed = ((item.name, getattr(on, item.name), item.default) for item in fields(on))  # type: ignore[arg-type] # a dataclass
+    settings = sorted((name, value) for name, value, default in changed if value != default)
+    return str(Call(registry.identity(type(on)).rpartition("/")[2], kwargs=tuple(settings)))
 
 
 def suited(encoder: Encoder[Any]) -> Executor:

@@ -1,4 +1,4 @@
-"""What runs on a machine of a Ray cluster: an encoder in an actor, checked to be that of the machine that asks."""
+"""What runs on a machine of a Ray cluster: an encoder in an actor, or objects, checked to be of the versions of who asks."""
 
 import os
 import resource
@@ -10,6 +10,7 @@ from typing import Any
 
 from lexbench.encodings.encode import ShardEncoder
 from lexbench.errors import LexbenchError
+from lexbench.executors._holding import Answer, Holder, answered
 from lexbench.plugins import HasIndexFiles
 from lexbench.storage import environment
 from lexbench.types import Document
@@ -38,10 +39,8 @@ class Worker:
     def load(self, encoder: Any, theirs: Mapping[str, str], identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> str:
         """Take the encoder; return "", or in one line what is other here than where it comes from."""
         try:
-            here = versions()
-            if wrong := [name for name, version in theirs.items() if here.get(name) != version]:
-                other = ", ".join(f"{name} {here.get(name, 'missing')} and not {theirs[name]}" for name in wrong)
-                return f"a machine of the Ray cluster ({os.uname().nodename}) has {other}: install the same versions there"
+            if wrong := _differing(theirs):
+                return wrong
             self._encoder = ShardEncoder(self._with_files(encoder, identity, folders))
         except LexbenchError as error:
             return f"a machine of the Ray cluster ({os.uname().nodename}): {error}"
@@ -81,6 +80,29 @@ class Worker:
 
     def _count(self, documents: int) -> None:
         self._documents += documents
+
+
+class HoldingWorker:
+    """An actor with a holder of objects."""
+
+    def __init__(self) -> None:
+        self._holder = Holder()
+
+    def differing(self, theirs: Mapping[str, str]) -> str:
+        """Return in one line which versions are others here than *theirs*; "" for none."""
+        return _differing(theirs)
+
+    def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
+        """Return what a method of the holder returns."""
+        return answered(self._holder, method, arguments)
+
+
+def _differing(theirs: Mapping[str, str]) -> str:
+    here = versions()
+    if wrong := [name for name, version in theirs.items() if here.get(name) != version]:
+        other = ", ".join(f"{name} {here.get(name, 'missing')} and not {theirs[name]}" for name in wrong)
+        return f"a machine of the Ray cluster ({os.uname().nodename}) has {other}: install the same versions there"
+    return ""
 
 
 def versions() -> dict[str, str]:

@@ -1,12 +1,15 @@
 """In this process, which needs nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
-from lexbench.plugins import AnyEncoder, RunsOnDevices
+from lexbench.executors._holding import Holder, holding
+from lexbench.plugins import AnyEncoder, Held, Holdable, RunsOnDevices
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus
@@ -25,3 +28,22 @@ class Here:
 
         one = encoder.workers()[0] if isinstance(encoder, RunsOnDevices) else encoder
         encode_shards(ShardEncoder(one), corpus, lambda _wait: next(left, None), keep, progress.advance)
+
+    @contextmanager
+    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
+        """Hold the objects in this process: none waits for another, as objects of one worker do."""
+        with holding(things, len(things), _Direct, note) as held:
+            yield held
+
+
+class _Direct:
+    """The way to a holder that is here."""
+
+    def __init__(self) -> None:
+        self._holder = Holder()
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return getattr(self._holder, method)(*arguments)
+
+    def end(self) -> None:
+        pass

@@ -1,8 +1,8 @@
 """In processes of this machine, one for each device or as many as are asked for; one that is killed is replaced."""
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
@@ -17,8 +17,9 @@ from typing import Any
 from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.executors._holding import Answer, Holder, WorkerGone, answered, holding
 from lexbench.executors._leases import Leases, poison
-from lexbench.plugins import AnyEncoder, RunsOnDevices
+from lexbench.plugins import AnyEncoder, Held, Holdable, RunsOnDevices
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
@@ -33,6 +34,7 @@ class Processes:
 
     *workers*: how many; 0 is one for each device that the encoder names, as `device="cuda:0,cuda:1"`. More than there are
     devices share these in turn, and the threads of an encoder that has that setting are shared out among those on processors.
+    What is held, as the parts of an index, has by default a process for each processor.
     """
 
     workers: int = runtime(0)
@@ -73,23 +75,27 @@ class Processes:
         devices: list[AnyEncoder] = list(encoder.workers()) if isinstance(encoder, RunsOnDevices) else [encoder]
         if self.workers <= len(devices):
             return devices[: self.workers or None]
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        encoders = [with_threads(one, max(1, cores // self.workers)) for one in devices]
+        encoders = [with_threads(one, max(1, _processors() // self.workers)) for one in devices]
         return list(islice(cycle(encoders), self.workers))
 
+    @contextmanager
+    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
+        """Let processes hold the objects."""
+        with holding(things, self.workers or _processors(), _HoldingProcess, note) as held:
+            yield held
 
-class _Worker:
-    """A process that encodes, seen from the one that started it."""
 
-    def __init__(self, encoder: AnyEncoder, corpus: Corpus) -> None:
-        self.encoder = encoder
-        self._encoded = 0  # documents
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Process:
+    """A process that ends with this one, and a pipe to it; *work* is given the other end, after *arguments*."""
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
-        self._process: BaseProcess = _CONTEXT.Process(target=_work, args=(encoder, corpus, theirs), daemon=True)
-        try:
-            self._process.start()
-        except (AttributeError, PicklingError, TypeError) as error:
-            raise CommandError(f"{type(encoder).__name__} cannot travel to another process ({error}); use --on here") from None
+        self._process: BaseProcess = _CONTEXT.Process(target=work, args=(*arguments, theirs), daemon=True)
+        self._process.start()
         theirs.close()
 
     @property
@@ -97,6 +103,43 @@ class _Worker:
         """How it ended, in words."""
         code = self._process.exitcode
         return f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+
+class _HoldingProcess(_Process):
+    """A process with a holder, and the way to it."""
+
+    def __init__(self) -> None:
+        super().__init__(_hold)
+
+    def ask(self, method: str, *arguments: Any) -> Answer:
+        """Return what that method of the holder returns."""
+        try:
+            self.pipe.send((method, arguments))
+            answer: Answer = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self._process.join()
+            raise WorkerGone(f"a process was killed {self.how}") from None
+        except (AttributeError, PicklingError, TypeError) as error:
+            raise CommandError(f"what a process is to hold cannot travel to it ({error}); use --on here") from None
+        return answer
+
+
+class _Worker(_Process):
+    """A process that encodes, seen from the one that started it."""
+
+    def __init__(self, encoder: AnyEncoder, corpus: Corpus) -> None:
+        self.encoder = encoder
+        self._encoded = 0  # documents
+        try:
+            super().__init__(_work, encoder, corpus)
+        except (AttributeError, PicklingError, TypeError) as error:
+            raise CommandError(f"{type(encoder).__name__} cannot travel to another process ({error}); use --on here") from None
 
     def send(self, shard: range, path: Path) -> None:
         """Let it encode *shard* into a file of the folder *path*."""
@@ -119,12 +162,6 @@ class _Worker:
         else:
             leases.done(self, message)
         return True
-
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
-        self._process.join()
-        self.pipe.close()
 
 
 def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
@@ -163,6 +200,16 @@ def _work(encoder: AnyEncoder, corpus: Corpus, pipe: Connection) -> None:
     except Exception as error:  # noqa: BLE001 - it goes on in the parent
         notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
         tell(LexbenchError(f"an encoding process failed: {type(error).__name__}: {error}{notes}"))
+
+
+def _hold(pipe: Connection) -> None:
+    """Answer, in a process of its own, what *pipe* asks of a holder; end with the process that started it."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    holder = Holder()
+    with suppress(EOFError):
+        while True:
+            method, arguments = pipe.recv()
+            pipe.send(answered(holder, method, arguments))
 
 
 def _end_with_parent() -> None:

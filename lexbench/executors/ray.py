@@ -4,10 +4,8 @@ So the machines share no file system, and the shards are those of a serial run. 
 lexbench and of what it encodes with; a model's folder is sent to those that do not have it.
 """
 
-import logging
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 from lexbench.encodings.encode import named
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.executors._holding import holding
 from lexbench.executors._leases import HELD, Leases, poison
+from lexbench.executors._ray_cluster import HoldingActor, connected, first_line, places, requested, wait_for_place
 from lexbench.executors._ray_worker import Worker, identity_of, versions
-from lexbench.plugins import AnyEncoder, ReadsFolders
+from lexbench.plugins import AnyEncoder, Held, Holdable, ReadsFolders
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -57,7 +57,7 @@ class Ray:
 
     def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; an actor that dies, or whose machine is gone, is replaced, and what it had goes to others."""
-        with self._cluster() as ray:
+        with connected(self.address) as ray:
             crew = _Crew(ray, self, encoder)
             leases = Leases(shards, progress)
             try:
@@ -92,27 +92,12 @@ class Ray:
                 crew.hire()
 
     @contextmanager
-    def _cluster(self) -> Iterator[Any]:
-        """Yield Ray, connected; what was connected before stays so afterwards."""
-        # Before Ray is imported: it prints what a cluster says, as of a machine that is gone, to stdout, where our answers go.
-        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
-        import ray
-
-        if ray.is_initialized():
-            yield ray
-            return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here: nothing is sent to anyone
-        try:
-            ray.init(self.address or None, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-            raise CannotStart(
-                f"no Ray cluster answers at {self.address or 'the address in RAY_ADDRESS'} ({_first_line(error)}); "
-                "start one with ray start --head, or leave the address out for a new one of this machine"
-            ) from None
-        try:
-            yield ray
-        finally:
-            ray.shutdown()
+    def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
+        """Let actors hold the objects, which take no place from those that encode; one that dies is replaced."""
+        with connected(self.address) as ray:
+            count = places(ray, requested(ray, self.cpus, 0.0), self.workers)
+            with holding(things, count, lambda: HoldingActor(ray, self.patience), note) as held:
+                yield held
 
 
 class _News(NamedTuple):
@@ -138,20 +123,14 @@ class _Crew:
         self._asked: dict[Any, Any] = {}  # actors, by the promise to say how far they are
         self._asked_at = 0.0  # by time.monotonic()
         self._memory: dict[Any, float] = {}  # the most that each has had, in MB
-        total = ray.cluster_resources()
-        gpus = settings.gpus if settings.gpus >= 0 else float(total.get("GPU", 0) > 0)
-        self._request = {"num_cpus": settings.cpus, "num_gpus": gpus}
+        self._request = requested(ray, settings.cpus, settings.gpus)
         self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
         # Once, and kept by Ray for all machines.
         self._load = [ray.put(item) for item in (encoder, versions(), identity_of(encoder), _folders(encoder))]
 
     def places(self, wanted: int) -> int:
         """Return how many actors to start: *wanted*, or as many as there is place for, at least one."""
-        total = self._ray.cluster_resources()
-        fitting = [
-            total.get(name, 0) // asked for name, asked in zip(("CPU", "GPU"), self._request.values(), strict=True) if asked
-        ]
-        return wanted or max(1, int(min(fitting, default=1)))
+        return places(self._ray, self._request, wanted)
 
     def hire(self) -> None:
         """Ask Ray for one more actor."""
@@ -160,18 +139,7 @@ class _Crew:
 
     def wait_for_one(self, patience: float) -> None:
         """Wait until an actor is placed; CannotStart, with what was asked for and what there is, after *patience* seconds."""
-        placed = [actor.is_there.remote() for actor in self._starting.values()]
-        if self._ray.wait(placed, timeout=patience)[0]:
-            return
-        asked = f"{self._request['num_cpus']:g} CPUs and {self._request['num_gpus']:g} GPUs"
-        total, free = (
-            f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
-            for there in (self._ray.cluster_resources(), self._ray.available_resources())
-        )
-        raise CannotStart(
-            f"Ray placed no worker in {patience:g} s: each asks for {asked}, the cluster has {total}, {free} of them free; "
-            "ask for less, as in --on 'ray(cpus=1, gpus=0)', or wait longer, as in --on 'ray(patience=900)'"
-        )
+        wait_for_place(self._ray, [actor.is_there.remote() for actor in self._starting.values()], self._request, patience)
 
     def send(self, actor: Any, shard: range, documents: list[Document]) -> None:
         """Let *actor* encode *shard*."""
@@ -204,9 +172,7 @@ class _Crew:
         except RayError as error:  # the actor, its machine or its answer is gone
             self._stillborn += starting is not None
             if self._stillborn >= _STILLBORN and not self.ready:
-                raise LexbenchError(
-                    f"{_STILLBORN} workers of Ray died before they could encode: {_first_line(error)}"
-                ) from None
+                raise LexbenchError(f"{_STILLBORN} workers of Ray died before they could encode: {first_line(error)}") from None
             self._forget(actor)
             return _News(actor, gone=True)
         if asked:
@@ -277,8 +243,4 @@ def _as_ours(error: Any) -> LexbenchError:
     cause = error.cause
     if isinstance(cause, LexbenchError):
         return LexbenchError(str(cause))
-    return LexbenchError(f"a worker of Ray failed: {type(cause).__name__}: {_first_line(cause)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+    return LexbenchError(f"a worker of Ray failed: {type(cause).__name__}: {first_line(cause)}")

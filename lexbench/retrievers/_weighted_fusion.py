@@ -24,8 +24,10 @@ from lexbench.plugins import (
     LeavesOut,
     Rescores,
     Retriever,
+    ScoresPairs,
     SearchesInBlocks,
     encode_queries,
+    pair_scorers,
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
@@ -173,6 +175,11 @@ class OpenedParts:
         """Let each part encode queries with their ids. *cache* has what parts share, so an encoder of several runs once."""
         cache = {} if cache is None else cache
         return [_encoded(part, queries, cache) for part in self.parts]
+
+    def pair_scorers(self, encoded: Any) -> Sequence[tuple[ScoresPairs, Any]]:
+        """Return the parts, and what is in them, that score pairs, each with its part of *encoded* queries."""
+        found = (pair_scorers(part, queries) for part, queries in zip(self.parts, encoded, strict=True))
+        return [one for of_part in found for one in of_part]
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries of which no part's list has the document *own* (queries,), a position, or -1 for none."""

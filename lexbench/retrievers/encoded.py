@@ -21,6 +21,7 @@ from lexbench.plugins import (
     Index,
     NamesTerms,
     StoredVectors,
+    TellsTransfer,
     Transform,
     encode_queries,
 )
@@ -41,6 +42,11 @@ class EncodedSearcher(VectorQueries):
     def search(self, encoded: Any, k: int) -> Hits:
         """Search the engine's index."""
         return self.index.search(encoded, k)
+
+    @property
+    def transfer(self) -> float:
+        """Seconds that the way to workers has taken; 0 where there are none."""
+        return self.index.transfer if isinstance(self.index, TellsTransfer) else 0.0
 
     def work(self, encoded: Any) -> dict[str, NDArray[np.int64]]:
         """Return what searching each query has to look at, in numbers that no machine changes; nothing for dense vectors."""

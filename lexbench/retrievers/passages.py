@@ -25,8 +25,10 @@ from lexbench.plugins import (
     FindsTokens,
     Fusion,
     Retriever,
+    ScoresPairs,
     SearchesInBlocks,
     encode_queries,
+    pair_scorers,
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import absent_is_zero, must_rescore
@@ -267,6 +269,10 @@ class PassageSearcher(PassageQueries):
     def queries_at_a_time(self) -> int:
         """As many as the part asks for."""
         return self.part.queries_at_a_time if isinstance(self.part, SearchesInBlocks) else maxsize
+
+    def pair_scorers(self, encoded: Any) -> Sequence[tuple[ScoresPairs, Any]]:
+        """Return what scores pairs in the part."""
+        return pair_scorers(self.part, encoded)
 
     def work(self, encoded: Any) -> Any:
         """Return what the part has to look at, if it counts that."""

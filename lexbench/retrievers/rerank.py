@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
-from lexbench.plugins import BuildContext, BuildsFromParts, Reranker, Retriever
+from lexbench.plugins import BuildContext, BuildsFromParts, Reranker, Retriever, ScoresPairs
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import OpenedParts, cache_key, check_candidates, search_others
 from lexbench.retrievers.ensemble import Ensemble
@@ -123,6 +123,10 @@ class RerankSearcher(OpenedParts):
         """Return the best *k* of the candidates."""
         docs = self._found(encoded)
         return top_k(docs, self._scores(encoded, docs), k)
+
+    def pair_scorers(self, encoded: PairQueries) -> Sequence[tuple[ScoresPairs, Any]]:
+        """Return what scores pairs in the retriever, then this."""
+        return [*super().pair_scorers([encoded.encoded]), (self, encoded)]
 
     def pairs(self, encoded: PairQueries) -> list[tuple[str, int]]:
         """Return the pairs of candidates whose scores are not known."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.encodings.shards import SHARD, missing
@@ -23,19 +23,21 @@ from lexbench.plugins import (
     Encoder,
     Executor,
     Fusion,
+    HoldsObjects,
     KnowsWhatIsSlow,
     ReadsRuns,
     SearchesDerived,
 )
 from lexbench.progress import Progress
 from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress
-from lexbench.runner.systems import describe, reusable
+from lexbench.runner.systems import describe, on_workers, reusable
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Recipe, Store
 from lexbench.types import Corpus
 
 FORMAT = 2  # of what the stages write; goes up when a folder of an older lexbench would be misread
+R = TypeVar("R")  # a retriever
 SHARED = ("corpora", "encodings", "indexes")  # stages that are of a corpus, whatever dataset asks for them
 
 
@@ -158,6 +160,7 @@ class CorpusStages(ABC):
     def _build(self, retriever: AnyRetriever, path: Path, what: str) -> None:
         """Write an index into *path*, with the times of it and of its parts."""
         watch = Stopwatch(packages=packages_of(retriever))
+        retriever = self.with_workers(retriever)
         with self._parts_apart() as parts:
             with watch.time("build"):
                 if isinstance(retriever, BuildsFromParts):
@@ -169,6 +172,13 @@ class CorpusStages(ABC):
             for part in parts:
                 watch.add(part)
         watch.write(path)
+
+    def with_workers(self, retriever: R) -> R:
+        """Return *retriever* with engines that workers build and search, where the executor's and some of its engines can."""
+        if not isinstance(self.executor, HoldsObjects):
+            return retriever
+        elsewhere: R = on_workers(retriever, self.executor, self.progress.note)
+        return elsewhere
 
     @contextmanager
     def _parts_apart(self) -> Iterator[list[Path]]:

@@ -4,6 +4,7 @@ To an executor a block of queries that is searched at a time is one shard, and i
 one call, as searching itself does it, so that wherever that is the scores have the same bits.
 """
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import SHARD, read_shard, shard_file
-from lexbench.plugins import Executor, HasFiles, ReadsFolders, Reranker, ScoresPairs
+from lexbench.plugins import Executor, HasFiles, ReadsFolders, Reranker, ScoresPairs, pair_scorers
 from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.types import Corpus, Document, Kind
 
-PAIRS = "pairs"  # the folder of scores in that of an unfinished run
+_PAIRS = "pairs"  # the folder of scores in that of an unfinished run; of further rerankers pairs-1 and so on
 PairsOfBlocks = Mapping[int, Sequence[tuple[str, int]]]  # by the number of a block: query texts, and positions of documents
 
 
@@ -110,22 +111,55 @@ class Told(NamedTuple):
     what: str
 
 
-def score_pairs(
-    searcher: ScoresPairs, encoded: Iterable[tuple[int, Any]], most: int, path: Path, executor: Executor, told: Told
-) -> Iterator[tuple[Sequence[tuple[str, int]], NDArray[np.float32]]]:
-    """Let *executor* score what *searcher* would, but for scores that the folder *path* has already.
+def pairs_folder(run: Path, number: int) -> Path:
+    """Return the folder of the scores of a reranker, by its number, in the folder of an unfinished *run*."""
+    return run / (f"{_PAIRS}-{number}" if number else _PAIRS)
 
-    *encoded* are blocks of encoded queries by their numbers; return an iterator over the pairs and scores of each, in order. No
-    block has more pairs than *most*, which is the same whenever a run is gone on with.
+
+def forget_pairs(run: Path) -> None:
+    """Remove the scores of all rerankers."""
+    for folder in run.glob(f"{_PAIRS}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def learn(searcher: Any, encoded: Any, scores: Iterable[tuple[Sequence[tuple[str, int]], NDArray[np.float32]]]) -> None:
+    """Let what scores pairs in *searcher* know the *scores* of each, as far as there are any, for *encoded* queries."""
+    for (scorer, queries), known in zip(pair_scorers(searcher, encoded), scores, strict=False):
+        scorer.learn(queries, *known)
+
+
+class PairScores(NamedTuple):
+    """The scores of one reranker in a run, which are in files."""
+
+    path: Path
+    corpus: PairCorpus
+
+    def of(self, block: int) -> tuple[Sequence[tuple[str, int]], NDArray[np.float32]]:
+        """Return the pairs of a block of queries, by its number, and their scores."""
+        if not (pairs := self.corpus.blocks[block]):
+            return pairs, np.empty(0, np.float32)
+        start = block * self.corpus.stride
+        return pairs, read_shard(shard_file(self.path, range(start, start + len(pairs))))[:, 0]
+
+
+def score_pairs(
+    encoded: Iterable[tuple[int, ScoresPairs, Any]], most: int, path: Path, executor: Executor, told: Told
+) -> PairScores:
+    """Let *executor* score what a searcher would, but for scores that the folder *path* has already.
+
+    *encoded* are blocks of queries, at least one: its number, the searcher, and what that takes. No block has more queries than
+    *most*, which is the same whenever a run is gone on with.
     """
     path.mkdir(exist_ok=True)
-    blocks = {number: searcher.pairs(queries) for number, queries in encoded}
+    blocks = {}
+    for number, searcher, queries in encoded:
+        blocks[number], scorer = searcher.pairs(queries), searcher
     texts = dict.fromkeys(query for pairs in blocks.values() for query, _ in pairs)
-    corpus = PairCorpus(searcher.corpus, {text: row for row, text in enumerate(texts)}, blocks, -(-most // SHARD) * SHARD)
+    stride = -(-most * scorer.candidates // SHARD) * SHARD
+    corpus = PairCorpus(scorer.corpus, {text: row for row, text in enumerate(texts)}, blocks, stride)
     left = [shard for shard in corpus.shards() if not shard_file(path, shard).exists()]
     told.progress.start(told.what, "score", sum(map(len, left)), "pairs")
     if left:
-        executor.encode(PairEncoder(searcher.reranker, tuple(texts)), corpus, path, left, told.progress)
+        executor.encode(PairEncoder(scorer.reranker, tuple(texts)), corpus, path, left, told.progress)
     told.progress.end()
-    files = iter([shard_file(path, shard) for shard in corpus.shards()])
-    return ((pairs, read_shard(next(files))[:, 0] if pairs else np.empty(0, np.float32)) for pairs in blocks.values())
+    return PairScores(path, corpus)

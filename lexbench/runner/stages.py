@@ -23,6 +23,7 @@ from lexbench.encodings.statistics import spread
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import (
+    AnyRetriever,
     CountsWork,
     Executor,
     HasReranker,
@@ -33,13 +34,14 @@ from lexbench.plugins import (
     Searcher,
     SearchesInBlocks,
     encode_queries,
+    pair_scorers,
 )
 from lexbench.progress import Progress
 from lexbench.runner.corpus_stages import FORMAT, SHARED, CorpusStages
-from lexbench.runner.pairs import PAIRS, Told, score_pairs
+from lexbench.runner.pairs import PairScores, Told, forget_pairs, learn, pairs_folder, score_pairs
 from lexbench.runner.progressing import counted
 from lexbench.runner.stored_run import block_files, read_hits, read_work, write_hits, write_run
-from lexbench.runner.systems import System
+from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
 from lexbench.storage.environment import packages_of
 from lexbench.storage.manifest import key_of
@@ -130,22 +132,17 @@ class DatasetRunner(CorpusStages):
             raise LexbenchError(f"{system.label} is a finished run, so there is nothing to search")
         watch = Stopwatch(packages=packages_of(system.retriever))
         with watch.time("open"):
-            searcher = system.retriever.open(index)
+            searcher = self.with_workers(system.retriever).open(index)
         size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"
         if isinstance(system.retriever, HasReranker):
             self._note_if_slow(system.retriever.reranker, what)
-        scored = None
-        if self.executor and isinstance(searcher, ScoresPairs):
-            with watch.time("search"):
-                left = ((at, self._encoded(searcher, some, drop=drop)) for at, some, _ in self._left(path, size))
-                most, told = size * searcher.candidates, Told(self.progress, what)
-                scored = score_pairs(searcher, left, most, path / PAIRS, self.executor, told)
-        for block, file in self.blocks(path, size, watch, what):
+        with watch.time("search"):
+            scored = self.scored_pairs(system.retriever, searcher, path, what, drop=drop)
+        for number, block, file in self.blocks(path, size, watch, what):
             with watch.time("encode_queries"):
-                encoded = self._encoded(searcher, block, drop=drop)
+                encoded = self.encoded(searcher, block, drop=drop)
             with watch.time("search"):
-                if scored and isinstance(searcher, ScoresPairs):
-                    searcher.learn(encoded, *next(scored))
+                learn(searcher, encoded, [scores.of(number) for scores in scored])
                 hits = searcher.search(encoded, depth + drop)
             write_hits(hits, file, searcher.work(encoded) if isinstance(searcher, CountsWork) else {})
         files = block_files(path, len(self.dataset.queries), size)
@@ -155,22 +152,43 @@ class DatasetRunner(CorpusStages):
         atomic.write_text(path / "work.json", json.dumps(spreads) + "\n")
         for file in path.glob("part-*"):
             file.unlink()
-        shutil.rmtree(path / PAIRS, ignore_errors=True)
+        forget_pairs(path)
         watch.write(path)
 
-    def _encoded(self, searcher: Searcher[Any], block: Sequence[Query], *, drop: bool) -> Any:
+    def scored_pairs(self, retriever: AnyRetriever, searcher: Any, path: Path, what: str, *, drop: bool) -> list[PairScores]:
+        """Let the executor, if any, score the pairs of each reranker in *retriever*, inner ones first, into files in *path*."""
+        size = block_size(searcher)
+        scored: list[PairScores] = []
+        if not self.executor or not (left := self._left(path, size)):
+            return scored
+
+        def blocks(number: int) -> Iterator[tuple[int, ScoresPairs, Any]]:
+            for at, block, _ in left:
+                encoded = self.encoded(searcher, block, drop=drop)
+                learn(searcher, encoded, [scores.of(at) for scores in scored])
+                yield at, *pair_scorers(searcher, encoded)[number]
+
+        has_any = next(rerankers(retriever), None) is not None  # else no query is encoded for the question
+        count = len(pair_scorers(searcher, self.encoded(searcher, left[0][1][:1], drop=drop))) if has_any else 0
+        for number in range(count):
+            told = Told(self.progress, what)
+            scored.append(score_pairs(blocks(number), size, pairs_folder(path, number), self.executor, told))
+        return scored
+
+    def encoded(self, searcher: Any, block: Sequence[Query], *, drop: bool) -> Any:
+        """Return *block* as *searcher* takes it, told, if self-matches are to be dropped, which fusions leave out."""
         encoded = encode_queries(searcher, block)
         if drop and isinstance(searcher, LeavesOut):
             return searcher.without(encoded, own_positions(self.corpus, block))
         return encoded
 
-    def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[Sequence[Query], Path]]:
-        """Yield each block of *size* queries that has no file in *path* yet, and the file to write; tell of progress."""
-        number = sum(len(block) for _, block, _ in self._left(path, size))
-        watch.resumed = number < len(self.dataset.queries)
-        self.progress.start(what, "search", number, "queries")
-        for _, block, file in self._left(path, size):
-            yield block, file
+    def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[int, Sequence[Query], Path]]:
+        """Yield each block of *size* queries that has no file in *path* yet: number, queries, file. Tell of progress."""
+        count = sum(len(block) for _, block, _ in self._left(path, size))
+        watch.resumed = count < len(self.dataset.queries)
+        self.progress.start(what, "search", count, "queries")
+        for number, block, file in self._left(path, size):
+            yield number, block, file
             self.progress.advance(len(block))
         self.progress.end()
 

@@ -24,8 +24,10 @@ from lexbench.plugins import (
     HasName,
     HasReranker,
     HasWeights,
+    HoldsObjects,
     ReadsRuns,
     Retriever,
+    RunsOnWorkers,
     TransformFacts,
 )
 from lexbench.retrievers.encoded import Encoded
@@ -273,15 +275,23 @@ def learned_parts(retriever: AnyRetriever) -> Iterator[Any]:
     """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
     for leaf in leaves(retriever):
         yield leaf.encoder if isinstance(leaf, EncodesVectors) else leaf
-    yield from _rerankers(retriever)
+    yield from rerankers(retriever)
 
 
-def _rerankers(retriever: Any) -> Iterator[Any]:
+def rerankers(retriever: Any) -> Iterator[Any]:
+    """Yield the rerankers of *retriever* and of its parts."""
     if isinstance(retriever, HasReranker):
         yield retriever.reranker
     if isinstance(retriever, Fusion):
         for part in retriever.parts:
-            yield from _rerankers(part)
+            yield from rerankers(part)
+
+
+def on_workers(retriever: Any, executor: HoldsObjects, note: Callable[[str], None]) -> Any:
+    """Return *retriever* with engines that the workers of *executor* build and search; itself where it has no such engine."""
+    return registry.everywhere(
+        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, RunsOnWorkers) else plugin
+    )
 
 
 def weights(retriever: AnyRetriever) -> int:

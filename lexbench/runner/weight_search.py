@@ -17,7 +17,8 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.errors import LexbenchError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
-from lexbench.plugins import HasScoreMatrix, LeavesOut, Weighted, encode_queries
+from lexbench.plugins import Weighted
+from lexbench.runner.pairs import forget_pairs, learn
 from lexbench.runner.stages import DatasetRunner, block_size, own_positions
 from lexbench.runner.stored_run import block_files
 from lexbench.runner.systems import describe
@@ -73,12 +74,13 @@ class WeightSearch:
         with self.runner.draft("weights", self._what, recipe, resumable=True) as draft:
             if draft.unfinished:
                 watch = Stopwatch()
-                matrix = self._searched(plain.open(index), draft.unfinished, watch)
+                matrix = self._searched(plain, index, draft.unfinished, watch)
                 with watch.time("choose"):
                     weights = self._choose(matrix)
                 atomic.write_bytes(draft.unfinished / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
                 for part in draft.unfinished.glob("part-*"):
                     part.unlink()
+                forget_pairs(draft.unfinished)
                 watch.write(draft.unfinished)
         return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
 
@@ -90,19 +92,21 @@ class WeightSearch:
     def _cutoff(self) -> int:
         return min(measures.cutoff(self.measure) or self.depth, self.depth)
 
-    def _searched(self, searcher: Any, path: Path, watch: Stopwatch) -> ScoreMatrix:
+    def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
         """Search all parts; return what is to be weighted, self-matches dropped as for a run."""
-        if not isinstance(searcher, HasScoreMatrix):
+        searcher: Any = self.runner.with_workers(retriever).open(index)
+        if not hasattr(searcher, "score_matrix"):  # see `lexbench.plugins.HasScoreMatrix`; it is a searcher, too
             raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
         drop = self.dataset.contract.protocol.self_match == "drop"
         runner = replace(self.runner, dataset=self.dataset)
-        size = block_size(searcher)  # type: ignore[arg-type]  # it is a searcher, too
-        for block, file in runner.blocks(path, size, watch, self._what):
+        size = block_size(searcher)
+        with watch.time("search"):
+            scored = runner.scored_pairs(retriever, searcher, path, self._what, drop=drop)
+        for number, block, file in runner.blocks(path, size, watch, self._what):
             with watch.time("search"):
-                encoded, own = encode_queries(searcher, block), np.full(len(block), -1)
-                if drop:
-                    own = own_positions(self.runner.corpus, block)
-                    encoded = searcher.without(encoded, own) if isinstance(searcher, LeavesOut) else encoded
+                own = own_positions(self.runner.corpus, block) if drop else np.full(len(block), -1)
+                encoded = runner.encoded(searcher, block, drop=drop)
+                learn(searcher, encoded, [scores.of(number) for scores in scored])
                 matrix = searcher.score_matrix(encoded, self.depth + drop)
             others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
             docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)

@@ -1,6 +1,7 @@
 """What every executor must do, on five shards of made-up documents, the last of three documents alone."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,11 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
-from lexbench.plugins import AnyEncoder, Executor
+from lexbench.plugins import AnyEncoder, Executor, HoldsObjects
 from lexbench.progress import Silent
 from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
-from lexbench.testing._letters import Letters
+from lexbench.testing._letters import Letters, Sum
 from lexbench.types import Corpus, Document, Kind
 
 WORDS = ("a b", "", "a c", "b b", "e", "c a", "e e e e", "a e", "b", "c c")
@@ -142,6 +143,42 @@ class ExecutorContract:
         assert "\n" not in str(caught.value)
         assert shard_file(tmp_path, missing(DOCUMENTS, tmp_path)[-1]).name not in there
         assert there == {name: serial[name] for name in there}
+
+    def test_objects_are_held_and_called(self, executor: Any) -> None:
+        """Three objects, two workers at most: each is filled once, keeps what it has, and several threads may call them."""
+        notes: list[str] = []
+        with self._holds(executor).hold([Sum(3), Sum(4), Sum(5)], notes.append) as held, ThreadPoolExecutor(3) as pool:
+            twice = [pool.submit(one.call, "times", 2) for one in held]
+            assert [one.result() for one in twice] == [2 * 3, 2 * 6, 2 * 10]
+            held[1].call("add", 4)
+            assert [one.call("times", 1) for one in held] == [3, 10, 10]
+            assert all(one.worker >= 0 and one.spent > 0 for one in held)
+        assert not notes
+
+    def test_an_object_that_raises_goes_on(self, executor: Any) -> None:
+        """What a method raises arrives in one line, and the object is there for the next call."""
+        with self._holds(executor).hold([Sum(3)], print) as (held,):
+            with pytest.raises(LexbenchError, match=r"^no such factor$"):
+                held.call("times", 0)
+            assert held.call("times", 5) == 15  # 0 + 1 + 2, times 5
+
+    def test_an_object_whose_worker_is_killed_is_filled_again(self, executor: Any, tmp_path: Path) -> None:
+        """A worker dies of signal 9 in a call: a line says so, and another answers; after three deaths there is an error."""
+        self._needs_workers()
+        notes: list[str] = []
+        with self._holds(executor).hold([Sum(4), Sum(3)], notes.append) as held:
+            assert held[0].call("times_or_die", 2, str(tmp_path / "once"), 1) == 2 * 6
+            assert [one.call("times", 1) for one in held] == [6, 3]
+            assert len(notes) == 1
+            assert "\n" not in notes[0]
+            with pytest.raises(LexbenchError, match=r"^3 workers died in `times_or_die`"):
+                held[1].call("times_or_die", 1, str(tmp_path / "always"), 9)
+        assert (tmp_path / "always").read_text(encoding="utf-8").count("\n") == 3
+
+    def _holds(self, executor: Any) -> HoldsObjects:
+        if not isinstance(executor, HoldsObjects):
+            pytest.skip("its workers hold no objects")
+        return executor
 
     def _needs_workers(self) -> None:
         if self.in_this_process:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from lexbench.plugins import CHOSEN_WEIGHTS, Fusion, LeavesOut, NeedsQueryIds, SearchesInBlocks, Weighted, encode_queries
+from lexbench.executors import executor
+from lexbench.plugins import (
+    CHOSEN_WEIGHTS,
+    Fusion,
+    HoldsObjects,
+    LeavesOut,
+    NeedsQueryIds,
+    SearchesInBlocks,
+    TellsTransfer,
+    Weighted,
+    encode_queries,
+)
+from lexbench.registry import everywhere, has_threads
 from lexbench.runner import systems
 from lexbench.storage import atomic
 from lexbench.timing import counters
@@ -49,24 +61,16 @@ def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
 
 def with_threads(plugin: Any, threads: int) -> Any:
     """Return *plugin* with that number wherever it, or a part of it, has a setting `threads` that changes no answer."""
-    if isinstance(plugin, tuple):
-        return tuple(with_threads(item, threads) for item in plugin)
-    if not is_dataclass(plugin) or isinstance(plugin, type):
-        return plugin
-    changes = {}
-    for item in fields(plugin):
-        value = getattr(plugin, item.name)
-        is_threads = item.name == "threads" and "runtime" in item.metadata
-        new = threads if is_threads else with_threads(value, threads)
-        if item.init and new is not value:
-            changes[item.name] = new
-    return replace(plugin, **changes) if changes else plugin
+    return everywhere(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
 
 
 def _open(task: Task) -> Any:
     """Return the searcher of a task."""
-    retriever = with_weights(systems.system(task.system).retriever, iter(task.weights))
-    return with_threads(retriever, task.threads).open(Path(task.index))
+    retriever = with_threads(with_weights(systems.system(task.system).retriever, iter(task.weights)), task.threads)
+    workers = executor(task.on) if task.on else None
+    if isinstance(workers, HoldsObjects):
+        retriever = systems.on_workers(retriever, workers, lambda _line: None)
+    return retriever.open(Path(task.index))
 
 
 def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
@@ -126,16 +130,20 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
     counters.reset_peak_memory()
     warm = warm_up(work, watch.warmed)
     memory |= counters.memory() | {"model": counters.model_bytes()}
-    before, joules = counters.moment(), counters.energy_counters()
+    before, joules, travelled = counters.moment(), counters.energy_counters(), _transfer(searcher)
     passes = timed_passes(work, len(warm), watch.timed, 0 if task.load else task.seconds)
     served = serve(work, task.load, task.seconds)[:, np.newaxis] if task.load else None
     after = counters.moment()
     energy = counters.energy_spent(joules, counters.energy_counters(), len(task.queries) * len(passes))
+    if (transfer := _transfer(searcher) - travelled) > 0:
+        seconds["transfer"] = transfer / (len(inputs) * len(passes))
     memory["peak_search"] = counters.peak_memory()
     nothing = null(work, watch.hits)
     idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(counters.disturbances(before, after, os.cpu_count() or 1))
+    if task.on:
+        noise.append(f"workers search, on {task.on}: it is not of this process alone")
     if task.single and (crowd := counters.crowded(cpu_per_wall)):
         noise.append(crowd)
     out = Path(task.out)
@@ -153,6 +161,11 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
         modules=counters.imported_modules(),
     )
     atomic.write_bytes(out / FACTS_FILE, msgspec.json.encode(facts))
+
+
+def _transfer(searcher: Any) -> float:
+    """Return the seconds that searches so far have taken for the way to workers and back."""
+    return searcher.transfer if isinstance(searcher, TellsTransfer) else 0.0
 
 
 def _arrays(passes: Sequence[Pass], prefix: str) -> dict[str, NDArray[Any]]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, LexbenchError
+from lexbench.executors import written
 from lexbench.plugins import EncodesVectors, RanksCandidates, ReadsRuns
 from lexbench.results import Timing
 from lexbench.runner.stages import DatasetRunner, own_positions
@@ -124,7 +125,8 @@ def _depth(timed: TimedRun, runner: DatasetRunner, settings: Settings) -> int:
 
 def _recipe(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, number: int) -> Recipe:
     """Return what one process's durations are of."""
-    return {
+    on = {"on": text} if (text := _on(timed, runner)) else {}
+    return on | {
         "protocol": _PROTOCOL,
         "run": key_of(timed.run),
         "scenario": scenario.name,
@@ -136,6 +138,12 @@ def _recipe(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario
         "fingerprint": fingerprint(),
         "lexbench": environment.versions().get("lexbench"),
     }
+
+
+def _on(timed: TimedRun, runner: DatasetRunner) -> str:
+    """Return the executor whose workers search the system, as `--on` has it; "" where this machine's one process does."""
+    retriever = timed.system.retriever
+    return written(runner.executor) if runner.executor and runner.with_workers(retriever) is not retriever else ""
 
 
 def _measure(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, draft: Path) -> None:
@@ -155,6 +163,7 @@ def _measure(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenari
         seconds=settings.seconds / _processes(settings, scenario),
         load=scenario.load,
         core=core,
+        on=_on(timed, runner),
         out=str(draft),
     )
     runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")

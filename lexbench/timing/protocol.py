@@ -60,6 +60,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
     seconds: float = 10.0  # of timed passes, or of offered load
     load: float = 0.0  # queries a second that are offered; 0: the next is sent when the last is answered
     core: int | None = None  # to which one thread is pinned
+    on: str = ""  # the executor whose workers search, as --on has it; "" for this process
     out: str  # folder for what it measured
 
 

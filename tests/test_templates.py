@@ -1,0 +1,116 @@
+"""The templates of jobs in "From laptop to cluster" hold: their files parse, and so do the commands in them, by our own parser.
+
+No SLURM, Kubernetes or Ray is asked: what a launcher would do with its own part is checked only as far as its format says.
+"""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from lexbench.cli import app
+from lexbench.cli.encode import _part
+from lexbench.datasets.contracts import contract_of
+from lexbench.executors import executor
+from lexbench.notation import parse
+
+PAGE = Path(__file__).parent.parent.joinpath("docs", "howto", "machines.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(bash|console|yaml)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+TYPED = [line.removeprefix("$ ") for language, block in BLOCKS if language == "console" for line in block.splitlines()]
+(SLURM,) = (block for language, block in BLOCKS if language == "bash")
+(KUBERNETES,) = (yaml.safe_load(block) for language, block in BLOCKS if language == "yaml")
+(TORCHRUN,) = (shlex.split(line) for line in TYPED if line.startswith("torchrun "))
+LAUNCHED = {  # what each launcher says to the process of its second part
+    "slurm": {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "16", "SLURM_ARRAY_TASK_MIN": "0"},
+    "torchrun": {"RANK": "1", "WORLD_SIZE": "8"},
+    "kubernetes": {"JOB_COMPLETION_INDEX": "1"},
+}
+
+
+def parsed(words):
+    """Return the settings of a `lexbench` command, parsed as the command line does it; UsageError where it does not parse."""
+    name, *rest = words
+    assert name == "lexbench"
+    command, context = app, None
+    while True:
+        context = command.make_context(command.name, rest, parent=context)
+        if not isinstance(command, click.Group):
+            return context.params
+        _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+
+
+def checked(words):
+    """Hold what a command names to what there is: its dataset, its systems, its part, its executor; return the part."""
+    settings = parsed(words)
+    assert contract_of(settings["name"]).id == settings["name"]
+    for system in settings["systems"]:
+        parse(system)
+    part = settings.get("part")
+    return _part(part, LAUNCHED.get(part.partition("/")[0], {})) if part else None
+
+
+def test_commands_that_are_typed_parse():
+    """Each `lexbench` command of the page parses, its dataset and its system are known, and a part is one of as many."""
+    commands = [shlex.split(line) for line in TYPED if line.startswith("lexbench ")]
+    wrapped = [re.search(r'--wrap "(.*?)"', line) for line in TYPED if line.startswith("sbatch ")]
+    assert [checked(words) for words in commands] == [(3, 16), None, None]
+    assert [checked(shlex.split(found[1])) for found in wrapped] == [None]
+
+
+def test_a_command_that_does_not_parse_fails_here():
+    """A misspelt option, or a dataset that there is not, is found."""
+    with pytest.raises(click.UsageError):
+        checked(shlex.split("lexbench encode dataset pydoc/test -r bm25 --parts 3/16"))
+
+
+def test_slurm(tmp_path):
+    """The script is one that bash reads, its options are sbatch's, and the second of the array's tasks is part 1 of 16."""
+    script = tmp_path / "encode.sh"
+    script.write_text(SLURM, encoding="utf-8")
+    asked = [option for line in SLURM.splitlines() if line.startswith("#SBATCH ") for option in line.split()[1:]]
+    (command,) = (shlex.split(line) for line in SLURM.splitlines() if line.startswith("lexbench "))
+
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    assert {option.partition("=")[0] for option in asked} == {"--array", "--gpus", "--cpus-per-task", "--requeue"}
+    assert checked(command) == (1, 16)
+    assert "--array=0-15" in asked
+    assert "sbatch --parsable encode.sh" in " ".join(TYPED)
+
+
+def test_torchrun():
+    """The parser of torchrun itself reads the line: eight processes of `lexbench`, of which the second is part 1 of 8."""
+    run = pytest.importorskip("torch.distributed.run", reason="needs torch: pip install 'lexbench[neural]'")
+    arguments = run.get_args_parser().parse_args(TORCHRUN[1:])
+
+    assert (arguments.nproc_per_node, arguments.no_python) == ("8", True)
+    assert checked([arguments.training_script, *arguments.training_script_args]) == (1, 8)
+
+
+def test_kubernetes():
+    """The job is indexed, so that each container is told its number, with as many completions as there are parts."""
+    job = KUBERNETES["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    (claimed,), (mounted,), (variable,) = job["template"]["spec"]["volumes"], container["volumeMounts"], container["env"]
+
+    assert (KUBERNETES["apiVersion"], KUBERNETES["kind"], job["completionMode"]) == ("batch/v1", "Job", "Indexed")
+    assert set(job) == {"completions", "parallelism", "completionMode", "backoffLimitPerIndex", "template"}
+    assert job["template"]["spec"]["restartPolicy"] == "Never"  # which backoffLimitPerIndex asks for
+    assert checked(container["args"]) == (1, job["completions"])
+    assert claimed["name"] == mounted["name"]
+    assert (variable["name"], variable["value"]) == ("LEXBENCH_STORE", mounted["mountPath"])
+
+
+def test_executors_that_the_page_names(monkeypatch):
+    """Every `--on` of the page is an executor; Ray's are made where it is installed."""
+    named = re.findall(r"--on ('[^']*'|[\w:]+)", PAGE)
+    assert len(named) >= 5
+    for text in named:
+        word = text.strip("'").replace("ADDRESS", "10.0.0.1")
+        if not word.startswith("ray"):
+            executor(word)
+        else:
+            assert parse(word.partition(":")[0]).head.name == "ray"
