@@ -43,7 +43,7 @@ class _Answers(BaseHTTPRequestHandler):
         lines = [json.loads(line) for line in content.splitlines()]
         if self.path == "/_msearch":
             asked = zip(lines[::2], lines[1::2], strict=True)
-            return self._json(200, {"responses": [self._found(head["index"], request) for head, request in asked]})
+            return self._json(200, {"took": 0, "responses": [self._found(head["index"], request) for head, request in asked]})
         name, action = self.path.strip("/").split("/")
         if action == "_bulk":
             self.indexes[name][1].update((head["index"]["_id"], one) for head, one in zip(lines[::2], lines[1::2], strict=True))

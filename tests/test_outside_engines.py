@@ -23,6 +23,7 @@ from lexbench.engines.java.jvm import java_class
 from lexbench.engines.opensearch import OpenSearch
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
 from lexbench.notation import Call
+from lexbench.plugins import TellsTransfer
 from lexbench.testing import EngineContract
 from lexbench.testing.engines import learned
 
@@ -137,6 +138,17 @@ def test_weights_that_lucene_rounds_are_refused(search_server, tmp_path):
     assert rank_feature_server.nine_bits(513) == 512
     with pytest.raises(LexbenchError, match=r"opensearch takes whole weights from 0 to 512, and there is 513; quantise"):
         OpenSearch(search_server.url).build(iter([sparse.csr_array(np.array([[513.0]], np.float32))]), tmp_path)
+
+
+def test_what_the_way_to_a_server_takes_is_told(search_server, tmp_path):
+    """A server that says that it took no time at all: what a search takes is then all the way there and back."""
+    made = OpenSearch(search_server.url)
+    made.build(iter([sparse.csr_array(np.array([[3.0, 0.0], [0.0, 2.0]], np.float32))]), tmp_path)
+    index = made.open(tmp_path)
+    assert (index.transfer, isinstance(index, TellsTransfer)) == (0.0, True)
+    index.search(sparse.csr_array(np.array([[1.0, 1.0]], np.float32)), 2)
+
+    assert index.transfer > 0
 
 
 def test_lucene_rounds_so():

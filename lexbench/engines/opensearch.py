@@ -1,6 +1,7 @@
 """OpenSearch or Elasticsearch on whole weights, exactly: sparse vectors as rank_features on a server or cluster."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,6 +99,7 @@ class OpenSearchIndex:
         self._client, self._name = Client(url), str(facts["index"])
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._largest = np.load(path / _LARGEST)
+        self.transfer = 0.0  # seconds, as `lexbench.plugins.TellsTransfer` has it, as far as servers say what they took
         if (there := _count(self._client, self._name)) != facts["sent"]:
             raise MissingData(
                 f"{url} has {there:,} of the {facts['sent']:,} documents of {self._name}: remove {path.parent}, "
@@ -132,8 +134,11 @@ class OpenSearchIndex:
                     f"keep the largest, as in encoder|prune_query({_CLAUSES})@opensearch"
                 )
             lines += [{"index": self._name}, _request(terms, weights, hits.docs.shape[1])]
-        answers = self._client.ask("POST", "/_msearch", lines)["responses"]
-        for row, answer in zip(rows, answers, strict=True):
+        begin = time.perf_counter()
+        answers = self._client.ask("POST", "/_msearch", lines)
+        if "took" in answers:  # milliseconds of the server's own
+            self.transfer += max(0.0, time.perf_counter() - begin - answers["took"] / 1000)
+        for row, answer in zip(rows, answers["responses"], strict=True):
             if "error" in answer or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
                 raise LexbenchError(f"opensearch at {self._client.url}: a search failed: {json.dumps(answer)[:200]}")
             found = answer["hits"]["hits"]

@@ -69,9 +69,9 @@ class Sharded:
     def on_workers(self, executor: HoldsObjects, note: Callable[[str], None]) -> Self:
         """Return a copy whose parts the workers of *executor* build and search."""
         inner = self.engine
-        copy = replace(
-            self, engine=replace(inner) if isinstance(inner, Sharded) else inner
-        )  # whose parts are where the part is
+        if isinstance(inner, Sharded):  # its parts are where the part is that they are of
+            inner = replace(inner)
+        copy = replace(self, engine=inner)
         object.__setattr__(copy, "place", _Place(executor, note))
         return copy
 

@@ -143,7 +143,8 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(counters.disturbances(before, after, os.cpu_count() or 1))
     if task.on:
-        noise.append(f"workers search, on {task.on}: it is not of this process alone")
+        way = 1000 * seconds.get("transfer", 0)
+        noise.append(f"workers search, on {task.on}, of which the way there and back is {way:.2f} ms a search")
     if task.single and (crowd := counters.crowded(cpu_per_wall)):
         noise.append(crowd)
     out = Path(task.out)
