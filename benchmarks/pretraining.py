@@ -101,9 +101,11 @@ def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float 
         losses = facts(train("pretrain", output, settings))["losses"]
         usage = next((loss["last"] for loss in losses if loss["name"] == "usage"), None)
     elif way == "longer":
-        for name in ("first", *map(str, TRIALS)):
-            mine(root / "trial-longer" / name, settings, seed, root)
-        more = round(seconds / seconds_a_step("finetune", root / "trial-longer", settings))
+        trial = root / "trial-longer"
+        if not (trial / "finetune.json").is_file():  # else it was measured with another seed, and its folders are that one's
+            for name in ("first", *map(str, TRIALS)):
+                mine(trial / name, settings, seed, root)
+        more = round(seconds / seconds_a_step("finetune", trial, settings))
         settings.append(f"stage1.steps={STEPS + more}")
     mine(output, settings, seed, root)
     return train("finetune", output, settings), usage
