@@ -16,8 +16,8 @@ from lexbench.checkpoints.causal_lm import causal_lm_files
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Tokens, tokenise
-from lexbench.registry import at_search
+from lexbench.neural.token_batches import Batch, Tokens, echoed, tokenise
+from lexbench.registry import at_search, later
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class SparseCLM(SparseMLM):
     *attention*: "causal" as the model was made, "bidirectional" where it was trained to see the whole text (LACONIC, Lion-SP).
     *pooling*: "max" over positions, of which *positions* "text" leaves out the first and the last special token; "last" is the
     last token of a text, as the tokenizer ends it. *logits* "scaled" multiplies them by the model's width to the power of
-    -1/4 (Lion-SP). Prompts stand before texts and are cut with them.
+    -1/4 (Lion-SP). Prompts stand before texts and are cut with them. With *echo* a text is read, then *echo*, then the text
+    again without its prompt, and only the second reading is pooled: there each token has seen the whole text (echo embeddings,
+    J. Springer et al., arXiv 2402.15449; M. Doshi et al., arXiv 2408.11119). Lengths are of each reading.
     """
 
     attention: str = "causal"
@@ -42,6 +44,7 @@ class SparseCLM(SparseMLM):
     logits: str = "plain"
     query_prompt: str = at_search("")
     document_prompt: str = ""
+    echo: str = later("")
 
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -64,12 +67,29 @@ class SparseCLM(SparseMLM):
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents* behind the prompt, cut to `document_length`."""
-        cutter = self._document_model().cutter(self.document_length, "document_length")
-        return tokenise(cutter, [self.document_prompt + document.text for document in documents])
+        texts = [document.text for document in documents]
+        return self._read(self._document_model(), texts, self.document_prompt, "document_length")
 
     def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
         """Return the vectors (texts, vocabulary) of queries behind their prompt."""
-        return super().encode_query([self.query_prompt + text for text in texts])
+        model = self._query_model()
+        return self._encode(model, self._read(model, texts, self.query_prompt, "query_length"))
+
+    def _read(self, model: "CausalLMModel", texts: Sequence[str], prompt: str, setting: str) -> Tokens:
+        """Return the tokens of *texts* behind the *prompt*, and once more behind *echo* where there is one."""
+        length = getattr(self, setting)
+        cutter = model.cutter(length, setting)
+        first = tokenise(cutter, [prompt + text for text in texts])
+        if not self.echo:
+            return first
+        between = tokenise(cutter, [self.echo], special=False).ids
+        if model.longest is not None and 2 * length + len(between) > model.longest:
+            most = max(0, (model.longest - len(between)) // 2)
+            raise CommandError(
+                f"sparse_clm(echo=…): {setting}={length} twice and {len(between)} tokens between are more than the "
+                f"{model.longest} that {model.name} takes; type {setting}={most}"
+            )
+        return echoed(first, between, tokenise(cutter, texts, special=False))
 
     def _model_class(self) -> "Callable[[ModelSpec], CausalLMModel]":
         from lexbench.encoders._vocabulary_models import CausalLMModel
@@ -77,6 +97,8 @@ class SparseCLM(SparseMLM):
         return CausalLMModel
 
     def _weights(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
+        if batch.types is not None:  # where the second reading starts
+            batch = batch._replace(pools=batch.pools & (batch.types == 1))
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1
             batch = batch._replace(pools=batch.real & (np.arange(batch.ids.shape[1]) == last))

@@ -88,6 +88,23 @@ def filled(tokens: Tokens, token: int, length: int) -> Tokens:
     return tokens._replace(ids=ids, starts=starts)
 
 
+def echoed(first: Tokens, between: NDArray[np.int32], again: Tokens) -> Tokens:
+    """Return the tokens of each text of *first*, those *between*, and those of the same text of *again*, which are `second`."""
+    lengths = np.diff(first.starts) + len(between)
+    starts = np.concatenate([[0], np.cumsum(lengths + np.diff(again.starts))])
+    parts = [
+        part
+        for text in range(len(lengths))
+        for part in (
+            first.ids[first.starts[text] : first.starts[text + 1]],
+            between,
+            again.ids[again.starts[text] : again.starts[text + 1]],
+        )
+    ]
+    ids = np.concatenate(parts) if parts else first.ids
+    return Tokens(ids, starts, first.truncated, lengths.astype(np.int32))
+
+
 def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:
     """Yield batches of all texts, the longest first, equally long ones in their order, so that little is padded.
 
