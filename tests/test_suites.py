@@ -8,6 +8,7 @@ import pytest
 
 from lexbench import suites
 from lexbench.analysis.aggregates import mean
+from lexbench.cli import code
 from lexbench.datasets.contracts import contract_of
 from lexbench.errors import InvalidFile, UnknownName
 
@@ -148,3 +149,12 @@ def test_unknown_suite_says_what_there_is():
     """A name that is almost right is answered with the right one."""
     with pytest.raises(UnknownName, match="'beir'"):
         suites.suite("bier")
+
+
+def test_the_defect_of_touche_is_named(capsys):
+    """Short passages and unjudged results of neural models, with the source, stand where the dataset is shown."""
+    assert code(["show", "dataset", "beir/webis-touche2020/v2"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert "passages of a few words that are no arguments" in shown
+    assert "Thakur et al." in shown

@@ -525,21 +525,21 @@ def rows(campaign: Campaign, trials: int, only: str, done: dict[str, Row]) -> It
 
 
 def read_state(file: Path | None, what: str) -> dict[str, Row]:
-    """Return the finished rows of *file*, by kind, where they are of *what*; begin the file anew where they are not."""
+    """Return the finished rows of *file*, by kind, where they are of *what*, and leave just these in it."""
     if file is None:
         return {}
-    lines = file.read_text().splitlines() if file.is_file() else []
-    if lines[:1] != [what]:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{what}\n")
-    rows_of = dict(json.loads(line) for line in lines[1:]) if lines[:1] == [what] else {}
-    return {name: Row(**row) for name, row in rows_of.items()}
+    begun, *lines = file.read_text().split("\n") if file.is_file() else [""]
+    kept = lines[:-1] if begun == what else []  # what is behind the last newline was cut off
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join([what, *kept, ""]))
+    return {name: Row(**row) for name, row in map(json.loads, kept)}
 
 
 def code_digest() -> str:
     """Return a digest of all that a campaign tries, and of what it tries it with."""
-    files = sorted(path for folder in ("lexbench", "tools") for path in (_TESTS.parent / folder).rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    files = (path for folder in ("lexbench", "suites", "tools") for path in (_TESTS.parent / folder).rglob("*.*"))
+    content = [path.read_bytes() for path in sorted(files) if path.suffix in (".py", ".toml")]
+    return hashlib.sha256(b"".join(content)).hexdigest()[:16]
 
 
 def main() -> None:
