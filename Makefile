@@ -66,6 +66,7 @@ test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault 
 test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make install` does not install; KILLS=50 SEED=2 kills more
 	@$(PIP) --editable '.[qdrant,ray]'
 	$(BIN)/pytest -q -m 'slow or not slow' tests/contracts/test_executors.py tests/test_workers.py tests/test_outside_engines.py
+	$(BIN)/pytest -q -m 'slow or not slow' tests/test_sharded.py -k workers
 	$(BIN)/pytest -q -m slow tests/test_rerank.py -k executors
 	LEXBENCH_KILLS=$(KILLS) LEXBENCH_SEED=$(SEED) $(BIN)/pytest -q -m slow tests/test_ray_kills.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExt
 from lexbench.executors import executor, suited
 from lexbench.executors.here import Here
 from lexbench.executors.processes import Processes
+from lexbench.testing._letters import Sum
 from lexbench.types import Document
 
 TEXTS = ["a b", "", "a", "b b", "d", "c a", "e e e e", "a e", "b", "c c"]  # the "d" is at position 5, its id is "4"
@@ -140,6 +142,22 @@ def test_parts_that_there_are_not(typed):
     """Each is one line that says what to type."""
     with pytest.raises(UsageError, match=f"--part {typed}"):
         _part(typed, {"JOB_COMPLETION_INDEX": "1"})
+
+
+def test_an_answer_that_nobody_waited_for_is_not_the_next_ones():
+    """After Ctrl-C while an object is at work the next call has its own answer, of an object that was filled anew."""
+    with Processes(1).hold([Sum(3)], print) as (held,):
+        assert held.call("times", 1) == 3
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Connection, "recv", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                held.call("times", 10)
+        assert held.call("times", 2) == 6
+
+
+def interrupted(_pipe):
+    """Be what Ctrl-C makes of waiting."""
+    raise KeyboardInterrupt
 
 
 def test_killed_processes_leave_none_behind(corpus, tmp_path):

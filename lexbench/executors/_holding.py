@@ -93,6 +93,10 @@ class _Worker:
             self.end()
             self._note(f"a worker is gone ({gone}); another takes over what it held")
             raise
+        except BaseException as error:
+            if not isinstance(error, Exception):  # Ctrl-C: the answer would be taken for that of the next call
+                self.end()
+            raise
         self.spent += answer.seconds
         if answer.error:
             raise answer.error
