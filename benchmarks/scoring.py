@@ -1,6 +1,7 @@
 """Time the scoring of one run of MS MARCO's size by lexbench, pytrec_eval and ir_measures, on the same data.
 
     python benchmarks/scoring.py [--queries 6980] [--depth 1000] [--qrels FILE] [--repeats 3] [--json FILE]
+    python benchmarks/scoring.py --clock processor --tools lexbench,pytrec_eval     # where other work runs on the machine
 
 Each tool starts from what it takes by itself, once in memory (ours: arrays; theirs: dicts of dicts, which neither has to
 convert) and once as a TREC run file, read by the tool's own reader. Every measurement has a process of its own, so that its
@@ -34,6 +35,7 @@ MEASURES = ("nDCG@10", "RR@10", "R@1000", "Success@1000", "AP@1000")
 PYTREC_EVAL = ("ndcg_cut_10", "recip_rank", "recall_1000", "success_1000", "map_cut_1000")
 TOOLS = ("lexbench", "pytrec_eval", "ir_measures")
 STARTS = ("memory", "file")
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 class Job(NamedTuple):
@@ -110,14 +112,14 @@ def job(tool: str, start: str, folder: Path) -> Job:
     return Job(lambda: None, lambda _: calc((ir_measures.read_trec_run(str(run)), ir_measures.read_trec_qrels(str(qrels)))))
 
 
-def measure(tool: str, start: str, folder: Path, repeats: int) -> dict[str, Any]:
+def measure(tool: str, start: str, folder: Path, repeats: int, clock: Callable[[], float]) -> dict[str, Any]:
     """Do the job *repeats* times in this process."""
     prepare, work = job(tool, start, folder)
     data, seconds, means = prepare(), [], []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = clock()
         means = work(data)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"tool": tool, "from": start, "seconds": seconds, "peak_mib": round(peak), "means": means}
 
@@ -129,13 +131,16 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=1000)
     parser.add_argument("--qrels", type=Path, help="a TREC qrels file; default: MS MARCO dev/small, if found")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what seconds are of (default: wall)")
+    parser.add_argument("--tools", default=",".join(TOOLS), help="some of them, lexbench first (default: all)")
+    parser.add_argument("--starts", default=",".join(STARTS), help="default: both")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     parser.add_argument("--only", nargs=3, metavar=("TOOL", "START", "FOLDER"), help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only:
         tool, start, folder = given.only
-        print(json.dumps(measure(tool, start, Path(folder), given.repeats)))
+        print(json.dumps(measure(tool, start, Path(folder), given.repeats, CLOCKS[given.clock])))
         return
     if given.make:
         make_data(given.make, given.queries, given.depth, given.qrels)
@@ -148,13 +153,15 @@ def main() -> None:
         make = [sys.executable, __file__, "--make", folder, "--queries", str(given.queries), "--depth", str(given.depth)]
         subprocess.run(make + (["--qrels", str(qrels)] if qrels else []), check=True)
         found: list[dict[str, Any]] = []
-        for start in STARTS:
-            for tool in TOOLS:
-                command = [sys.executable, __file__, "--only", tool, start, folder, "--repeats", str(given.repeats)]
+        for start in given.starts.split(","):
+            for tool in given.tools.split(","):
+                options = ["--repeats", str(given.repeats), "--clock", given.clock]
+                command = [sys.executable, __file__, "--only", tool, start, folder, *options]
                 found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
                 report(found)
     if given.json:
-        given.json.write_text(json.dumps({"queries": given.queries, "depth": given.depth, "measured": found}, indent=1) + "\n")
+        facts = {"queries": given.queries, "depth": given.depth, "clock": given.clock}
+        given.json.write_text(json.dumps(facts | {"measured": found}, indent=1) + "\n")
 
 
 def report(found: list[dict[str, Any]]) -> None:

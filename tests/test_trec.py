@@ -269,7 +269,26 @@ def test_ms_marco_qrels_have_their_published_counts(shared: Path, name, queries,
 def compiled(monkeypatch):
     """Have small files read as large ones are."""
     monkeypatch.setattr("lexbench.trec.columns._LARGE", 0)
-    monkeypatch.setattr("lexbench.trec.ids._MANY", 0)
+    monkeypatch.setattr("lexbench.trec.ids.MANY", 0)
+    monkeypatch.setattr("lexbench.trec.runs.MANY", 0)
+
+
+def test_a_document_that_a_large_run_has_twice_is_named(compiled):
+    """The compiled loop finds it in whichever list it is; one document in two lists is none."""
+    queries, documents = ["q", "q", "r", "r"], ["a", "b", "b", "a"]
+    assert Run.from_entries(queries, documents, [4, 3, 2, 1]).query_ids == ("q", "r")
+    with pytest.raises(LexbenchError, match="document 'b' of query 'r' is there more than once"):
+        Run.from_entries([*queries, "r"], [*documents, "b"], [4, 3, 2, 1, 0])
+
+
+@pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])
+def test_ranks_of_many_ids(most):
+    """Numbers have the places that numpy finds, whether few different ones are counted in a table or many are sorted."""
+    from lexbench.trec import scan
+
+    figures = np.random.default_rng(0).integers(0, most, 2000)
+    for values in (figures, figures[::-1] * 256 + 7, np.full(3, 1 << 62)):
+        assert scan.ranks(values).tolist() == np.unique(values, return_inverse=True)[1].tolist()
 
 
 def test_large_files_are_read_as_small_ones(compiled, tmp_path):
@@ -282,7 +301,7 @@ def test_large_files_are_read_as_small_ones(compiled, tmp_path):
         large = read_run(path)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lexbench.trec.columns._LARGE", 1 << 40)
-            patch.setattr("lexbench.trec.ids._MANY", 1 << 40)
+            patch.setattr("lexbench.trec.ids.MANY", 1 << 40)
             small = read_run(path)
 
         assert large.query_ids == small.query_ids == ("q0", "q1", "q2")

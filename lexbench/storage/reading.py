@@ -19,7 +19,7 @@ import msgspec
 
 from lexbench.errors import InvalidFile
 
-_BLOCK = 1 << 24  # bytes of a block of lines
+_BLOCK = 1 << 22  # bytes of a block of lines
 _LONGEST = 1 << 28  # bytes of a line: more is no line, but a file of another kind, or one that was made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _MAGIC = 10  # bytes that tell how a file is compressed
@@ -120,12 +120,13 @@ def blocks(path: Path) -> Iterator[Block]:
         with open_file(path) as file:
             while read := file.read(_BLOCK):
                 begun = rest + read if first > 1 or rest else _line(read, path)
-                whole, newline, rest = begun.rpartition(b"\n")
+                end = begun.rfind(b"\n") + 1
+                whole, rest = begun[:end], begun[end:]
                 if len(rest) > _LONGEST:
                     raise InvalidFile(f"{path}: in or after line {first}: a line of more than {_LONGEST:,} bytes")
-                if newline:
-                    yield Block(first, whole + newline)
-                    first += whole.count(b"\n") + 1
+                if whole:
+                    yield Block(first, whole)
+                    first += whole.count(b"\n")
     except _UNREADABLE as error:
         raise _invalid(f"{path}", error) from None
     if rest:

@@ -6,6 +6,8 @@ Numbers are written in ASCII, without the `_` that Python allows. Nothing may ha
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -28,7 +30,7 @@ _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 def first_fields(path: Path) -> list[bytes]:
     """Return the fields of the first line that has any; none for a file without one."""
     for block in blocks(path):
-        for line in block.text.splitlines():
+        for line in chain.from_iterable(map(bytes.splitlines, BytesIO(block.text))):  # splits no more of them than it needs
             if line.strip() and not line.startswith(b"#"):
                 return line.split()
     return []

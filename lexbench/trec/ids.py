@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 
-_MANY = 1 << 20  # ids, for which compiled loops are worth loading
+MANY = 1 << 20  # ids, for which compiled loops are worth loading
 
 
 class Factors(NamedTuple):
@@ -65,7 +65,7 @@ def factorize(ids: NDArray[np.bytes_]) -> Factors:
 
 def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the place of each value among the distinct ones, from 0: `np.unique`'s inverse, without its other results."""
-    if len(values) >= _MANY:
+    if len(values) >= MANY:
         from lexbench.trec import scan
 
         return scan.ranks(values)
@@ -74,6 +74,15 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
     places = np.empty(len(values), np.int64)
     places[order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
     return places
+
+
+def changes(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    """Return where in *ids* (n,) one differs from the one before, with the first."""
+    if len(ids) >= MANY:
+        from lexbench.trec import scan
+
+        return np.flatnonzero(scan.changes(np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), -1)))
+    return np.flatnonzero(np.append(len(ids) > 0, ids[1:] != ids[:-1]))
 
 
 def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int64]:

@@ -28,7 +28,7 @@ from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec import order
 from lexbench.trec.columns import Kind, first_fields, naming, read_columns
-from lexbench.trec.ids import bytes_of, check_writable, encode, factorize, lookup, text_of
+from lexbench.trec.ids import MANY, bytes_of, changes, check_writable, encode, factorize, lookup, text_of
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored"]
@@ -108,7 +108,7 @@ class Run:
         numbers = np.asarray(scores)
         if not len(queries) == len(documents) == len(numbers):
             raise ValueError(f"{len(queries)} query ids, {len(documents)} document ids and {len(numbers)} scores")
-        lists = np.flatnonzero(np.append(len(queries) > 0, queries[1:] != queries[:-1]))  # entries where the query id changes
+        lists = changes(queries)
         names = dict.fromkeys(text_of(name) for name in queries[lists].tolist())
         code = {name: index for index, name in enumerate(names)}
         of_list = np.array([code[text_of(name)] for name in queries[lists].tolist()], dtype=np.int64)
@@ -132,11 +132,8 @@ class Run:
         """Make a run of entries grouped by query, checking them and putting each list into the canonical order."""
         offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         run = cls(query_ids, offsets, docs.astype(np.int32), scores, table)
-        entries = np.repeat(np.arange(len(query_ids)), lengths) * max(len(table), 1) + run.docs
-        ordered = np.sort(entries)
-        twice = ordered[1:][ordered[1:] == ordered[:-1]]
-        if len(twice):
-            _refuse(run, entries == twice[0], "is there more than once")
+        if _may_be_twice(run):
+            _refuse_twice(run)
         return _ordered(run, precision)
 
 
@@ -147,6 +144,24 @@ def _ordered(run: Run, precision: Precision) -> Run:
     kind = "number" if precision == "double" else "float32 number"
     _refuse(run, ~np.isfinite(scores), f"has a score that is not a finite {kind}")
     return replace(run, **order.canonical(run.offsets, run.docs, scores)._asdict())
+
+
+def _may_be_twice(run: Run) -> bool:
+    """Tell whether a list may have a document twice; False where a compiled loop saw that none has."""
+    if len(run) < MANY:
+        return True
+    from lexbench.trec import scan
+
+    return bool(scan.any_twice(run.offsets, run.docs, len(run.table)))
+
+
+def _refuse_twice(run: Run) -> None:
+    """Raise LexbenchError for a document that a list has twice."""
+    entries = np.repeat(np.arange(len(run.query_ids)), np.diff(run.offsets)) * max(len(run.table), 1) + run.docs
+    ordered = np.sort(entries)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        _refuse(run, entries == twice[0], "is there more than once")
 
 
 def _refuse(run: Run, wrong: NDArray[np.bool_], why: str) -> None:

@@ -1,7 +1,7 @@
 """Compiled loops for large run files: their columns, and ids as ranks. Importing this takes half a second, so few should.
 
-Each does what a function of numpy does more slowly, which takes over wherever something is unusual: `columns._columns` what
-`scan` gives up, and `ids._ranks` is what `ranks` must equal.
+Each does what functions of numpy do more slowly, which take over wherever something is unusual: `columns._columns` what `scan`
+gives up; `ids._ranks` is what `ranks` must equal.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 TYPES = ("id", "int", "float")  # of columns, by number
 _DIGITS = 18  # that a whole number of 64 bits surely holds
 _EXACT = 1 << 53  # up to here, times or by a power of ten up to 10**22, a number is rounded once, and so rightly
+_TABLE, _TABLE_SHARE = 1 << 25, 16  # numbers in a table, at most, and for each key: 128 MB
 _POWERS = 10.0 ** np.arange(23)
 
 
@@ -99,14 +100,81 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
             fields[line, i] = text[start + i]
 
 
-def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the place of each of *values* (n,), not negative, among the distinct ones, from 0."""
-    found: NDArray[np.int64] = _ranks(values.astype(np.uint64))
+@njit(nogil=True, cache=True)
+def changes(fields):  # type: ignore[no-untyped-def]
+    """Tell of each row of *fields*, uint8 (lines, width), whether it differs from the one before; the first does."""
+    found = np.ones(len(fields), np.bool_)
+    for line in range(1, len(fields)):
+        found[line] = False
+        for i in range(fields.shape[1]):
+            if fields[line, i] != fields[line - 1, i]:
+                found[line] = True
+                break
     return found
 
 
 @njit(nogil=True, cache=True)
-def _ranks(keys):  # type: ignore[no-untyped-def]
+def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
+    """Tell whether a list docs[offsets[i]:offsets[i + 1]] has a document twice; *docs* are codes below *distinct*."""
+    last_list = np.full(distinct, -1, np.int32)
+    for number in range(len(offsets) - 1):
+        for i in range(offsets[number], offsets[number + 1]):
+            if last_list[docs[i]] == number:
+                return True
+            last_list[docs[i]] = number
+    return False
+
+
+def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the place of each of *values* (n,), not negative, among the distinct ones, from 0."""
+    keys = values.astype(np.uint64)
+    digits, size = _digits(keys, min(_TABLE, _TABLE_SHARE * len(keys)))
+    found: NDArray[np.int64] = _counted(keys, digits, size) if size else _sorted(keys)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _digits(keys, most):  # type: ignore[no-untyped-def]
+    """Return how to write *keys*, uint64 (n,), as numbers below some size, in the same order, and that size.
+
+    Ids are mostly figures, so a byte has few values: it becomes a digit that counts only those that there are. Returned are
+    what each value of each byte is worth, (8, 256), and the size; 0 where it is above *most*.
+    """
+    there, worth, size = np.zeros((8, 256), np.bool_), np.zeros((8, 256), np.int64), np.int64(1)
+    for key in keys:
+        for number in range(8):
+            there[number, (key >> np.uint64(8 * number)) & np.uint64(255)] = True
+    for number in range(8):
+        different = 0
+        for value in range(256):
+            if there[number, value]:
+                worth[number, value] = different * size
+                different += 1
+        size *= max(different, 1)
+        if size > most:
+            return worth, np.int64(0)
+    return worth, size
+
+
+@njit(nogil=True, cache=True)
+def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
+    """Return what `ranks` does, given what `_digits` returned, by a table of all numbers that there could be."""
+    found, rank_of = np.zeros(len(keys), np.int64), np.zeros(size, np.int32)
+    for i in range(len(keys)):
+        for number in range(8):
+            found[i] += digits[number, (keys[i] >> np.uint64(8 * number)) & np.uint64(255)]
+        rank_of[found[i]] = 1
+    rank = 0
+    for number in range(size):
+        there, rank_of[number] = rank_of[number], rank
+        rank += there
+    for i in range(len(keys)):
+        found[i] = rank_of[found[i]]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _sorted(keys):  # type: ignore[no-untyped-def]
     """Return what `ranks` does, by sorting byte after byte, the lowest first; bytes that all keys share cost one look."""
     count = len(keys)
     order, keys_to, order_to = np.arange(count).astype(np.int32), np.empty(count, np.uint64), np.empty(count, np.int32)
