@@ -15,12 +15,13 @@ import pytrec_eval
 from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.find import find_folder
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers import bm25
 from lexbench.retrievers._bm25_build import Inverter
 from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
+from lexbench.runner import systems
 from lexbench.tokenization import ANALYZERS, chunks, unicode
 from lexbench.types import Document, Hits
 
@@ -238,37 +239,104 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
     assert plain == compiled
 
 
+def packed_lists(lists, frequencies):
+    """Return the postings of terms as the index has them, where each term begins, and how many each has."""
+    from lexbench.retrievers import _bm25_postings as postings
+
+    sizes = np.array(list(map(len, lists)), np.int32)
+    packed, lengths = np.zeros(postings.room(sizes.sum(), len(lists)) + postings.PAD, np.uint8), np.zeros(len(lists), np.uint32)
+    end = postings.pack(
+        np.concatenate(lists).astype(np.int32), np.concatenate(frequencies).astype(np.int32), sizes, packed, lengths
+    )
+    assert end == lengths.sum() <= len(packed) - postings.PAD
+    return packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes
+
+
+def read_plainly(packed, at, size):
+    """Return documents and frequencies as _bm25_postings says that they stand in *packed* from *at* on, a bit at a time."""
+    found, last = [], -1
+    while len(found) < size:
+        count = min(128, size - len(found))
+        gap_bits, count_bits = packed[at : at + 2].tolist()
+        ends_with = int.from_bytes(packed[at + 2 : at + 6].tobytes(), "little") if count == 128 else None
+        at += 2 if ends_with is None else 6
+        taken = -(-count * (gap_bits + count_bits) // 8)
+        word = int.from_bytes(packed[at : at + taken].tobytes(), "little")
+        for _ in range(count):
+            frequency, word = 1 + (word & ((1 << count_bits) - 1)), word >> count_bits
+            gap, word = 1 + (word & ((1 << gap_bits) - 1)), word >> gap_bits
+            last += gap
+            found.append((last, frequency))
+        assert ends_with in (None, last)
+        at += taken
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 127, 128, 129, 1000])
+@pytest.mark.parametrize("highest", [1, 2, 9, 1 << 26])
+@pytest.mark.parametrize("spread", [1, 300, 2**31 - 1])
+def test_postings_are_packed(size, highest, spread):
+    """Postings stand in the index as its description says, from neighbours and frequencies of 1 up to the largest of both."""
+    rng = np.random.default_rng(size)
+    docs = np.unique(np.append(rng.integers(0, max(size, spread), size), max(size, spread) - 1))
+    frequencies = np.append(rng.integers(1, highest, len(docs) - 1, endpoint=True), highest)
+    first = [np.array([5]), np.array([3])]  # a term before it
+    packed, offsets, sizes = packed_lists([first[0], docs], [first[1], frequencies])
+
+    assert read_plainly(packed, offsets[0], 1) == [(5, 3)]
+    assert read_plainly(packed, offsets[1], sizes[1]) == list(zip(docs.tolist(), frequencies.tolist(), strict=True))
+
+
 @pytest.mark.parametrize("k", [1, 10, 1000, 200_000])
 @pytest.mark.parametrize("flip", [0, 2**32 - 1])
 def test_kernel(k, flip):
-    """The compiled loop finds what sorting all sums finds, in windows with many postings and in those with few."""
+    """The compiled loops find what sorting all sums finds, in windows with many postings and in those with few.
+
+    Frequencies are common ones and others, and so are terms; gaps are short and long.
+    """
     from lexbench.retrievers import _bm25_kernel as kernel
 
     rng = np.random.default_rng(k)
     documents = 2 * kernel.WINDOW + 1000
-    lists = [np.sort(rng.choice(documents, size, replace=False)) for size in (1, 50, 3000, 90_000, documents)]
-    offsets = np.cumsum([0, *map(len, lists)])
-    docs = np.concatenate(lists).astype(np.int32)
-    pairs = rng.integers(0, 5, len(docs)).astype(np.uint16)  # few, so that there are ties
-    ratios = np.linspace(1.5, 3, 5, dtype=np.float32)
-    terms, starts = np.array([0, 1, 1, 2, 0, 1, 2, 3, 4, 4], np.int32), np.array([0, 0, 2, 4, 9, 10])
+    lists = [np.sort(rng.choice(documents, size, replace=False)) for size in (1, 50, 300, 3000, 90_000, documents)]
+    frequencies = [np.minimum(rng.geometric(0.6, len(one)), 3) for one in lists]  # few, so that there are ties
+    frequencies[3][1000] = frequencies[4][40_000] = kernel.COMMON + 5
+    classes = rng.integers(0, 3, documents).astype(np.uint8)
+    norms = np.linspace(0.5, 3, 3, dtype=np.float32)
+    terms = np.array([0, 1, 1, 2, 3, 0, 1, 2, 3, 4, 5, 5, 0, 3], np.int32)
+    starts = np.array([0, 0, 2, 5, 11, 12, 14])
     weights = rng.random(len(terms), np.float32)
-    best = np.zeros((5, k), np.uint64)
+    index = *packed_lists(lists, frequencies), classes, norms
+    best = np.zeros((6, k), np.uint64)
     for _ in range(2):  # what one search leaves behind must not show in the next
         best[:] = 0
-        kernel.search(offsets, docs, pairs, ratios, starts, terms, weights, documents, np.uint64(flip), best)
+        kernel.search(*index, starts, terms, weights, np.uint64(flip), best)
 
-    for query in range(5):
+    for query in range(6):
+        own = slice(starts[query], starts[query + 1])
         sums = np.zeros(documents)
-        for term, weight in zip(
-            terms[starts[query] : starts[query + 1]], weights[starts[query] : starts[query + 1]], strict=True
-        ):
-            own = slice(offsets[term], offsets[term + 1])
-            sums[docs[own]] += weight - weight / ratios[pairs[own]]
+        for term, weight in zip(terms[own], weights[own], strict=True):
+            docs = lists[term]
+            sums[docs] += weight - weight / (np.float32(1) + frequencies[term].astype(np.float32) * norms[classes[docs]])
         places = np.arange(documents) if flip else -np.arange(documents)
         expected = np.lexsort((places, -sums.astype(np.float32)))[: min(k, np.count_nonzero(sums))]
         found = np.sort(best[query][best[query] > 0])[::-1]
         assert ((found & np.uint64(2**32 - 1)) ^ np.uint64(flip)).tolist() == expected.tolist()
+        wanted = np.sort(rng.integers(-1, documents, 500)).astype(np.int32)
+        scores = np.zeros(500)
+        kernel.score(*index, terms[own], weights[own], wanted, scores)
+        assert scores.tolist() == np.where(wanted < 0, 0, sums[wanted]).tolist()
+
+
+def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
+    """An index of an earlier version has another key, and is not read as if it were of this one: a line says what to do."""
+    searcher(BM25, THREE)
+    facts = tmp_path / "index" / "facts.json"
+    facts.write_text(facts.read_text().replace('"layout": 2, ', ""))
+    with pytest.raises(LexbenchError, match="build it again"):
+        BM25().open(tmp_path / "index")
+    assert systems.describe(BM25(), index=True)["identity"] == {"layout": 2}
+    assert "identity" not in systems.describe(BM25())  # results have the keys that they had
 
 
 def test_threads(searcher, tmp_path):

@@ -33,14 +33,12 @@ def idf(frequencies: NDArray[np.integer], documents: int) -> NDArray[np.float32]
     return values.astype(np.float32)
 
 
-def ratios(
-    frequencies: NDArray[np.integer], classes: NDArray[np.uint8], average: float, k1: float, b: float
-) -> NDArray[np.float32]:
-    """Return r = 1 + tf / norm, with which a term of weight w adds w - w / r to a document's score.
+def inverse_norms(classes: NDArray[np.uint8], average: float, k1: float, b: float) -> NDArray[np.float32]:
+    """Return 1 / norm of length *classes* (n,): a term of weight w and frequency tf adds w - w / (1 + tf / norm) to a score.
 
-    *frequencies* tf (n,) and length *classes* (n,) are of postings; *average* is the mean length of documents with any term.
+    *average* is the mean length of documents with any term.
     """
     one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)
     with np.errstate(divide="ignore"):  # k1 = 0: a term counts in full wherever it occurs
-        inverse_norms = one / (k1_ * ((one - b_) + b_ * LENGTHS.astype(np.float32) / np.float32(average)))
-    return one + frequencies.astype(np.float32) * inverse_norms[classes]
+        inverses: NDArray[np.float32] = one / (k1_ * ((one - b_) + b_ * LENGTHS.astype(np.float32) / np.float32(average)))
+    return inverses[classes]

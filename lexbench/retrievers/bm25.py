@@ -11,16 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import BuildContext
 from lexbench.registry import at_search, later, runtime
 from lexbench.retrievers import _bm25_formula as formula
-from lexbench.retrievers._bm25_build import Inverter
+from lexbench.retrievers._bm25_build import LAYOUT, Inverter
 from lexbench.retrievers._bm25_contents import RepeatedText, contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.tokenization import ANALYZERS, chunks
@@ -31,8 +31,8 @@ _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
 _COMPILED = 10_000  # documents from which on it pays to compile what numbers the terms of texts: it takes seconds, once
 _BLOCK = 2048  # documents numbered at a time
+_ARRAYS = ("sizes", "lengths", "classes", "length_classes")
 _POSITION = np.uint64(0xFFFFFFFF)  # where a key of the kernel has the position
-_MAPPED = ("offsets", "docs", "pairs")  # arrays that stay on disk until they are read
 
 
 class QueryTerms(NamedTuple):
@@ -92,6 +92,10 @@ class BM25(Settings):
                 f'bm25(analyzer="{self.analyzer}") is unknown; there is {", ".join(ANALYZERS)}, and those of Lucene for '
                 f'languages: bm25(analyzer="fi")@lucene'
             )
+
+    def index_identity(self) -> dict[str, Any]:
+        """Return digests of the files, and the layout: an index of another one is built again, and its answers are the same."""
+        return self.identity() | {"layout": LAYOUT}
 
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write the index of *corpus* into *path*, in memory that grows only with the vocabulary."""
@@ -167,12 +171,15 @@ class BM25Searcher:
         self._settings = settings
         self._flip = _POSITION if settings.lower_position_first else np.uint64(0)
         facts = json.loads((path / "facts.json").read_bytes())
-        self._documents = int(facts["documents"])
-        self._offsets, self._docs, self._pairs = (np.load(path / f"{name}.npy", mmap_mode="r") for name in _MAPPED)
-        frequencies, classes = (np.load(path / f"pair_{name}.npy") for name in ("frequencies", "classes"))
+        if facts.get("layout", 1) != LAYOUT:
+            raise LexbenchError(f"{path} is an index of another version of lexbench, which bm25 cannot read; build it again")
+        sizes, lengths, classes, used = (np.load(path / f"{name}.npy") for name in _ARRAYS)
         average = facts["occurrences"] / facts["nonempty"] if facts["nonempty"] else 1.0
-        self._ratios = formula.ratios(frequencies, classes, average, settings.k1, settings.b)
-        self._idf = formula.idf(np.diff(self._offsets), facts["nonempty"])
+        # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
+        packed = np.asarray(np.memmap(path / "postings.bin", np.uint8, "c"))
+        norms = formula.inverse_norms(used, average, settings.k1, settings.b)
+        self._index = packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes, classes, norms
+        self._idf = formula.idf(sizes, facts["nonempty"])
         terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]
         self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get, settings.analyzer)
         self.search(self.encode([""]), 1)
@@ -204,22 +211,21 @@ class BM25Searcher:
 
     def score(self, encoded: QueryTerms, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of the documents *docs*: those of `search`, of which it may lower equal ones."""
-        scores = np.zeros(docs.shape, np.float32)
+        from lexbench.retrievers import _bm25_kernel
+
+        sums = np.zeros(docs.shape)
+        order = np.argsort(docs, axis=1)
+        ascending = np.take_along_axis(docs, order, axis=1)
         for row, (start, stop) in enumerate(zip(encoded.starts[:-1].tolist(), encoded.starts[1:].tolist(), strict=True)):
-            sums = np.zeros(docs.shape[1])
-            for term, weight in zip(encoded.terms[start:stop].tolist(), encoded.weights[start:stop], strict=True):
-                postings = slice(self._offsets[term], self._offsets[term + 1])
-                own = self._docs[postings]
-                places = np.minimum(np.searchsorted(own, docs[row]), len(own) - 1)
-                there = own[places] == docs[row]
-                sums[there] += weight - weight / self._ratios[self._pairs[postings][places[there]]]
-            scores[row] = sums
+            query = encoded.terms[start:stop], encoded.weights[start:stop]
+            _bm25_kernel.score(*self._index, *query, ascending[row], sums[row])
+        scores = np.empty(docs.shape, np.float32)
+        np.put_along_axis(scores, order, sums.astype(np.float32), axis=1)
         return scores
 
     def _search(self, encoded: QueryTerms, best: NDArray[np.uint64], start: int, stop: int) -> None:
         """Fill rows *start* to *stop* of *best*."""
         from lexbench.retrievers import _bm25_kernel
 
-        postings = self._offsets, self._docs, self._pairs, self._ratios
         queries = encoded.starts[start : stop + 1], encoded.terms, encoded.weights
-        _bm25_kernel.search(*postings, *queries, self._documents, self._flip, best[start:stop])
+        _bm25_kernel.search(*self._index, *queries, self._flip, best[start:stop])
