@@ -98,6 +98,20 @@ def test_what_no_leaderboard_would_show_goes_nowhere(tmp_path):
 
 
 @needs_fsspec
+def test_a_name_that_leads_outside_is_refused(tmp_path):
+    """An object called results/../a.json would be written beside the folder `results`: nothing is."""
+    import fsspec
+
+    place = f"{uuid.uuid4().hex}/r"
+    content = next(iter(contents(write(tmp_path / "mine", "bm25")).values()))
+    fsspec.filesystem("memory").pipe(f"/{place}/results/../bm25.json", content)
+
+    with pytest.raises(InvalidFile, match=r"results/\.\./bm25\.json.* would lie outside the folder of results"):
+        pull(f"memory://{place}", tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+@needs_fsspec
 def test_a_place_without_results_says_so(tmp_path, capsys):
     """Neither an empty folder nor an empty place is pushed or pulled in silence, and a line on the command line tells."""
     with pytest.raises(CannotStart, match="has no results; lexbench run suite NAME --results"):

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from lexbench.datasets.source import offline
 from lexbench.datasets.sources.hf import PREFIX, HubName
-from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
 from lexbench.progress import Silent
 from lexbench.report.leaderboard import HTML, MARKDOWN
 from lexbench.report.leaderboard.acceptance import accepted
@@ -73,6 +73,8 @@ def pull(place: str, folder: Path) -> list[str]:
 
 def _is_fresh(name: str, content: bytes, fetched: Path, folder: Path) -> bool:
     """Check one file of results and keep it in *fetched*; return whether *folder* lacks it."""
+    if ".." in PurePosixPath(name).parts:  # a store of objects lets names be anything
+        raise InvalidFile(f"{echoed(name)} would lie outside the folder of results")
     draft = fetched / PurePosixPath(name)
     draft.parent.mkdir(parents=True, exist_ok=True)
     draft.write_bytes(content)
