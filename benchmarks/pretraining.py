@@ -91,15 +91,15 @@ def mine(output: Path, settings: Sequence[str], seed: int, root: Path) -> None:
         shutil.copytree(output / "negatives", mined)
 
 
-def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float | None]:
-    """Return the folder of the model of one *way* and *seed*, trained, and the usage of its bottleneck, None for none."""
+def train_model(way: str, seed: int, seconds: float, root: Path) -> Path:
+    """Train the model of one *way* and *seed*, unless that is done; return the folder of all that belongs to it."""
     output, settings = root / f"{way}-{seed}", [f"seed={seed}", *(WAYS[way] or ("stage1.start=start",))]
-    usage = None
+    if (output / "stage1" / "training.json").is_file():  # the commands below would look through all queries first
+        return output
     if WAYS[way] is not None:
         steps = round(seconds / seconds_a_step("pretrain", root / f"trial-{way}", settings))
         settings.append(f"pretrain.steps={steps}")
-        losses = facts(train("pretrain", output, settings))["losses"]
-        usage = next((loss["last"] for loss in losses if loss["name"] == "usage"), None)
+        train("pretrain", output, settings)
     elif way == "longer":
         trial = root / "trial-longer"
         if not (trial / "finetune.json").is_file():  # else it was measured with another seed, and its folders are that one's
@@ -108,12 +108,20 @@ def model(way: str, seed: int, seconds: float, root: Path) -> tuple[Path, float 
         more = round(seconds / seconds_a_step("finetune", trial, settings))
         settings.append(f"stage1.steps={STEPS + more}")
     mine(output, settings, seed, root)
-    return train("finetune", output, settings), usage
+    train("finetune", output, settings)
+    return output
+
+
+def usage(output: Path) -> float | None:
+    """Return the usage of the bottleneck at the end of pretraining; None where there was none to use."""
+    pretrained = output / "pretrained"
+    losses = facts(pretrained)["losses"] if pretrained.is_dir() else []
+    return next((loss["last"] for loss in losses if loss["name"] == "usage"), None)
 
 
 def scores(folder: Path) -> dict[str, float]:
-    """Return nDCG@10 of a model on each collection."""
-    system = f'sparse_mlm(model="{folder}", dtype="bfloat16")@impact'
+    """Return nDCG@10 on each collection of the model that belongs to *folder*."""
+    system = f'sparse_mlm(model="{folder / "stage1"}", dtype="bfloat16")@impact'
     values = {}
     for collection in COLLECTIONS:
         (result,) = json.loads(lexbench("run", "dataset", collection, "-r", system, "-m", "nDCG@10", "--json"))["results"]
@@ -129,10 +137,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--root", type=Path, default=Path("build/pretraining"))
     options = parser.parse_args()
-    models = {
-        (way, seed): model(way, seed, 60 * options.minutes, options.root) for seed in options.seeds for way in options.only
+    folders = {
+        (way, seed): train_model(way, seed, 60 * options.minutes, options.root)
+        for seed in options.seeds
+        for way in options.only
     }
-    values = {key: scores(folder) for key, (folder, _) in models.items()}
+    values = {key: scores(folder) for key, folder in folders.items()}
     print(f"{'':10s}" + "".join(f"{name:>20s}" for name in (*COLLECTIONS, "usage")))
     for way in options.only:
         cells = []
@@ -140,8 +150,8 @@ def main() -> None:
             each = [values[way, seed][collection] for seed in options.seeds]
             deviation = f" ± {statistics.stdev(each):.4f}" if len(each) > 1 else ""
             cells.append(f"{statistics.mean(each):.4f}{deviation}")
-        usages = [usage for seed in options.seeds if (usage := models[way, seed][1]) is not None]
-        cells.append(f"{statistics.mean(usages):.4f}" if usages else "")
+        used = [value for seed in options.seeds if (value := usage(folders[way, seed])) is not None]
+        cells.append(f"{statistics.mean(used):.4f}" if used else "")
         print(f"{way:10s}" + "".join(f"{cell:>20s}" for cell in cells), flush=True)
 
 
