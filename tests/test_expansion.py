@@ -229,7 +229,8 @@ def indexes(tmp_path):
 def test_through_the_harness(tmp_path, outcome):
     """A result says how many documents have no expansion and how many ids are nobody's, whenever it is read."""
     path = written(tmp_path / "x.jsonl", [{"id": "p1", "text": "fig"}, {"id": "x1", "text": "x"}, {"id": "x2", "text": "x"}])
-    said = ["x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
+    of_qrels = "1 of 5 judged queries have no relevant document: on them every system scores 0"
+    said = [of_qrels, "x.jsonl has no expansion of 5 of the 6 documents", "x.jsonl has 2 ids that no document has"]
     done = outcome(path)
 
     assert done.error is None

@@ -453,6 +453,7 @@ def test_anserinis_bm25_is_reproduced(real_home, tmp_path, monkeypatch):
     store = api.Store(tmp_path / "store")
     wanted = ["nDCG@10", "R@100", "R@1000"]
     (done,) = api.jobs.run(plan.plan_dataset("beir/nfcorpus/test", ["bm25"], wanted, 1000), store)
+    assert done.error is None
     found = verify([done.result], published_scores())
 
     assert [check.measure for check in found.checks if check.verdict is Verdict.OK] == wanted
