@@ -1,6 +1,7 @@
 """No command trusts a store whose bytes were changed: what is damaged is named, and left out or made again."""
 
 import json
+import shutil
 
 import pytest
 
@@ -103,3 +104,19 @@ def test_a_damaged_note_of_a_check_is_no_check(store, capsys, content):
 
     assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_digest_that_has_changed_is_found(store, capsys):
+    """A manifest with another digest of a file, in a folder found to be sound before, is told, and the folder made again."""
+    manifest = one(store, "indexes", MANIFEST)
+    content = manifest.read_bytes()
+    digests = json.loads(content)["files"]
+    digit = content.index(next(iter(digests.values()))["sha256"].encode())
+    manifest.write_bytes(content[:digit] + (b"1" if content[digit : digit + 1] == b"0" else b"0") + content[digit + 1 :])
+    for stage in ("runs", "results"):  # else nobody would read the index
+        shutil.rmtree(store / stage)
+    capsys.readouterr()
+
+    assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
+    assert "has changed since it was written" in capsys.readouterr().err
+    assert manifest.read_bytes() == content

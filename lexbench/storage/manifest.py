@@ -67,12 +67,15 @@ class Listed(dict[str, tuple[int, str]]):
         return cls.read(content, folder.parent.name, key_of(folder))
 
     def state(self, folder: Path) -> str:
-        """Return a digest of the sizes and times of the files, which changes when one is written to; "" if one is missing."""
+        """Return a digest of the sizes and times of the files, and of what is listed of them; "" if one is missing.
+
+        It changes when a file is written to, and when the manifest is no longer the one that the files were compared with.
+        """
         try:
             status = [(name, (folder / name).stat()) for name in sorted(self)]
         except OSError:
             return ""
-        return digest([[name, one.st_size, one.st_mtime_ns] for name, one in status])
+        return digest([[name, one.st_size, one.st_mtime_ns, *self[name]] for name, one in status])
 
     def damage(self, folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
         """Yield what is wrong with the files, or with those *only*: one missing, cut, or changed. Sizes come first."""
