@@ -707,11 +707,19 @@ class Held(Protocol):
         """
 
 
+@runtime_checkable
+class Closes(Protocol):
+    """An object that a worker holds and that has something to remove in the end, as files; default: nothing."""
+
+    def close(self) -> None:
+        """Remove it."""
+
+
 class Holdable(Protocol):
     """What a worker makes an object from; it travels to the worker, so it has no more than settings and names of files."""
 
     def make(self) -> Any:
-        """Return the object; called by the worker. Where it has a method `close`, that is called before a worker is ended."""
+        """Return the object; called by the worker, which closes it before it is ended where it is one that `Closes`."""
 
     def fill(self, held: Held) -> None:
         """Give the object what it needs, by calling it; called where the object was asked for, each time that it is made."""

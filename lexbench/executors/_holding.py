@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import Held, Holdable
+from lexbench.plugins import Closes, Held, Holdable
 
 _DEATHS = 3  # of workers in the same call
 _PATIENCE = 1.0  # seconds that a worker at work has when all is over
@@ -43,9 +43,9 @@ class Holder:
         return Answer(value, time.perf_counter() - begin)
 
     def drop(self) -> Answer:
-        """Close all objects that have `close`, and forget them."""
+        """Close all objects that can be closed, and forget them."""
         for made in self._objects.values():
-            if hasattr(made, "close"):
+            if isinstance(made, Closes):
                 made.close()
         self._objects.clear()
         return Answer()

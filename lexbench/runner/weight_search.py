@@ -17,7 +17,7 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.errors import LexbenchError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
-from lexbench.plugins import Weighted
+from lexbench.plugins import HasScoreMatrix, Weighted
 from lexbench.runner.pairs import forget_pairs, learn
 from lexbench.runner.stages import DatasetRunner, block_size, own_positions
 from lexbench.runner.stored_run import block_files
@@ -94,9 +94,10 @@ class WeightSearch:
 
     def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
         """Search all parts; return what is to be weighted, self-matches dropped as for a run."""
-        searcher: Any = self.runner.with_workers(retriever).open(index)
-        if not hasattr(searcher, "score_matrix"):  # see `lexbench.plugins.HasScoreMatrix`; it is a searcher, too
-            raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
+        opened = self.runner.with_workers(retriever).open(index)
+        if not isinstance(opened, HasScoreMatrix):
+            raise LexbenchError(f"{type(opened).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
+        searcher: Any = opened  # it is a searcher, too
         drop = self.dataset.contract.protocol.self_match == "drop"
         runner = replace(self.runner, dataset=self.dataset)
         size = block_size(searcher)

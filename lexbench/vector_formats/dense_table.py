@@ -17,15 +17,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.errors import InvalidFile, LexbenchError, require
+from lexbench.errors import InvalidFile, require
 from lexbench.storage.reading import lines
-from lexbench.trec.ids import encode, factorize, lookup
+from lexbench.vector_formats.rows_by_id import RowsById
 
 IDS = ("docid", "qid", "_id", "id", "doc_id", "query_id", "corpus-id", "query-id")  # the first that is there
 VECTORS = ("vector", "emb", "embedding", "embeddings")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
 _ROWS = 4096  # in memory at once
-_SHOWN = 3  # ids in an error
 
 
 class DenseRows(NamedTuple):
@@ -142,16 +141,9 @@ class DenseTable:
             kept.flush()
             shape = len(ids), self.width
             self._vectors = np.memmap(kept, np.float32, "r", shape=shape) if ids else np.zeros(shape, np.float32)
-        self._ids, codes = factorize(encode(ids))
-        self._rows = np.empty(len(self._ids), np.int64)
-        self._rows[codes] = np.arange(len(ids))
+        self._rows = RowsById(ids)
 
     def find(self, ids: Sequence[str], complaint: str) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of *ids*; LexbenchError, *complaint* and the first missing ids, for others."""
-        codes = lookup(self._ids, encode(ids))
-        missing = [ids[index] for index in np.flatnonzero(codes < 0).tolist()]
-        if missing:
-            more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
-            raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
-        found: NDArray[np.float32] = np.asarray(self._vectors[self._rows[codes]])
+        found: NDArray[np.float32] = np.asarray(self._vectors[self._rows.find(ids, complaint)])
         return found

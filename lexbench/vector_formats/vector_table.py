@@ -8,11 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.errors import LexbenchError
-from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.vector_formats.blocks import Block
-
-_SHOWN = 3  # ids in an error
+from lexbench.vector_formats.rows_by_id import RowsById
 
 
 class VectorTable:
@@ -31,19 +28,14 @@ class VectorTable:
             self._arrays = _mapped(weights, np.float32), _mapped(terms, np.int32)
         self.tokens = tokens()
         self._offsets = np.concatenate(ends)
-        self.ids, codes = factorize(encode(ids))
-        self._rows = np.empty(len(self.ids), np.int64)
-        self._rows[codes] = np.arange(len(ids))
+        self._rows = RowsById(ids)
+        self.ids = self._rows.ids
 
     def find(self, ids: Sequence[str], complaint: str) -> "scipy.sparse.csr_array":
         """Return the vectors (n, width) of *ids*; LexbenchError, which is *complaint* and the first missing ids, for others."""
-        codes = lookup(self.ids, encode(ids))
-        missing = [ids[index] for index in np.flatnonzero(codes < 0).tolist()]
-        if missing:
-            more = f" and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
-            raise LexbenchError(f"{complaint} {', '.join(map(repr, missing[:_SHOWN]))}{more}")
+        rows = self._rows.find(ids, complaint)
         matrix: Any = scipy.sparse.csr_array((*self._arrays, self._offsets), shape=(len(self._offsets) - 1, self.width))
-        vectors: scipy.sparse.csr_array = matrix[self._rows[codes]]
+        vectors: scipy.sparse.csr_array = matrix[rows]
         return vectors
 
 
