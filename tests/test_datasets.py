@@ -360,6 +360,28 @@ def test_library_fails_in_one_way_and_says_nothing(tmp_path, monkeypatch):
     assert not any(IrDatasets(contract_of(name)).present() for name in datasets)
 
 
+MOVED = """
+import os
+import ir_datasets  # as ranx does
+os.environ["IR_DATASETS_HOME"] = "/later"
+from lexbench.datasets.contracts import contract_of
+from lexbench.datasets.sources.ir_datasets import IrDatasets
+from lexbench.errors import CommandError
+try:
+    next(IrDatasets(contract_of("beir/fiqa/test")).judgements())
+except CommandError as error:
+    print(error)
+"""
+
+
+def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
+    """Where ir_datasets was imported before IR_DATASETS_HOME was set, one line says so: it would look in both folders."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", MOVED], capture_output=True, text=True, check=True, timeout=60)
+    said = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
 def test_pydoc_is_always_here(monkeypatch):
     """The built-in corpus needs no folder, library or network."""
     monkeypatch.setenv("IR_DATASETS_HOME", "/nowhere")

@@ -87,8 +87,9 @@ def test_a_run_for_ranx_reads_back(tmp_path, scored):
 
 @pytest.mark.slow  # ranx is compiled first
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
-def test_ranx_and_we_read_each_other(tmp_path):
+def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
     """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
     library = pytest.importorskip("ranx", reason="it is in the extra test")
 
     ranx.write_run(RUN, tmp_path / "run.json")

@@ -82,8 +82,9 @@ def test_p_agrees_with_scipy(pairs):
 
 
 @pytest.mark.slow  # ranx is compiled first
-def test_p_agrees_with_ranx(runs):
+def test_p_agrees_with_ranx(runs, ir_datasets_home, monkeypatch):
     """On each of the runs against its BM25 p is that of ranx, within the same bounds."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
     module = pytest.importorskip("ranx.statistical_tests")
     for (kind, name), values in runs.items():
         baseline = runs[kind, "bm25"]

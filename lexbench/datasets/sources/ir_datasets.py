@@ -169,12 +169,16 @@ def _ask(server: str) -> str:
 
 @cache
 def _library(home: str) -> Any:
-    """Import ir_datasets and make it quiet: what it logs and draws would run through our own output."""
-    if _library.cache_info().currsize:
-        raise CommandError(f"IR_DATASETS_HOME became {home} after ir_datasets had been loaded; set it before, in a new process")
+    """Import ir_datasets and make it quiet: what it logs and draws would run through our own output.
+
+    It takes its folder when it is imported, which another package may have done before, as ranx does: half of it looks there.
+    """
     os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
     import ir_datasets
 
+    taken = _folder_taken(ir_datasets)
+    if taken != Path(home):
+        raise CommandError(f"ir_datasets was imported with the folder {taken}, now it is {home}; set IR_DATASETS_HOME before")
     ir_datasets.log.easy().logger().setLevel("CRITICAL")  # making the logger sets its level; so it is made first
     bar = ir_datasets.lazy_libs.tqdm().tqdm
 
@@ -184,6 +188,12 @@ def _library(home: str) -> Any:
 
     ir_datasets.lazy_libs.tqdm = lambda: SimpleNamespace(tqdm=quiet)
     return ir_datasets
+
+
+def _folder_taken(library: Any) -> Path:
+    """Return the folder that the library took when it was imported, read off where it keeps the judgements of one dataset."""
+    judgements = library.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001 - its public way fetches the file
+    return Path(judgements.path(force=False)).parents[2]
 
 
 class _Nowhere:
