@@ -320,7 +320,7 @@ def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
 
 def test_pooling_has_no_default(folder):
     """A folder that does not say how it pools needs to be told: the wrong pooling gives wrong numbers."""
-    with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean" or pooling="cls"'):
+    with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean", "cls" or "last"'):
         systems.system(f'dense(model="{folder}")')
 
 
@@ -353,7 +353,7 @@ def test_what_a_model_was_trained_on(tmp_path, folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pooling": "max"}, r"dense\(pooling='max'\): there is mean, cls"),
+        ({"pooling": "max"}, r"dense\(pooling='max'\): there is mean, cls, last"),
         ({"similarity": "l2"}, r"dense\(similarity='l2'\): there is dot, cosine"),
         ({"skip": -1}, r"dense\(skip=-1\): a whole number from 0"),
         ({"skip": 4, "pooling": "cls"}, "leaves out positions of the mean"),

@@ -1,8 +1,8 @@
 """Models without a head for words: a body of transformers, and what a retriever's authors have put behind it.
 
-Read are BERT-like models as transformers saves them under any prefix (DPR's towers, a model with a head for words or labels
-that is not used), the authors' own classes (ANCE, ADORE, ColBERT, uniCOIL), and folders of sentence-transformers. Loads torch
-only to load a model.
+Read are BERT-like models, and the causal ones Llama, Mistral, Qwen2 and Qwen3, as transformers saves them under any prefix
+(DPR's towers, a model with a head for words or labels that is not used), the authors' own classes (ANCE, ADORE, ColBERT,
+uniCOIL), and folders of sentence-transformers. Loads torch only to load a model.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lexbench.checkpoints.causal_lm import CAUSAL_LMS
 from lexbench.checkpoints.files import (
     WITH_WEIGHTS,
     CheckpointFiles,
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     import transformers
 
 
-_CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")  # saved by old versions of transformers
+# Saved by old versions of transformers.
+_CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
+_PROJECTION = "lm_head."  # onto the vocabulary, which no encoder of bodies has a use for, and which is large
 
 
 class BodyClass(NamedTuple):
@@ -47,6 +50,7 @@ BODIES: Mapping[str, BodyClass] = {  # by model_type
     "mpnet": BodyClass(poolable=True),
     "roberta": BodyClass(poolable=True),
     "xlm-roberta": BodyClass(poolable=True),
+    **{model_type: BodyClass(poolable=False, embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
 }
 
 
@@ -60,12 +64,13 @@ class Body:
     config: "transformers.PretrainedConfig"
 
 
-def body_files(folder: Path) -> CheckpointFiles:
+def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     """Return the files of a body, with those of the sentence-transformers modules behind it, but without default settings.
 
-    MissingData where something is not there, CommandError for other kinds of models.
+    It may be a *causal* language model's. MissingData where something is not there, CommandError for other kinds of models.
     """
-    files = transformer_files(transformer_folder(folder), BODIES)
+    model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
+    files = transformer_files(transformer_folder(folder), model_types)
     behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
@@ -78,7 +83,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     from transformers import AutoModel
 
     from lexbench.checkpoints import weights
-    from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
+    from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer, load_tokenizer
 
     model_type = files.config["model_type"]
     body_class = BODIES[model_type]
@@ -91,7 +96,8 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
         others |= {f"{path.parent.name}/{name}": tensor for name, tensor in weights.read_tensors([path]).items()}
     floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
     body = weights.fill(model, weights.converted(tensors, dtype, device, files.folder), device)
-    tokenizer = load_encoding_tokenizer(files.folder)
+    load = load_tokenizer if model_type in CAUSAL_LMS else load_encoding_tokenizer
+    tokenizer = load(files.folder)
     check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
     return Body(body, weights.converted(floats, dtype, device, files.folder), tokenizer, model.config)
 
@@ -119,6 +125,6 @@ def _split(
         inner = name.removeprefix(prefixes[0])
         if name.startswith(prefixes[0]) and inner.partition(".")[0] in body_modules and not inner.endswith(_CONSTANTS):
             body[inner] = tensor
-        else:
+        elif not name.startswith(_PROJECTION):
             others[name] = tensor
     return body, others

@@ -18,7 +18,7 @@ from lexbench.errors import CommandError, InvalidFile
 EXACT_TERMS = "exact_terms"  # in the table `lexbench`: whether there is the file that follows, see the module `exact_terms`
 EXACT_TERMS_FILE = "exact_terms.safetensors"
 K1, B = 0.9, 0.4  # BM25's, as Anserini has them, of the counts of exact terms
-POOLINGS = ("mean", "cls")
+POOLINGS = ("mean", "cls", "last")
 _SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers 5.4 and later; MLMTransformer before
 _ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs is before the logarithm, ours is the whole
 _LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # ends of the authors' class names, the second one misspelt by them
@@ -74,10 +74,11 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
             _check_no_activation(folder / module.subfolder)
     about = optional_json(folder / ABOUT)
     cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
-    transformer = folder / listed[0].subfolder
+    transformer, pooling = (folder / module.subfolder for module in listed[:2])
+    _check_prompts_are_pooled(pooling, about)
     lowercase = {"lowercase": True} if optional_json(transformer / TRANSFORMER).get("do_lower_case") else {}
     return {
-        "pooling": pooling_of(folder / listed[1].subfolder),
+        "pooling": pooling_of(pooling),
         "head": _HEADS[head],
         "similarity": "cosine" if cosine else "dot",  # where nothing is said sentence-transformers has cosine
         **_prompt_settings(about),
@@ -181,9 +182,17 @@ def pooling_of(folder: Path) -> str:
     switches = [name for name, value in config.items() if value is True and name.startswith("pooling_mode_")]
     ways = [name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for name in switches]
     pooling = config.get("pooling_mode", ways[0] if len(ways) == 1 else ways)
+    pooling = "last" if pooling == "lasttoken" else pooling
     if pooling not in POOLINGS:
         raise CommandError(f"{folder}: it pools by {pooling!r}; lexbench does {', '.join(POOLINGS)}")
     return str(pooling)
+
+
+def _check_prompts_are_pooled(pooling: Path, about: Mapping[str, Any]) -> None:
+    """Raise CommandError where the module in *pooling* leaves the tokens of prompts out of the mean, and there are prompts."""
+    left_out = read_json(pooling / "config.json").get("include_prompt") is False
+    if left_out and pooling_of(pooling) == "mean" and any(_prompt_settings(about).values()):
+        raise CommandError(f"{pooling}: it leaves prompts out of the mean (include_prompt); lexbench does not")
 
 
 def _check_no_activation(folder: Path) -> None:

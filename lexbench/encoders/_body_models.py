@@ -5,6 +5,7 @@ Needs torch.
 
 from collections.abc import Mapping, Sequence
 from string import punctuation
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lexbench.checkpoints.body import body_files, load_body
+from lexbench.checkpoints.causal_lm import CAUSAL_LMS
 from lexbench.checkpoints.hub import fetch
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.neural.token_batches import Batch, Input, Tokens, tokenise
@@ -28,11 +30,14 @@ _TERM_WEIGHT = "tok_proj"  # (1, h) and (1,), as COIL's authors call it
 class BodyModel(TransformerModel):
     """The body of a checkpoint, and all other tensors of it by name."""
 
+    causal: ClassVar[bool] = False  # whether it may be a causal language model's
+
     def __init__(self, spec: ModelSpec) -> None:
-        files = body_files(fetch(spec.name, spec.revision))
+        files = body_files(fetch(spec.name, spec.revision), causal=self.causal)
         checkpoint = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
         super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
         self.folder = files.folder
+        self._settings = {"use_cache": False} if files.config["model_type"] in CAUSAL_LMS else {}
         self.width = int(checkpoint.config.hidden_size)
         self.others: Mapping[str, Tensor] = checkpoint.others
 
@@ -41,7 +46,7 @@ class BodyModel(TransformerModel):
         arrays = {"input_ids": batch.ids} | ({} if batch.types is None else {"token_type_ids": batch.types})
         inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
         mask = None if batch.real.all() else torch.from_numpy(batch.real).to(self.device)
-        states: Tensor = self.body(**inputs, attention_mask=mask).last_hidden_state
+        states: Tensor = self.body(**inputs, attention_mask=mask, **self._settings).last_hidden_state
         return states
 
     def other(self, *names: str) -> Tensor | None:
@@ -49,6 +54,12 @@ class BodyModel(TransformerModel):
         tensors = (tensor for key, tensor in self.others.items() if key.rpartition("/")[2] in names)
         tensor = next(tensors, None)
         return None if tensor is None else tensor.float()
+
+    def end_token(self) -> int:
+        """Return the id of the token that ends a text; CommandError where the tokenizer has none."""
+        if self.tokenizer.eos_token_id is None:
+            raise CommandError(f"{self.name}: its tokenizer has no token that ends a text; leave end_token=True out")
+        return int(self.tokenizer.eos_token_id)
 
     def mask_token(self) -> int:
         """Return the id of [MASK]; CommandError where the tokenizer has none."""
@@ -83,6 +94,8 @@ class DenseHead(nn.Module):
 class DenseModel(BodyModel):
     """A body with its head, which comes from the same checkpoint."""
 
+    causal = True
+
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.head = DenseHead(self)
@@ -97,11 +110,16 @@ class DenseModel(BodyModel):
     def vectors(self, batch: Batch, pooling: str, skip: int) -> Tensor:
         """Return the vectors (n, dimensions) of *batch*, float32, of whatever length they have.
 
-        The mean is over the positions from *skip* on that are no padding; where there are none it is 0.
+        The mean is over the positions from *skip* on that are no padding; where there are none it is 0, and so is the last
+        state of a text without tokens.
         """
         states = self.states(batch)
         if pooling == "cls":
             pooled = states[:, 0].float()
+        elif pooling == "last":
+            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
+            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
         else:
             counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
             counted[:, :skip] = 0

@@ -1,4 +1,6 @@
-"""One dense vector a text: the first token's state, or the mean of all, from a BERT-like model.
+"""One dense vector a text: the first token's state, the last one's, or the mean of all.
+
+From BERT-like models, and from causal language models (Llama, Mistral, Qwen), of which the last token has seen the whole text.
 
 What the models of the LexMAE paper's tables differ in is settings: DPR and ADORE have two towers, ANCE and ADORE a head, SimLM
 and BGE compare by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, coCondenser and SimLM read title
@@ -18,13 +20,11 @@ from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.settings import POOLINGS, dense_defaults
 from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Input, Tokens, filled, tokenise
-from lexbench.registry import at_search
+from lexbench.neural.token_batches import Batch, Input, Tokens, ended, filled, tokenise
+from lexbench.registry import at_search, later
 from lexbench.types import Document, Kind
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from lexbench.encoders._body_models import DenseModel
 
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class Dense(Transformer):
     """The settings of `Transformer`, and those that follow; folders of sentence-transformers state most of theirs.
 
-    *pooling*: "cls" takes the first token's state, "mean" the mean of all that is not padding, from position *skip* on. *head*:
+    *pooling*: "cls" takes the first token's state, "last" the last one's, "mean" the mean of all that is not padding, from
+    position *skip* on. *end_token* puts the tokenizer's token for the end behind texts that lack it, for models that were
+    trained with one which their tokenizer does not add (RepLLaMA); texts are cut before it. *head*:
     layers behind the pooling, "linear" or "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts
     stand before texts (before the title, if that is apart), and are cut with them. Without *special_tokens* the tokenizer adds
     none, but "[CLS]" in a prompt is one; queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended and
@@ -51,6 +53,7 @@ class Dense(Transformer):
     type_ids: bool = False
     no_title: str = "-"
     lowercase: bool = False
+    end_token: bool = later(False)
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
@@ -65,7 +68,7 @@ class Dense(Transformer):
         """Raise CommandError for settings that cannot be; pooling has no default, as the wrong one gives wrong numbers."""
         if not self.pooling:
             raise CommandError(
-                f'dense: {self.model} does not say how it pools; type pooling="mean" or pooling="cls", as its authors do'
+                f'dense: {self.model} does not say how it pools; type pooling="mean", "cls" or "last", as its authors do'
             )
         super().__post_init__()
         for name in ("skip", "mask_queries_to"):
@@ -75,20 +78,22 @@ class Dense(Transformer):
             raise CommandError(
                 f"dense(mask_queries_to={self.mask_queries_to}): queries have at most query_length={self.query_length} tokens"
             )
-        if self.skip and self.pooling == "cls":
+        if self.skip and self.pooling != "mean":
             raise CommandError(f'dense(skip={self.skip}) leaves out positions of the mean; type pooling="mean", or skip=0')
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
         """Return the files of a body, and the settings that a folder of sentence-transformers, or ours, states."""
-        files = body_files(folder)
+        files = body_files(folder, causal=True)
         return replace(files, defaults=dense_defaults(folder, files.config))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
         """Return the tokens of *documents*, prompt and titles put where the settings say, cut to `document_length`."""
         model = self._document_model()
+        if self.titles != "off" and model.tokenizer.sep_token is None:
+            raise CommandError(f"dense(titles={self.titles!r}): {model.name} has no token that separates texts; leave it out")
         texts = self._inputs(documents, str(model.tokenizer.sep_token), self.no_title, self.document_prompt)
-        return self._tokens(model.cutter(self.document_length, "document_length"), texts)
+        return self._tokens(model, texts, "document_length")
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> NDArray[np.float32]:
         """Return the vectors (documents, dimensions) of *tokens*, in order."""
@@ -97,15 +102,21 @@ class Dense(Transformer):
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (texts, dimensions) of queries."""
         model = self._query_model()
-        tokens = self._tokens(model.cutter(self.query_length, "query_length"), [self.query_prompt + text for text in texts])
+        tokens = self._tokens(model, [self.query_prompt + text for text in texts], "query_length")
         if self.mask_queries_to:
             tokens = filled(tokens, model.mask_token(), self.mask_queries_to)
         return self._encode(model, tokens)
 
-    def _tokens(self, cutter: "Tokenizer", texts: Sequence[Input]) -> Tokens:
+    def _tokens(self, model: "DenseModel", texts: Sequence[Input], setting: str) -> Tokens:
+        """Return the tokens of *texts*, at most as many as the *setting* of that name says."""
+        length = getattr(self, setting)
+        cutter = model.cutter(length, setting)
+        if self.end_token:
+            cutter = model.cutter(length - 1, setting)
         if self.lowercase:
             texts = [text.lower() if isinstance(text, str) else (text[0].lower(), text[1].lower()) for text in texts]
-        return tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
+        tokens = tokenise(cutter, texts, special=self.special_tokens, types=self.type_ids)
+        return ended(tokens, model.end_token()) if self.end_token else tokens
 
     def _model_class(self) -> "type[DenseModel]":
         from lexbench.encoders._body_models import DenseModel

@@ -88,6 +88,14 @@ def filled(tokens: Tokens, token: int, length: int) -> Tokens:
     return tokens._replace(ids=ids, starts=starts)
 
 
+def ended(tokens: Tokens, token: int) -> Tokens:
+    """Return *tokens* with *token* behind each text that does not end with it."""
+    last = np.append(tokens.ids, -1)[tokens.starts[1:] - 1]  # of a text without tokens that is another's, or the -1
+    without = (last != token) | (np.diff(tokens.starts) == 0)
+    starts = tokens.starts + np.concatenate([[0], np.cumsum(without)])
+    return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[1:][without], token), starts=starts)
+
+
 def echoed(first: Tokens, between: NDArray[np.int32], again: Tokens) -> Tokens:
     """Return the tokens of each text of *first*, those *between*, and those of the same text of *again*, which are `second`."""
     lengths = np.diff(first.starts) + len(between)

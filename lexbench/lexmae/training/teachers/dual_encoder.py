@@ -38,6 +38,8 @@ class DualEncoder(teachers.Teacher):
             return None
         body = transformer_folder(folder)
         how, length = pooling_of(folder / listed[1].subfolder), _length(folder, body)
+        if how == "last":
+            raise CommandError(f"{folder}: it pools the last token; a teacher pools the first one, or the mean")
         frozen, longest = teachers.frozen(body, load_complete_model(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
         return cls(frozen, pooling=how, length=length or longest)
 
