@@ -116,6 +116,15 @@ def test_an_empty_folder_says_what_to_type(tmp_path):
         markdown(tmp_path)
 
 
+def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
+    """A dataset that the suite has not is no silent omission: one line, exit 2."""
+    write_results([result("bm25", "beir/arguana")], "pydoc", tmp_path)
+
+    assert code(["leaderboard", "--results", str(tmp_path)]) == 2
+    said = "beir/arguana is not a dataset of the suite pydoc; move its results to the folder of one that has it"
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     """Saving a system again replaces the datasets that were run and keeps the others."""
     first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
@@ -192,6 +201,14 @@ def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     write_results([result("bm25"), other], "pydoc", tmp_path)
 
     assert "- z was scored on other queries, judgements or rules than the first: not tested" in markdown(tmp_path)
+
+
+def test_what_is_wrong_in_the_data_is_told_with_its_source(tmp_path):
+    """The notes of a dataset begin with what its contract knows to be wrong in the data; ArguAna lacks five documents."""
+    write_results([result("bm25", "beir/arguana")], "beir", tmp_path)
+
+    said = "- of the data: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
+    assert said in markdown(tmp_path)
 
 
 def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):

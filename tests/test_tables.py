@@ -37,6 +37,18 @@ def test_there_is_a_row_for_each_of_what_there_is_more_of(systems, datasets, hea
         assert cells[column] == f"{one.means['nDCG@10']:.4f}"
 
 
+def test_what_is_wrong_in_the_data_stands_below_its_scores():
+    """One line names the datasets with known defects, ArguAna has two and Touché three, and where to read them."""
+    results = [result("bm25", name) for name in ("beir/arguana", "bread/test", "beir/webis-touche2020/v2")]
+    notes = tables(results, None)[0].notes
+
+    assert notes[-1] == (
+        "known to be wrong or surprising in the data: beir/arguana 2, beir/webis-touche2020/v2 3; "
+        "read it: lexbench show dataset NAME"
+    )
+    assert not any("surprising" in note for note in tables([result("bm25", "bread/test")], None)[0].notes)
+
+
 def test_sparse_systems_have_a_table_for_each_dataset():
     """What vectors weigh stands apart from scores; other systems are not in it."""
     found = tables([result("bm25"), sparse("a"), sparse("b", "e/test")], None)[1:]

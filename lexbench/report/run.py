@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lexbench.analysis import aggregates
 from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.datasets.contracts import find_contract
 from lexbench.report.table import Table, heading, number, with_deviation
 from lexbench.report.vectors import vector_tables
 from lexbench.results import EXPOSURES, Latency, Result, Seeds, Timing
@@ -31,7 +32,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposures(results))))
+    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposures(results), *defects(results))))
     return [*scores, *vector_tables(results), *timing_tables(results)]
 
 
@@ -135,6 +136,14 @@ def exposures(results: Sequence[Result]) -> Iterator[str]:
             yield f"seen of {dataset} in training: {'; '.join(groups)}"
             lines = dict.fromkeys(line for one in seen if one.exposure for line in one.exposure.because)
             yield from (f"{dataset}: {line}" for line in lines)
+
+
+def defects(results: Sequence[Result]) -> Iterator[str]:
+    """Yield one line with the datasets of whose data something wrong or surprising is known, how much, and where it is told."""
+    contracts = [find_contract(dataset) for dataset in dict.fromkeys(result.dataset for result in results)]
+    told = [f"{contract.id} {len(contract.defects)}" for contract in contracts if contract and contract.defects]
+    if told:
+        yield f"known to be wrong or surprising in the data: {', '.join(told)}; read it: lexbench show dataset NAME"
 
 
 def _of_precision(result: Result) -> list[str]:

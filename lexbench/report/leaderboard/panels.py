@@ -1,6 +1,6 @@
 """One dataset of a leaderboard: a cell for each system, tests of all pairs with letters, and where the data are from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -60,8 +60,15 @@ def panel_of(
         curves=tuple(curves_of(systems, results, headline)),
         timed=any(cell is not None and cell.speed is not None for cell in cells),
         digests=_digests(present),
-        notes=(*judged_gaps(present), *notes(present), *_not_tested(systems, results, tested)),
+        notes=(*_defects(dataset), *judged_gaps(present), *notes(present), *_not_tested(systems, results, tested)),
     )
+
+
+def _defects(dataset: str) -> Iterator[str]:
+    """Yield what is known to be wrong or surprising in the data, each with its source."""
+    contract = find_contract(dataset)
+    for defect in contract.defects if contract else ():
+        yield f"of the data: {' '.join(defect.what.split())} ({defect.source})"
 
 
 def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: int) -> bool:

@@ -13,7 +13,7 @@ from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
 from lexbench.datasets.contracts import contract_of
-from lexbench.errors import visible
+from lexbench.errors import CommandError, visible
 from lexbench.report.leaderboard.board import (
     UNKNOWN_FAMILY,
     Board,
@@ -59,6 +59,10 @@ def _with_people(section: Section, ran: Mapping[str, tuple[str, ...]], lines: tu
 
 
 def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> Section:
+    strays = {name for by_dataset in results.values() for name in by_dataset} - set(suite.datasets)
+    if strays:
+        known = f"{min(strays)} is not a dataset of the suite {suite.id}"
+        raise CommandError(f"{known}; move its results to the folder of one that has it")
     datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
     order.sort(key=lambda name: _is_bound(results[name]))  # upper bounds are no results: last
