@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from lexbench import registry
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
+from lexbench.plugins import HasCheckpointDefaults
 from lexbench.storage import environment
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.storage.store import readable_bytes
@@ -200,6 +201,7 @@ def included(entry: Model) -> dict[str, Any]:
 def expand(call: Call) -> Call:
     """Return the call of the plug-in that a model's name stands for; settings of *call* come before those of the file.
 
+    Where *call* names a folder as the model, what that states comes before the file too, which was written for other weights.
     A name that is no model's comes back as it is. CommandError where *call* lacks a setting that the model requires, or the
     model is a system, which is typed otherwise; CannotStart where it cannot be run; MissingData where weights that belong
     beside its file are not there.
@@ -216,7 +218,8 @@ def expand(call: Call) -> Call:
             raise CommandError(f"{call}: {entry.name} takes settings by name{alone}; see: lexbench show model {entry.name}")
         settings["model"] = call.args[0]
     own_weights = entry.weights == "included" and "model" not in settings
-    settings = {**entry.settings, **settings}
+    stated = _stated(entry, settings)
+    settings = {**{name: value for name, value in entry.settings.items() if name not in stated}, **settings}
     for setting, value in entry.required.items():
         if setting not in settings:
             raise CommandError(f'{entry.name} needs {setting}="{value}": {entry.why}; write {entry.typed}')
@@ -226,6 +229,15 @@ def expand(call: Call) -> Call:
             f'the whole package again, or write {entry.name}(model="FOLDER")'
         )
     return Call(entry.encoder, kwargs=tuple(sorted(settings.items())))
+
+
+def _stated(entry: Model, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings that the folder of a user's own model states, if *settings* name one."""
+    folder = Path(str(settings["model"])) if "model" in settings else None
+    if folder is None or not folder.is_dir():
+        return {}
+    plugin = registry.load("rerankers" if entry.family == "reranker" else "encoders", entry.encoder)
+    return plugin.checkpoint_defaults(settings) if isinstance(plugin, HasCheckpointDefaults) else {}
 
 
 def _not_callable(entry: Model) -> LexbenchError:
