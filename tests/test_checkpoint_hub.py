@@ -123,6 +123,8 @@ class Hub:
             self.folders[f"org/{name}"] = folder
         (self.folders["org/safe"] / "pytorch_model.bin").write_bytes(b"x")
         self.folders["org/dense"] = dense(path / "dense")
+        for name, base in (("lora", "org/safe"), ("gated-lora", "org/gated"), ("pickled-lora", "org/safe")):
+            self.folders[f"org/{name}"] = adapter(path / name, base, pickled=name == "pickled-lora")
         self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
 
     def ask(self, *names, **environment):
@@ -146,6 +148,16 @@ def dense(path):
     (path / "1_Pooling").mkdir()
     (path / "1_Pooling" / "config.json").write_text("{}")
     (path / "1_Pooling" / "model.safetensors").write_bytes(b"x")
+    return path
+
+
+def adapter(path, base, *, pickled):
+    """Write an adapter of a model on the hub into *path*, its weights as safetensors or as a pickle, and return that."""
+    path.mkdir()
+    settings = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "base_model_name_or_path": base, "revision": COMMIT}
+    (path / "adapter_config.json").write_text(json.dumps(settings))
+    (path / ("adapter_model.bin" if pickled else "adapter_model.safetensors")).write_bytes(b"x")
+    (path / "README.md").write_text("x")
     return path
 
 
@@ -179,6 +191,24 @@ def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
     assert hub.ask(*((name, None) for name in names)) == answers
     assert hub.ask(*((name, None) for name in names), HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:9") == answers
     assert not hub.served
+
+
+def test_an_adapter_comes_with_its_model(hub):
+    """Of an adapter's name both are downloaded, its model in the revision that it names; a gated model says so, a pickle does."""
+    hub.served.clear()
+    answers = hub.ask(
+        ("org/lora", None), ("org/gated-lora", None), ("org/pickled-lora", None), HF_HOME=f"{hub.environment['HF_HOME']}2"
+    )
+
+    here = hub.folders["org/lora"]
+    (here / "base").symlink_to(hub.folders["org/safe"])
+    assert answers[0][1] == digests(masked_lm_files(here))
+    assert {"adapter_config.json", "adapter_model.safetensors", "model.safetensors", "vocab.txt"} <= set(hub.served)
+    assert not {"adapter_model.bin", "pytorch_model.bin", "README.md"} & set(hub.served)
+    kinds, messages = zip(*answers[1:], strict=True)
+    assert kinds == ("MissingData", "MissingData")
+    assert "its model is not to be had (org/gated: accept its terms at https://huggingface.co/org/gated, then" in messages[0]
+    assert "no adapter_model.safetensors (an adapter_model.bin is a pickle, which lexbench does not read)" in messages[1]
 
 
 def test_other_models_of_sentence_transformers_can_be_taught_by(hub):

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lexbench.checkpoints.adapter import adapted_tensors, model_files
 from lexbench.checkpoints.causal_lm import CAUSAL_LMS
 from lexbench.checkpoints.files import (
     WITH_WEIGHTS,
     CheckpointFiles,
     modules,
-    transformer_files,
     transformer_folder,
     weight_files,
 )
@@ -70,7 +70,7 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     It may be a *causal* language model's. MissingData where something is not there, CommandError for other kinds of models.
     """
     model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
-    files = transformer_files(transformer_folder(folder), model_types)
+    files = model_files(transformer_folder(folder), model_types)
     behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
@@ -90,14 +90,14 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     settings = {"add_pooling_layer": False} if body_class.poolable else {}
     model = weights.empty_model(files, AutoModel, body_class.model_type, **settings)
     expected = model.state_dict()
-    tensors, others = _split(weights.read_tensors(files.weights), body_class.embedding, expected.keys(), files.folder)
+    tensors, others = _split(adapted_tensors(files, dtype), body_class.embedding, expected.keys(), files.folder)
     weights.check_names_and_shapes(tensors, expected, f"{files.folder}: config.json says model_type {model_type}")
     for path in files.heads:
         others |= {f"{path.parent.name}/{name}": tensor for name, tensor in weights.read_tensors([path]).items()}
     floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
     body = weights.fill(model, weights.converted(tensors, dtype, device, files.folder), device)
     load = load_tokenizer if model_type in CAUSAL_LMS else load_encoding_tokenizer
-    tokenizer = load(files.folder)
+    tokenizer = load(files.tokenizer_folder)
     check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
     return Body(body, weights.converted(floats, dtype, device, files.folder), tokenizer, model.config)
 

@@ -1,14 +1,15 @@
 """Causal language models, taken apart for sparse encoding: body, and projection onto the vocabulary.
 
-Read are Llama, Mistral, Qwen2 and Qwen3 as transformers saves their `…ForCausalLM`, the weights whole: an adapter (LoRA) has to
-be merged into its model before. No code of a checkpoint is run. Loads torch only to load a model.
+Read are Llama, Mistral, Qwen2 and Qwen3 as transformers saves their `…ForCausalLM`, and LoRA adapters of them. No code of a
+checkpoint is run. Loads torch only to load a model.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lexbench.checkpoints.files import CheckpointFiles, transformer_files
+from lexbench.checkpoints.adapter import adapted_tensors, model_files
+from lexbench.checkpoints.files import CheckpointFiles
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +35,7 @@ def causal_lm_files(folder: Path) -> CheckpointFiles:
 
     MissingData where something is not there, CommandError for other kinds of models.
     """
-    return transformer_files(folder, CAUSAL_LMS)
+    return model_files(folder, CAUSAL_LMS)
 
 
 def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> CausalLM:
@@ -47,10 +48,9 @@ def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     from lexbench.checkpoints import weights
     from lexbench.checkpoints.pretrained import check_token_ids, load_tokenizer
 
-    tokenizer = load_tokenizer(files.folder)
+    tokenizer = load_tokenizer(files.tokenizer_folder)
     model = weights.empty_model(files, AutoModelForCausalLM)
-    read = weights.read_tensors(files.weights)
-    tensors = {name: tensor for name, tensor in read.items() if not name.endswith(_CONSTANT)}
+    tensors = {name: tensor for name, tensor in adapted_tensors(files, dtype).items() if not name.endswith(_CONSTANT)}
     if model.config.tie_word_embeddings:
         tensors = weights.tied(tensors, [(_EMBEDDING, _PROJECTION)])
     described = f"{files.folder}: config.json says model_type {files.config['model_type']}"

@@ -1,23 +1,19 @@
 """Sequence classifiers that score how relevant a document is to a query: cross-encoders. Loads torch only to load a model."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lexbench.checkpoints.files import (
-    ABOUT,
-    CONFIG,
-    CheckpointFiles,
-    optional_json,
-    prompts,
-    transformer_files,
-    transformer_folder,
-)
+from lexbench.checkpoints.adapter import adapts_classifier, merged, model_files, saved_shape
+from lexbench.checkpoints.files import ABOUT, CheckpointFiles, prompts, transformer_folder
 from lexbench.checkpoints.hub import fetch
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, InvalidFile
 
 RERANKER = "a reranker"  # as messages call what a classifier is to be
 _CLASS_ENDING = "ForSequenceClassification"
+_HEADS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")  # (logits, h), as architectures call it
+_LABELS = ("id2label", "label2id", "num_labels")  # settings that say how many logits there are
 _MOST_LOGITS = 2  # not relevant and relevant; one alone is relevant
 
 
@@ -40,9 +36,9 @@ def classifier_files(model: str, revision: str | None = None) -> CheckpointFiles
     """
     top = fetch(model, revision)
     folder = transformer_folder(top)
-    config = optional_json(folder / CONFIG)
-    files = transformer_files(folder, [str(config.get("model_type"))])
-    if not is_classifier(config):
+    files = model_files(folder)
+    config = _with_own_head(files)
+    if not is_classifier(config) and not adapts_classifier(folder):
         classes = "/".join(map(str, config.get("architectures") or ["no architecture named"]))
         raise CommandError(
             f"{folder}: {classes} is no *{_CLASS_ENDING}, so it scores no pairs; a retriever scores what another found in "
@@ -51,7 +47,15 @@ def classifier_files(model: str, revision: str | None = None) -> CheckpointFiles
     check_logits(config, folder, RERANKER)
     if any(prompts(top).values()):
         raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
-    return files
+    return replace(files, config=config)
+
+
+def _with_own_head(files: CheckpointFiles) -> dict[str, Any]:
+    """Return what config.json says, of the logits what the head says that an adapter brings."""
+    shape = saved_shape(files.adapter, _HEADS) if files.adapter else None
+    if shape is None:
+        return files.config
+    return {key: value for key, value in files.config.items() if key not in _LABELS} | {"num_labels": shape[0]}
 
 
 def load_classifier(folder: Path, role: str) -> Any:
@@ -61,3 +65,23 @@ def load_classifier(folder: Path, role: str) -> Any:
     from lexbench.checkpoints.pretrained import load_complete_model
 
     return load_complete_model(folder, AutoModelForSequenceClassification, role)
+
+
+def load_reranker(files: CheckpointFiles) -> Any:
+    """Return the classifier that has the *files*, in float32, its adapter merged; InvalidFile as `load_classifier`."""
+    from transformers import AutoModelForSequenceClassification
+
+    from lexbench.checkpoints.pretrained import load_model
+
+    if files.adapter is None:
+        return load_classifier(files.folder, RERANKER)
+    labels = {"num_labels": files.config["num_labels"]} if "num_labels" in files.config else {}
+    model, missing = load_model(files.folder, AutoModelForSequenceClassification, **labels)
+    state = model.state_dict()
+    tensors = merged(state, files.adapter, model.dtype)
+    if needed := [name for name in missing if tensors[name] is state[name]]:
+        raise InvalidFile(f"{files.adapter.weights}: with its model {len(needed)} weights are missing ({needed[0]})")
+    if unknown := sorted(tensors.keys() - state.keys()):
+        raise InvalidFile(f"{files.adapter.weights}: the model has no {unknown[0]}; take the base that it was trained on")
+    model.load_state_dict(tensors)
+    return model

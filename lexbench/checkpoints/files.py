@@ -24,6 +24,8 @@ ABOUT = "config_sentence_transformers.json"  # prompts and the like
 TRANSFORMER = "sentence_bert_config.json"  # lengths and the like of a module Transformer
 PICKLED_WEIGHTS = "pytorch_model.bin"
 WEIGHTS_INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"  # of peft: what an adapter is, and of which model
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # one of these has the tokens
 WITH_WEIGHTS = ("Dense", "LayerNorm")  # modules behind the first that have weights
@@ -31,16 +33,30 @@ _NOT_IN_VECTORS = ("_name_or_path", "transformers_version", "torch_dtype", "dtyp
 _AGAIN = "take the file from the model's source again"
 
 
+class Adapter(NamedTuple):
+    """A LoRA adapter: pairs of matrices, B (out, rank) and A (rank, in), whose product is added to weights (out, in)."""
+
+    weights: Path  # safetensors
+    alpha: float  # the product is multiplied by alpha / rank
+    by_root: bool  # or by alpha / sqrt(rank): rank-stabilised
+
+
 @dataclass(frozen=True)
 class CheckpointFiles:
     """The files of one checkpoint."""
 
-    folder: Path  # of the model of transformers; below the checkpoint's folder where that lists modules
+    folder: Path  # of the model of transformers, an adapter's base; below the checkpoint's folder where that lists modules
     config: dict[str, Any]  # what config.json holds
     weights: Sequence[Path]  # safetensors, or one pytorch_model.bin
     tokenizer: Sequence[Path]
     defaults: dict[str, Any] = field(default_factory=dict)  # the encoder's settings, as the folder states them
     heads: Sequence[Path] = ()  # weights of modules behind the model, in files of their own
+    adapter: Adapter | None = None  # what is added to the weights
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        """Where the tokenizer is: an adapter may have its own."""
+        return self.tokenizer[0].parent
 
 
 class Module(NamedTuple):
@@ -115,20 +131,25 @@ def prompts(folder: Path) -> dict[str, str]:
 
 
 @of_folder
-def transformer_files(folder: Path, model_types: Collection[str]) -> CheckpointFiles:
-    """Return the files of the model of transformers in *folder*, which must be of one of the *model_types*.
+def transformer_files(folder: Path, model_types: Collection[str] | None = None) -> CheckpointFiles:
+    """Return the files of the model of transformers in *folder*, which must be of one of the *model_types*, if they are given.
 
     MissingData where a file is missing, CommandError for another model_type.
     """
     if not (folder / CONFIG).is_file():
         raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
     config = read_json(folder / CONFIG)
-    if (model_type := config.get("model_type")) not in set(model_types):
+    if model_types is not None and (model_type := config.get("model_type")) not in set(model_types):
         raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
-    tokenizer = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
-    if not any(path.name in VOCABULARY for path in tokenizer):
+    if not (tokenizer := tokenizer_files(folder)):
         raise MissingData(f"{folder}: no tokenizer ({', '.join(VOCABULARY)}); copy its files from the model's source")
     return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Return the files of the tokenizer in *folder*, none where the one with the tokens is missing."""
+    files = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
+    return files if any(path.name in VOCABULARY for path in files) else []
 
 
 @of_folder
@@ -152,7 +173,11 @@ def weight_files(folder: Path) -> list[Path]:
 
 def weight_bytes(files: CheckpointFiles) -> dict[str, int]:
     """Return the bytes of each file of weights, by its path."""
-    return {str(path): path.stat().st_size for path in (*files.weights, *files.heads)}
+    return {str(path): path.stat().st_size for path in _all_weights(files)}
+
+
+def _all_weights(files: CheckpointFiles) -> list[Path]:
+    return [*files.weights, *files.heads, *([files.adapter.weights] if files.adapter else [])]
 
 
 def digests(files: CheckpointFiles) -> dict[str, str]:
@@ -161,11 +186,12 @@ def digests(files: CheckpointFiles) -> dict[str, str]:
     They are the same wherever the files lie. `weights` is the file's own digest, as the hub shows it, where there is one file.
     """
     config = {key: value for key, value in files.config.items() if key not in _NOT_IN_VECTORS}
-    weights = [cached_file_digest(path) for path in (*files.weights, *files.heads)]
+    weights = [cached_file_digest(path) for path in _all_weights(files)]
+    added = {"adapter": [files.adapter.alpha, files.adapter.by_root]} if files.adapter else {}
     return {
         "weights": weights[0] if len(weights) == 1 else _json_digest(weights),
         "tokenizer": _json_digest({path.name: cached_file_digest(path) for path in files.tokenizer}),
-        "config": _json_digest({"config": config, "defaults": files.defaults}),
+        "config": _json_digest({"config": config, "defaults": files.defaults} | added),
     }
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from lexbench.checkpoints.files import (
     ABOUT,
+    ADAPTER,
+    ADAPTER_WEIGHTS,
     CONFIG,
     MODULES,
     PICKLED_WEIGHTS,
@@ -25,10 +27,10 @@ from lexbench.checkpoints.files import (
 from lexbench.checkpoints.query_table import IDF, ROUTER, routes
 from lexbench.errors import CannotStart, CommandError, MissingData, require
 
-_SETTINGS = ("artifact.metadata", CONFIG, MODULES, TRANSFORMER, ABOUT, ROUTER, IDF)
+_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, ABOUT, ROUTER, IDF)
 _SMALL = (*_SETTINGS, *TOKENIZER, *VOCABULARY, WEIGHTS_INDEX)
 _PATTERNS = [pattern for name in dict.fromkeys(_SMALL) for pattern in (name, f"*/{name}")]
-_SAFE = ("model.safetensors", "model-*.safetensors")
+_SAFE = ("model.safetensors", "model-*.safetensors", ADAPTER_WEIGHTS)
 _COPY = 'put a copy of the model into a folder and give model="FOLDER"'
 
 
@@ -65,8 +67,8 @@ def _snapshot(model: str, revision: str | None) -> Path:
     routed = [module for route in (routes(folder) or ()) for module in route]
     first, *behind = routed or modules(folder) or [Module("", "")]
 
-    def download(subfolder: str, *names: str) -> None:  # with config.json, for the client warns where nothing matches
-        _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, *names)])
+    def download(subfolder: str, *names: str) -> None:  # with settings, for the client warns where nothing matches
+        _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, ADAPTER, *names)])
 
     for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS or module in routed)):
         download(module.subfolder, *_SAFE)

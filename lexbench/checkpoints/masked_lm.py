@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lexbench.checkpoints.files import MODULES, CheckpointFiles, transformer_files
+from lexbench.checkpoints.adapter import adapted_tensors, model_files
+from lexbench.checkpoints.files import MODULES, CheckpointFiles
 from lexbench.checkpoints.settings import EXACT_TERMS, EXACT_TERMS_FILE, sparse_encoder_modules, sparse_mlm_defaults
 from lexbench.errors import MissingData
 
@@ -63,7 +64,7 @@ def masked_lm_files(folder: Path, *, documents_alone: bool = False) -> Checkpoin
     CommandError for other kinds of models.
     """
     listed = sparse_encoder_modules(folder, documents_alone=documents_alone) if (folder / MODULES).is_file() else []
-    files = transformer_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
+    files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
     defaults = sparse_mlm_defaults(folder, files.config, documents_alone=documents_alone)
     stated = bool(defaults.pop(EXACT_TERMS, False))
     exact_terms = [path] if (path := files.folder / EXACT_TERMS_FILE).is_file() else []
@@ -82,7 +83,7 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     from lexbench.checkpoints import exact_terms
     from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
 
-    tokenizer = load_encoding_tokenizer(files.folder)
+    tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
     model = _load(files, dtype, device)
     projection = model.get_output_embeddings()
     weight = projection.weight.detach()
@@ -103,7 +104,7 @@ def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | 
     model_type = files.config["model_type"]
     names = MASKED_LMS[model_type]
     model = weights.empty_model(files, AutoModelForMaskedLM)
-    tensors = weights.masked_lm_names(weights.read_tensors(files.weights), files.folder)
+    tensors = weights.masked_lm_names(adapted_tensors(files, dtype), files.folder)
     pairs = [names.biases] if names.biases else []
     if model.config.tie_word_embeddings:
         pairs.append((names.embedding, names.weight))

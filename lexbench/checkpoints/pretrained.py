@@ -61,10 +61,11 @@ def load_config(folder: Path) -> Any:
         raise InvalidFile(f"{folder / 'config.json'}: does not read ({first_line(error)}); {_AGAIN}") from error
 
 
-def load_model(folder: Path, auto_class: Any) -> tuple[Any, list[str]]:
+def load_model(folder: Path, auto_class: Any, **settings: Any) -> tuple[Any, list[str]]:
     """Return the model in *folder*, of the class that *auto_class* of transformers chooses, and the parameters not there.
 
-    In float32 and in evaluation mode. InvalidFile where its files do not read or fit.
+    *settings* take the place of what config.json says. In float32 and in evaluation mode. InvalidFile where its files do not
+    read or fit.
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # what is missing is returned
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -77,6 +78,7 @@ def load_model(folder: Path, auto_class: Any) -> tuple[Any, list[str]]:
             trust_remote_code=False,
             weights_only=True,
             output_loading_info=True,
+            **settings,
         )
     except Exception as error:  # of transformers, safetensors and torch
         raise InvalidFile(f"{folder}: the model does not load ({first_line(error)}); {_AGAIN}") from error

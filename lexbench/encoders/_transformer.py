@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from lexbench.checkpoints.adapter import with_base
 from lexbench.checkpoints.files import CheckpointFiles, digests, weight_bytes
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
@@ -157,8 +158,8 @@ class Transformer(ABC):
         return digests(self.checkpoint_files(fetch(model, revision)))
 
     def document_folders(self) -> dict[str, Path]:
-        """Return the folder of the model of documents."""
-        return {"model": fetch(self.model, self.revision)}
+        """Return the folder of the model of documents, and that of the model that it adapts."""
+        return with_base("model", fetch(self.model, self.revision))
 
     def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
         """Return a copy that reads the model of documents from another folder."""

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lexbench.checkpoints.classifier import RERANKER, classifier_files, load_classifier
+from lexbench.checkpoints.classifier import classifier_files, load_reranker
 from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
 from lexbench.neural.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
 from lexbench.types import Document
@@ -21,8 +21,8 @@ class CrossEncoderModel(TransformerModel):
 
     def __init__(self, spec: ModelSpec) -> None:
         files = classifier_files(spec.name, spec.revision)
-        tokenizer = load_encoding_tokenizer(files.folder)
-        model = load_classifier(files.folder, RERANKER).to(spec.torch_dtype)
+        tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
+        model = load_reranker(files).to(spec.torch_dtype)
         check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
         super().__init__(spec, model, tokenizer, model.config)
         self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.checkpoints.adapter import with_base
 from lexbench.checkpoints.classifier import classifier_files
 from lexbench.checkpoints.files import digests, weight_bytes
 from lexbench.checkpoints.hub import fetch
@@ -92,8 +93,8 @@ class CrossEncoder:
         return digests(classifier_files(self.model, self.revision))
 
     def document_folders(self) -> dict[str, Path]:
-        """Return the folder of the model."""
-        return {"model": fetch(self.model, self.revision)}
+        """Return the folder of the model, and that of the model that it adapts."""
+        return with_base("model", fetch(self.model, self.revision))
 
     def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
         """Return a copy that reads the model from another folder."""

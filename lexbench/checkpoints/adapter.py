@@ -1,0 +1,198 @@
+"""LoRA adapters as peft saves them: which model they adapt, and their weights merged into its own.
+
+An adapter's folder has `adapter_config.json` and `adapter_model.safetensors`. Its model is in the folder `base` inside it, if
+there is one, else where `base_model_name_or_path` says: a folder or a name on the hub. Merged is W + scale B A, computed in
+float32, and what peft calls modules_to_save, as a classifier's head, takes the place of the model's own. Any other setting
+that would change the result is refused by name. Nothing is unpickled. Loads torch only to merge.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from lexbench.checkpoints.files import (
+    ADAPTER,
+    ADAPTER_WEIGHTS,
+    CONFIG,
+    Adapter,
+    CheckpointFiles,
+    of_folder,
+    read_json,
+    tokenizer_files,
+    transformer_files,
+    transformer_folder,
+    weight_files,
+)
+from lexbench.checkpoints.hub import fetch
+from lexbench.errors import CommandError, InvalidFile, MissingData
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+BASE = "base"  # the folder inside an adapter's that its model may lie in
+_MERGE = "merge it with peft (merge_and_unload) and give the folder of the whole model"
+_UNCHANGING = {  # settings of peft's LoraConfig that say nothing about what the saved matrices do, or that are read here
+    *("auto_mapping", "base_model_name_or_path", "inference_mode", "peft_type", "peft_version", "revision", "task_type"),
+    *("exclude_modules", "layers_pattern", "layers_to_transform", "lora_dropout", "modules_to_save", "target_modules"),
+    *("bias", "init_lora_weights", "lora_alpha", "r", "rank_pattern", "use_rslora"),
+    *("ensure_weight_tying", "eva_config", "megatron_core", "qalora_group_size", "runtime_config"),
+}
+_UNCHANGED_BASE = (
+    True,
+    False,
+    None,
+    "gaussian",
+    "eva",
+    "orthogonal",
+)  # ways to begin that leave the model's weights as they are
+_PREFIX = "base_model.model."  # of all names, which go on as the adapted class called its own
+_A, _B = ".lora_A.weight", ".lora_B.weight"
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------------
+
+
+def model_files(folder: Path, model_types: Collection[str] | None = None) -> CheckpointFiles:
+    """Return the files of the model of transformers in *folder* as `transformer_files`, or of an adapter and its model.
+
+    MissingData where the model is not to be had, CommandError for adapters that cannot be merged here.
+    """
+    if not (folder / ADAPTER).is_file():
+        return transformer_files(folder, model_types)
+    adapter = _adapter(folder)
+    files = transformer_files(base_folder(folder), model_types)
+    return replace(files, adapter=adapter, tokenizer=tokenizer_files(folder) or files.tokenizer)
+
+
+@of_folder
+def _adapter(folder: Path) -> Adapter:
+    """Return the adapter in *folder*; CommandError where it is of a kind that cannot be merged here."""
+    config = read_json(folder / ADAPTER)
+    try:
+        weight_files(folder)
+    except MissingData:
+        pass
+    else:
+        raise CommandError(f"{folder}: it has an adapter ({ADAPTER}) and weights of its own; keep one of them")
+    if (kind := config.get("peft_type")) != "LORA":
+        raise CommandError(f"{folder}: an adapter of type {kind!r}; lexbench merges LORA alone: {_MERGE}")
+    unknown = [f"{name}={value!r}" for name, value in config.items() if name not in _UNCHANGING and value]
+    if config.get("bias", "none") != "none":
+        unknown.append(f"bias={config['bias']!r}")
+    if config.get("init_lora_weights") not in _UNCHANGED_BASE:
+        unknown.append(f"init_lora_weights={config['init_lora_weights']!r}")
+    if unknown:
+        raise CommandError(f"{folder / ADAPTER}: {unknown[0][:100]}, which lexbench does not merge; {_MERGE}")
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise MissingData(
+            f"{folder}: no {ADAPTER_WEIGHTS} (an adapter_model.bin is a pickle, which lexbench does not read); {_MERGE}"
+        )
+    return Adapter(folder / ADAPTER_WEIGHTS, float(config["lora_alpha"]), bool(config.get("use_rslora")))
+
+
+@of_folder
+def base_folder(folder: Path) -> Path:
+    """Return the folder of the model that the adapter in *folder* adapts; MissingData where it is not to be had."""
+    config = read_json(folder / ADAPTER)
+    named = str(config.get("base_model_name_or_path") or "")
+    if (folder / BASE).is_dir():
+        base = folder / BASE
+    elif not named:
+        raise MissingData(f"{folder}: an adapter that names no model; put its model, or a link to it, there as {BASE}")
+    else:
+        try:
+            base = fetch(named, None if Path(named).expanduser().is_dir() else config.get("revision"))
+        except MissingData as error:
+            raise MissingData(
+                f"{folder}: its model is not to be had ({error}); put it, or a link to it, there as {BASE}"
+            ) from error
+    base = transformer_folder(base)
+    if (base / ADAPTER).is_file() and not (base / CONFIG).is_file():
+        raise CommandError(f"{folder}: its model {base} is an adapter itself; {_MERGE}")
+    return base
+
+
+def with_base(setting: str, folder: Path) -> dict[str, Path]:
+    """Return *folder* by its *setting*, and the model of an adapter in it by the place inside where it is looked for first."""
+    adapted = transformer_folder(folder)
+    if not (adapted / ADAPTER).is_file() or (adapted / BASE).is_dir():
+        return {setting: folder}
+    return {setting: folder, str(PurePosixPath(setting, adapted.relative_to(folder), BASE)): base_folder(adapted)}
+
+
+def adapts_classifier(folder: Path) -> bool:
+    """Return whether there is an adapter in *folder* that says that it was trained with a head for labels."""
+    return (folder / ADAPTER).is_file() and read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS"
+
+
+def saved_shape(adapter: Adapter, endings: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Return the shape of the whole tensor that the adapter brings whose name ends with one of *endings*, None for none."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(adapter.weights, framework="numpy") as file:
+            found = [name for name in file.keys() if name.endswith(endings) and ".lora_" not in name]  # noqa: SIM118 - no dict
+            return tuple(file.get_slice(found[0]).get_shape()) if found else None
+    except (SafetensorError, OSError) as error:
+        raise InvalidFile(
+            f"{adapter.weights}: does not read as safetensors ({error}); take it from its source again"
+        ) from error
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------------
+
+
+def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, Tensor]":
+    """Return the tensors of the weights by name, an adapter merged into them, and what it changes as *dtype*."""
+    from lexbench.checkpoints.weights import read_tensors
+
+    tensors = read_tensors(files.weights)
+    return merged(tensors, files.adapter, dtype) if files.adapter else tensors
+
+
+def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtype") -> "dict[str, Tensor]":
+    """Return *tensors* with the *adapter*: a pair's product added, a whole tensor in the place of the one of its name.
+
+    Names of both need to be the same from their ends on, for a head may have stood around either. InvalidFile where a pair has
+    no tensor, or does not fit it.
+    """
+    from lexbench.checkpoints.weights import read_tensors
+
+    saved = {name.removeprefix(_PREFIX): tensor for name, tensor in read_tensors([adapter.weights]).items()}
+    adapted = {name.removesuffix(_A) for name in saved if name.endswith(_A)}
+    if adapted != {name.removesuffix(_B) for name in saved if name.endswith(_B)}:
+        raise InvalidFile(f"{adapter.weights}: one of a pair of matrices is missing; take the file from its source again")
+    result = dict(tensors)
+    for module in adapted:
+        if (target := _named(f"{module}.weight", tensors)) is None:
+            if "pooler" in module:  # which encoders leave out, and many files with it
+                continue
+            raise InvalidFile(f"{adapter.weights}: the model has no {module}; take the base that it was trained on")
+        result[target] = _sum(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
+    for name in saved.keys() - {module + ending for module in adapted for ending in (_A, _B)}:
+        if ".lora_" in name or "embed" in name:
+            raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {_MERGE}")
+        result[_named(name, tensors) or name] = saved[name]
+    return result
+
+
+def _sum(weight: "Tensor", second: "Tensor", first: "Tensor", adapter: Adapter) -> "Tensor":
+    """Return weight (out, in) + scale x second (out, rank) @ first (rank, in), float32."""
+    rank = len(first)
+    if weight.shape != (len(second), *first.shape[1:]) or second.shape[1:] != (rank,):
+        shapes = f"{tuple(second.shape)} and {tuple(first.shape)} for {tuple(weight.shape)}"
+        raise InvalidFile(f"{adapter.weights}: matrices of {shapes} do not fit; take the base that it was trained on")
+    scale = adapter.alpha / (sqrt(rank) if adapter.by_root else rank)
+    return weight.float() + scale * (second.float() @ first.float())
+
+
+def _named(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of *names* that is *name*, or that is it behind or without a prefix; None where none is, or several."""
+    names = list(names)
+    if name in names:
+        return name
+    found = [other for other in names if other.endswith(f".{name}") or name.endswith(f".{other}")]
+    return found[0] if len(found) == 1 else None
