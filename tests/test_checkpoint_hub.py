@@ -194,11 +194,10 @@ def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
 
 
 def test_an_adapter_comes_with_its_model(hub):
-    """Of an adapter's name both are downloaded, its model in the revision that it names; a gated model says so, a pickle does."""
+    """Of an adapter's name both are fetched, its model in the revision that it names; a gated model and a pickle are said."""
     hub.served.clear()
-    answers = hub.ask(
-        ("org/lora", None), ("org/gated-lora", None), ("org/pickled-lora", None), HF_HOME=f"{hub.environment['HF_HOME']}2"
-    )
+    names = ("org/lora", "org/gated-lora", "org/pickled-lora")
+    answers = hub.ask(*((name, None) for name in names), HF_HOME=f"{hub.environment['HF_HOME']}2")
 
     here = hub.folders["org/lora"]
     (here / "base").symlink_to(hub.folders["org/safe"])
