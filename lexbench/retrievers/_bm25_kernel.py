@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.llvm import word_at
 from lexbench.retrievers._bm25_postings import BLOCK, codes_at, skip, unpack
+from lexbench.trec.swar import word_at
 
 WINDOW = 1 << 16  # positions; with 8 bytes each, half of a common second-level cache
 COMMON_BITS = 4  # of a frequency, less 1, that is common

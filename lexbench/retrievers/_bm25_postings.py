@@ -16,7 +16,7 @@ for each window of documents, which is too much for a vocabulary of words, most 
 import numpy as np
 from numba import njit
 
-from lexbench.engines.kernels.llvm import word_at
+from lexbench.trec.swar import word_at
 
 BLOCK = 128
 PAD = 8  # bytes after the last, so that words can be read past it

@@ -27,6 +27,11 @@ _NEWLINE = ord("\n")
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 
+def is_large(path: Path) -> bool:
+    """Whether it pays to load compiled loops for a file."""
+    return path.stat().st_size >= _LARGE
+
+
 def first_fields(path: Path) -> list[bytes]:
     """Return the fields of the first line that has any; none for a file without one."""
     for block in blocks(path):
@@ -43,7 +48,7 @@ def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False, mor
     and the line that has another number of fields, or a number that does not read.
     """
     parts: list[list[NDArray[Any]]] = [[] for kind in kinds if kind != "skip"]
-    large = path.stat().st_size >= _LARGE
+    large = is_large(path)
     for first, text in blocks(path):
         whole = text if text.endswith(b"\n") else text + b"\n"
         block = Block(2, whole.partition(b"\n")[2]) if header and first == 1 else Block(first, whole)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 
-MANY = 1 << 20  # ids, for which compiled loops are worth loading
+MANY = 1 << 19  # ids, for which compiled loops are worth loading
 
 
 class Factors(NamedTuple):
@@ -45,22 +45,32 @@ def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
 
 
 def factorize(ids: NDArray[np.bytes_]) -> Factors:
-    """Return the distinct *ids*, descending, and the code of each id (n,).
-
-    Eight bytes at a time are sorted as one big-endian number, which is several times as fast as comparing strings.
-    """
+    """Return the distinct *ids*, descending, and the code of each id (n,)."""
     if not len(ids):
         return Factors(ids, np.zeros(0, np.int32))
     width = -(-ids.itemsize // 8)
-    words = ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width)
-    codes = _ranks(words[:, 0].astype(np.uint64))
-    for column in range(1, width):
-        low = _ranks(words[:, column].astype(np.uint64))
-        codes = _ranks(codes * (int(low.max()) + 1) + low)
-    distinct = int(codes.max()) + 1
-    some = np.empty(distinct, np.int64)
-    some[codes] = np.arange(len(ids))  # any one of those that are equal
-    return Factors(ids[some[::-1]], (distinct - 1 - codes).astype(np.int32))
+    return factorize_words(ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width).astype(np.uint64))
+
+
+def factorize_words(words: NDArray[np.uint64]) -> Factors:
+    """Return the same for ids given as *words* (n, words), eight bytes of each as one number, the first byte highest.
+
+    Numbers are sorted, or counted, which is several times as fast as comparing strings.
+    """
+    ranks = _ranks(words[:, 0])
+    for column in range(1, words.shape[1]):
+        low = _ranks(words[:, column])
+        ranks = _ranks(ranks * (int(low.max()) + 1) + low)
+    if len(words) >= MANY:
+        from lexbench.trec import scan
+
+        table, codes = scan.table_of(ranks, words)
+    else:
+        last = int(ranks.max())
+        table, codes = np.empty((last + 1, words.shape[1]), np.uint64), (last - ranks).astype(np.int32)
+        table[codes] = words
+    used = np.bitwise_or.reduce(table).astype(">u8").tobytes().rstrip(b"\0")  # where any id has a byte
+    return Factors(table.astype(">u8").view(f"S{8 * table.shape[1]}").ravel().astype(f"S{max(len(used), 1)}"), codes)
 
 
 def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -16,7 +16,6 @@ never written: pytrec_eval, ir_measures and ranx fail on them. A name that ends 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -27,8 +26,20 @@ from numpy.typing import ArrayLike, NDArray
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec import order
-from lexbench.trec.columns import Kind, first_fields, naming, read_columns
-from lexbench.trec.ids import MANY, bytes_of, changes, check_writable, encode, factorize, lookup, text_of
+from lexbench.trec.columns import Kind, first_fields, is_large, naming, read_columns
+from lexbench.trec.ids import (
+    MANY,
+    Factors,
+    bytes_of,
+    changes,
+    check_writable,
+    encode,
+    factorize,
+    factorize_words,
+    lookup,
+    text_of,
+)
+from lexbench.trec.run_remarks import against_ranks, remarks
 from lexbench.types import Hits
 
 RunFormat = Literal["trec", "msmarco", "scored"]
@@ -109,15 +120,22 @@ class Run:
         if not len(queries) == len(documents) == len(numbers):
             raise ValueError(f"{len(queries)} query ids, {len(documents)} document ids and {len(numbers)} scores")
         lists = changes(queries)
-        names = dict.fromkeys(text_of(name) for name in queries[lists].tolist())
-        code = {name: index for index, name in enumerate(names)}
-        of_list = np.array([code[text_of(name)] for name in queries[lists].tolist()], dtype=np.int64)
-        of_entry = np.repeat(of_list, np.diff(np.append(lists, len(queries))))
-        table, docs = factorize(documents)
-        if len(lists) > len(names):  # the entries of some query are apart
-            grouped = np.argsort(of_entry, kind="stable")
-            docs, numbers = docs[grouped], numbers[grouped]
-        return cls._make(tuple(names), np.bincount(of_entry, minlength=len(names)), docs, numbers, table, precision)
+        return cls.from_lists(queries[lists].tolist(), lists, factorize(documents), numbers, precision)
+
+    @classmethod
+    def from_lists(
+        cls, queries: Sequence[bytes], starts: NDArray[np.int64], documents: Factors, scores: NDArray[Any], precision: Precision
+    ) -> "Run":
+        """Make a run of *documents* and *scores* (entries,): from starts[i] up to the next start they are of queries[i]."""
+        names = dict.fromkeys(map(text_of, queries))
+        docs, lengths = documents.codes, np.diff(np.append(starts, len(scores)))
+        if len(queries) > len(names):  # the entries of some query are apart
+            code = {name: index for index, name in enumerate(names)}
+            of_list = np.array([code[text_of(name)] for name in queries], dtype=np.int64)
+            grouped = np.argsort(np.repeat(of_list, lengths), kind="stable")
+            docs, scores = docs[grouped], scores[grouped]
+            lengths = np.bincount(of_list, lengths).astype(np.int64)
+        return cls._make(tuple(names), lengths, docs, scores, documents.table, precision)
 
     @classmethod
     def _make(
@@ -215,28 +233,27 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     first = first_fields(path)
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
-    columns = _TREC[:-1] if _has_no_tag(first) else _TREC
-    queries, documents, ranks, scores, *tags = read_columns(path, columns, more=columns == _TREC)
+    tagged = not _has_no_tag(first)
+    if is_large(path) and (run := _read_plain(path, precision, tagged=tagged)):
+        return run
+    queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
     with naming(path):
         run = Run.from_entries(queries, documents, scores, precision)
-    return replace(run, remarks=tuple(_remarks(queries, ranks, scores, tags[0] if tags else queries[:0])))
+    every = [*tags[0][:1].tolist(), *np.unique(tags[0][tags[0] != tags[0][:1]]).tolist()] if tags else []
+    return replace(run, remarks=tuple(remarks(against_ranks(queries, ranks, scores), len(run.query_ids), every)))
 
 
-def _remarks(
-    queries: NDArray[np.bytes_], ranks: NDArray[np.bytes_], scores: NDArray[np.float64], tags: NDArray[np.bytes_]
-) -> Iterator[str]:
-    """Yield what columns (entries,) of a file contradict each other in: a rising score where ranks rise, or a second tag."""
-    rises = np.flatnonzero(scores[1:] > scores[:-1])
-    rises = rises[queries[rises] == queries[rises + 1]]
-    with suppress(ValueError, OverflowError):  # they are no ranks, and nobody reads them
-        against = queries[rises][ranks[rises].astype(np.int64) < ranks[rises + 1].astype(np.int64)]
-        if len(against):
-            lists = f"{len(np.unique(against))} of {len(np.unique(queries))} lists"
-            yield f"in {lists} a later rank has a higher score: scores decide, as in trec_eval"
-    others = np.unique(tags[tags != tags[:1]])
-    if len(others):
-        first, second = text_of(tags[0]), text_of(others[0])
-        yield f"its lines have {len(others) + 1} tags, as {first!r} and {second!r}: is it one run?"
+def _read_plain(path: Path, precision: Precision, *, tagged: bool) -> Run | None:
+    """Read a large run of six columns, or of five, in one pass; None where a line is not as most are, and may be wrong."""
+    from lexbench.trec.run_lines import read_lines
+
+    lines = read_lines(path, tagged=tagged)
+    if lines is None:
+        return None
+    with naming(path):
+        run = Run.from_lists(lines.queries, lines.starts, factorize_words(lines.words), lines.scores, precision)
+    against = {lines.queries[i] for i in np.flatnonzero(lines.against).tolist()}
+    return replace(run, remarks=tuple(remarks(len(against), len(run.query_ids), lines.tags)))
 
 
 def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:

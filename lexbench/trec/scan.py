@@ -10,10 +10,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.trec.swar import ones
+
 TYPES = ("id", "int", "float")  # of columns, by number
 _DIGITS = 18  # that a whole number of 64 bits surely holds
 _EXACT = 1 << 53  # up to here, times or by a power of ten up to 10**22, a number is rounded once, and so rightly
-_TABLE, _TABLE_SHARE = 1 << 25, 16  # numbers in a table, at most, and for each key: 128 MB
+_TABLE, _TABLE_SHARE = 1 << 28, 64  # numbers in a table of bits, at most, and for each key: 32 MB, and as much again
 _POWERS = 10.0 ** np.arange(23)
 
 
@@ -158,18 +160,21 @@ def _digits(keys, most):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
-    """Return what `ranks` does, given what `_digits` returned, by a table of all numbers that there could be."""
-    found, rank_of = np.zeros(len(keys), np.int64), np.zeros(size, np.int32)
+    """Return what `ranks` does, given what `_digits` returned, by a table of a bit for each number that there could be."""
+    found, there = np.empty(len(keys), np.int64), np.zeros((size >> 6) + 1, np.uint64)
     for i in range(len(keys)):
-        for number in range(8):
-            found[i] += digits[number, (keys[i] >> np.uint64(8 * number)) & np.uint64(255)]
-        rank_of[found[i]] = 1
-    rank = 0
-    for number in range(size):
-        there, rank_of[number] = rank_of[number], rank
-        rank += there
+        number = np.int64(0)
+        for byte in range(8):
+            number += digits[byte, (keys[i] >> np.uint64(8 * byte)) & np.uint64(255)]
+        found[i] = number
+        there[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+    before, rank = np.empty(len(there), np.int32), 0
+    for word in range(len(there)):
+        before[word] = rank
+        rank += ones(there[word])
     for i in range(len(keys)):
-        found[i] = rank_of[found[i]]
+        word, bit = found[i] >> 6, np.uint64(found[i] & 63)
+        found[i] = before[word] + ones(there[word] & ((np.uint64(1) << bit) - np.uint64(1)))
     return found
 
 
@@ -197,3 +202,18 @@ def _sorted(keys):  # type: ignore[no-untyped-def]
         rank += i > 0 and keys[i] != keys[i - 1]
         found[order[i]] = rank
     return found
+
+
+@njit(nogil=True, cache=True)
+def table_of(ranks, words):  # type: ignore[no-untyped-def]
+    """Return the distinct rows of *words*, uint64 (ids, words), the last rank first, and of each id which it is, int32 (ids,).
+
+    *ranks* int64 (ids,) are the places of the rows among the distinct ones, from 0.
+    """
+    last = ranks.max()
+    table, codes = np.empty((last + 1, words.shape[1]), np.uint64), np.empty(len(ranks), np.int32)
+    for i in range(len(ranks)):
+        codes[i] = last - ranks[i]
+        for column in range(words.shape[1]):
+            table[codes[i], column] = words[i, column]
+    return table, codes

@@ -116,18 +116,6 @@ def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the
 prefetch: Any = intrinsic(_prefetch)
 
 
-def _word_at(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Return the 8 bytes at *address*, the lowest first, wherever it is, as uint64."""
-
-    def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
-        return _Writer(builder).load(args[0], _LONG)
-
-    return types.uint64(types.int64), code
-
-
-word_at: Any = intrinsic(_word_at)
-
-
 def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
     """Add *factor* times the weights of a list's postings in a *window* to the int32 *sums* of their places; return their end.
 
