@@ -10,6 +10,7 @@ import pytest
 from lexbench.cli import code
 from lexbench.report import figures
 from lexbench.report.figures import families, headline, index_points, on_frontier, speed_points, with_short_labels
+from lexbench.report.leaderboard.sections import board
 from lexbench.results import BOUND, Counts, Latency, Result, Timing, write_results
 
 SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
@@ -87,6 +88,10 @@ def test_what_is_missing_is_said():
     ]
     assert figures.missing([timed, RESULTS[0]]) == ["without timings, so not in the figures of speed: bm25 on x/test"]
     assert figures.missing([timed]) == []
+    many = [*[msgspec.structs.replace(bare, dataset=f"d{number}") for number in range(7)], timed]
+    assert figures.missing(many)[0].endswith(
+        "figures of speed: bm25 on d0, bm25 on d1, bm25 on d2, bm25 on d3, bm25 on d4 and 2 more"
+    )
 
 
 def test_a_headline_is_the_measure_that_most_results_have():
@@ -127,6 +132,24 @@ def test_names_stay_text(drawn):
         assert not re.search(rb'(href|src)="(?!#)', path.read_bytes())
 
 
+def test_what_others_published_stands_across(tmp_path):
+    """Levels are the board's anchors: of each family the best that was published of the dataset; of no other dataset any."""
+    pytest.importorskip("matplotlib", reason="it is in the extra figures")
+    results = [result(system, dataset) for system in MEANS for dataset in ("beir/scifact/test", "x/test")]
+    (section,) = board({"beir": {r.system: {r.dataset: r} for r in results if r.dataset.startswith("beir")}}).suites
+    (panel,) = section.datasets
+    (plot,) = panel.plots
+    anchors = [section.systems[number] for number in plot.anchors]
+    assert {"dense", "sparse", "bm25"} <= {one.family for one in anchors}
+
+    list(figures.write(results, tmp_path))
+    names = {f"{one.label} ({one.source})" for one in anchors}
+    drawn = {form: (tmp_path / f"index.{form}.svg").read_text() for form in ("beir-scifact-test", "x-test")}
+    assert {name for name in names if f"<!-- {name} -->" in drawn["beir-scifact-test"]} == names
+    assert "published by others" in drawn["beir-scifact-test"]
+    assert "published by others" not in drawn["x-test"]
+
+
 def test_names_hide_neither_points_nor_names():
     """Ten systems in a small space: no name covers another one's, and none is outside of the axes."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
@@ -163,3 +186,5 @@ def test_the_command_draws_saved_results(tmp_path, capsys):
     assert len(shown.out.splitlines()) == 6
     assert shown.err.splitlines()[0].startswith("no figure of speed: no result has timings")
     assert "what is lost" in shown.err.splitlines()[-1]
+    assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board" / "results")]) == 3
+    assert "no results (results/SUITE/*.json) in it; give the folder that" in capsys.readouterr().err

@@ -36,6 +36,10 @@ def export(
         for entry in (_of_folder(results) if results else stored_results(store))
         if (not systems or entry.result.system in systems) and (not datasets or entry.result.dataset in datasets)
     ]
+    if results and not files_of(results):
+        raise CannotStart(
+            f"{results}: no results (results/SUITE/*.json) in it; give the folder that `lexbench run --results` wrote"
+        )
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)

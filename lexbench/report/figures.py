@@ -1,5 +1,6 @@
 """Figures of results: effectiveness against speed (as Figure 1 of the LexMAE paper), against index bytes, and by dataset.
 
+What others published, and of which no cost is known here, stands across the first two as levels: the best of each family.
 SVG for pages, PDF for papers, PNG to look at; the same results give the same bytes. Needs the extra `figures`.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 from lexbench.analysis.significance.bootstrap import interval
 from lexbench.errors import require, shortened
 from lexbench.report.labels import place_labels
+from lexbench.report.leaderboard.sections import published_levels, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.results import Result
 from lexbench.storage import atomic
@@ -45,6 +47,17 @@ _DECADES = 3000  # an axis that spans more has marks at powers of ten alone
 _TOP_K = re.compile(r"\|top_k\(\s*(?:k\s*=\s*)?(\d+)[^)]*\)")  # the step that makes a top-K variant of a system
 
 
+_NAMED = 5  # results in one line
+_LEVEL_APART = 0.042  # of the axes' height: what the name of a level takes
+
+
+class Level(NamedTuple):
+    """What others published, across a figure."""
+
+    y: float
+    label: str
+
+
 class FigurePoint(NamedTuple):
     """One system in a figure."""
 
@@ -58,15 +71,18 @@ class FigurePoint(NamedTuple):
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
     """Write each figure that *results* have the figures for into *folder*, as SVG, PDF and PNG, yielding every path."""
     require("export figures", ["matplotlib"], "figures")
+    published = read_published()
     for dataset in dict.fromkeys(result.dataset for result in results):
         group = [result for result in results if result.dataset == dataset]
         measure, name, title = headline(group), dataset.replace("/", "-"), drawable(dataset, _TITLE)
+        rows = published_levels(published, dataset, measure)
+        levels = [Level(row.scores[dataset], f"{drawable(row.system.label)} ({row.system.source})") for row in rows]
         for (fingerprint, label), points in speed_points(group, measure).items():
             of_machine = f"{title}, machine {fingerprint}"
-            yield from _saved(_against(points, of_machine, label, measure), folder / f"speed.{name}.{fingerprint}")
+            yield from _saved(_against(points, of_machine, label, measure, levels), folder / f"speed.{name}.{fingerprint}")
         if points := index_points(group, measure):
             label = "index bytes a document on disk"
-            yield from _saved(_against(points, title, label, measure, smaller=True), folder / f"index.{name}")
+            yield from _saved(_against(points, title, label, measure, levels, smaller=True), folder / f"index.{name}")
     yield from _saved(_bars(results), folder / "datasets")
 
 
@@ -78,13 +94,16 @@ def missing(results: Iterable[Result]) -> list[str]:
     if len(untimed) == len(results):
         lines.append("no figure of speed: no result has timings; measure them: lexbench run suite NAME --time")
     elif untimed:
-        lines.append(f"without timings, so not in the figures of speed: {', '.join(untimed)}")
+        more = f" and {len(untimed) - _NAMED} more" if len(untimed) > _NAMED else ""
+        lines.append(f"without timings, so not in the figures of speed: {', '.join(untimed[:_NAMED])}{more}")
     if not any("index" in result.sizes for result in results):
         lines.append("no figure of index bytes: no result has an index")
     return lines
 
 
-def _against(points: Sequence[FigurePoint], title: str, across: str, measure: str, *, smaller: bool = False) -> "Figure":
+def _against(
+    points: Sequence[FigurePoint], title: str, across: str, measure: str, levels: Sequence[Level] = (), *, smaller: bool = False
+) -> "Figure":
     """Draw *measure* against *across*, on a logarithmic scale; more of it is better, or with *smaller* less."""
     with _styled():
         from matplotlib.figure import Figure
@@ -101,11 +120,28 @@ def _against(points: Sequence[FigurePoint], title: str, across: str, measure: st
             xs, ys = [point.x for point in members], [point.y for point in members]
             axes.plot(xs, ys, line, marker="o", markersize=5, linewidth=1.2, color=colours[family])
         _plain_ticks(axes)
+        _draw_levels(axes, levels)
         figure.legend(loc="outside lower right", frameon=False, fontsize=8)
         lines = [steps, *([(point.x, point.y) for point in members] for members in families(points).values())]
+        lines += [[(x, level.y) for x in axes.get_xlim()] for level in levels]
         labels = [(point.x, point.y, point.label, colours[point.family]) for point in with_short_labels(points)]
         place_labels(figure, axes, labels, lines)
     return figure
+
+
+def _draw_levels(axes: "Axes", levels: Sequence[Level]) -> None:
+    """Draw *levels* across, their names on the right: pushed down where lines lie closer than names can."""
+    for number, level in enumerate(levels):
+        kind = "published by others: best of each family" if number == 0 else None
+        axes.axhline(level.y, linestyle=":", color="#888888", linewidth=1, label=kind)
+    axes.autoscale_view()
+    low, high = axes.set_ylim(axes.get_ylim())  # final, for names lie by it
+    last = 1 + _LEVEL_APART
+    for left, level in zip(range(len(levels) - 1, -1, -1), sorted(levels, reverse=True), strict=True):
+        at = (level.y - low) / (high - low)
+        last = max(min(at, last - _LEVEL_APART), _LEVEL_APART * left)
+        axes.plot([1, 1.015], [at, last], color="#888888", linewidth=0.6, transform=axes.transAxes, clip_on=False)
+        axes.text(1.02, last, level.label, fontsize=6.5, color="#666666", va="center", transform=axes.transAxes)
 
 
 def _steps(ahead: Sequence[FigurePoint], *, smaller: bool) -> list[tuple[float, float]]:

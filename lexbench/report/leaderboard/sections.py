@@ -27,6 +27,7 @@ from lexbench.report.leaderboard.board import (
     ranks,
 )
 from lexbench.report.leaderboard.panels import panel_of, seconds_to_build
+from lexbench.report.leaderboard.trade_off import anchors_of
 from lexbench.results import Exposure, Result
 from lexbench.runner.exposure import UNKNOWN, exposure_of_entry
 from lexbench.suites import Aggregate, Suite
@@ -212,6 +213,20 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
     rows = [row for row in _published_systems(by_system, published.models, suite.headline, datasets) if row.cells]
     rows.sort(key=lambda row: _published_standing(row, suite.headline))
     return list({tuple(sorted(row.scores.items())): row for row in reversed(rows)}.values())[::-1]
+
+
+def published_levels(published: Published, dataset: str, measure: str) -> list[PublishedSystem]:
+    """Return the published systems that plots of *measure* on *dataset* are held against, as on the leaderboard's page.
+
+    They are those of the first suite, by its name, whose headline it is; none where there is no such suite.
+    """
+    for name in suites.suite_names():
+        suite = suites.suite(name)
+        if suite.headline == measure and dataset in suite.datasets:
+            rows = published_systems(published, suite, suite.datasets)
+            places = anchors_of([row.system for row in rows], [row.cells.get(dataset) for row in rows], measure)
+            return [rows[place] for place in places]
+    return []
 
 
 def _by_system(scores: Iterable[PublishedScore]) -> dict[str, dict[str, PublishedScore]]:
