@@ -129,6 +129,20 @@ def test_what_does_not_read_is_said_in_a_line(lines, said, tmp_path):
         list(dense_table.read(tmp_path / "a.jsonl"))
 
 
+def test_an_id_that_has_two_vectors_is_refused(tmp_path):
+    """Of documents or queries, in one file or in two of a folder: which of them counts is nobody's guess."""
+    write_rows(tmp_path / "documents/a.jsonl", rows(DOCUMENTS, "docid", "vector"))
+    write_rows(tmp_path / "queries.jsonl", [*rows(QUERIES, "qid", "vector"), {"qid": "q1", "vector": [9.0, 9.0]}])
+    made = encoder(tmp_path, "documents", "queries.jsonl")
+    with pytest.raises(InvalidFile, match=r"queries\.jsonl: two vectors have the id 'q1', and .*; keep one of them"):
+        made.encode_queries([Query("q1", "")])
+    assert found(made, ["d2"]).tolist() == [[3.0, 6.0]]
+
+    write_rows(tmp_path / "documents/b.jsonl", [{"docid": "10", "vector": [0.0, 2.0]}])
+    with pytest.raises(InvalidFile, match="documents: two vectors have the id '10'"):
+        found(encoder(tmp_path, "documents", "queries.jsonl"), ["d2"])
+
+
 def test_what_is_missing_is_said(tmp_path):
     """A document or query without a vector is named; so are files of no known form, and queries of another model."""
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))

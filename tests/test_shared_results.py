@@ -120,6 +120,10 @@ def test_a_place_without_results_says_so(tmp_path, capsys):
         pull("memory://nothing", tmp_path / "theirs")
     with pytest.raises(CommandError, match="results have no splits"):
         push(write(tmp_path / "mine", "bm25"), "hf:org/name#test")
+    with pytest.raises(
+        CommandError, match=r"^hf:name: it names no data set of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION$"
+    ):
+        pull("hf:name", tmp_path / "theirs")
     assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
     assert "--private is for data sets of the hub" in capsys.readouterr().err
     assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0

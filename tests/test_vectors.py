@@ -1,6 +1,7 @@
 """Vectors from elsewhere are searched and scored like our own, and ours can go elsewhere."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from staged import encode
 from lexbench import api, registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import Encodings
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.notation import Call
 from lexbench.runner import plan
 from lexbench.types import Document, Query
@@ -83,6 +84,14 @@ def test_a_missing_vector_is_named(files, tmp_path):
         encoder.encode_queries([Query("q1", ""), Query("q7", "")])
     with pytest.raises(LexbenchError, match="has no vector of document 'z', 'y', 'x' and 1 others"):
         encoded(encoder, tmp_path, "abwxyz")
+
+
+def test_a_second_vector_of_an_id_is_refused(files, tmp_path):
+    """A document with two vectors stops the work with its id, where the last one would have counted."""
+    documents = Path(files["documents"])
+    documents.write_text(documents.read_text() + documents.read_text().splitlines()[1] + "\n")
+    with pytest.raises(InvalidFile, match=r"documents\.jsonl: two vectors have the id '[abc]', and .*; keep one of them"):
+        encoded(vectors(**files), tmp_path)
 
 
 @pytest.mark.parametrize(

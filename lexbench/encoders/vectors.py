@@ -108,7 +108,7 @@ def _read(file: _File, vocabulary: _File, terms: tuple[str, ...] | int | None) -
     blocks = FORMATS[file.format].read(Path(str(file.path)), words if FORMATS[file.format].tokens else None)
     if width is not None:
         blocks = (Block(ids, vectors[:, :width] if vectors.shape[1] > width else vectors) for ids, vectors in blocks)
-    table = VectorTable(blocks, lambda: words.tokens)
+    table = VectorTable(blocks, lambda: words.tokens, Path(str(file.path)))
     table.width = table.width if width is None else width
     return table
 

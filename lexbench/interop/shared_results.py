@@ -100,9 +100,13 @@ def _reader(there: Place, name: str) -> Callable[[], bytes]:
 
 
 def _hub_name(place: str) -> HubName:
-    named = HubName.read(place)
-    if named.split:
-        raise CommandError(f"{place}: results have no splits; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
+    try:
+        named = HubName.read(place)
+    except CommandError:  # which speaks of splits, too
+        named = None
+    if named is None or named.split:
+        why = "results have no splits" if named else "it names no data set of the hub"
+        raise CommandError(f"{place}: {why}; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
     require(_WHAT, ("huggingface_hub",), "neural")
     return named
 

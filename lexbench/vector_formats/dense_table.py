@@ -126,7 +126,7 @@ def _checked(values: NDArray[Any], where: str) -> NDArray[np.float32]:
 
 
 class DenseTable:
-    """The vectors of a file or folder by id, in a temporary file while this process lives."""
+    """The vectors of a file or folder by id, in a temporary file while this process lives; InvalidFile for an id with two."""
 
     def __init__(self, path: Path) -> None:
         ids: list[str] = []
@@ -141,7 +141,7 @@ class DenseTable:
             kept.flush()
             shape = len(ids), self.width
             self._vectors = np.memmap(kept, np.float32, "r", shape=shape) if ids else np.zeros(shape, np.float32)
-        self._rows = RowsById(ids)
+        self._rows = RowsById(ids, path)
 
     def find(self, ids: Sequence[str], complaint: str) -> NDArray[np.float32]:
         """Return the vectors (n, dimensions) of *ids*; LexbenchError, *complaint* and the first missing ids, for others."""

@@ -1,6 +1,7 @@
 """A table of sparse vectors by id, filled from a stream that is read once; in temporary files while this process lives."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -13,9 +14,12 @@ from lexbench.vector_formats.rows_by_id import RowsById
 
 
 class VectorTable:
-    """The vectors of *blocks* by id; *tokens* returns the strings of the terms, once all blocks have been read."""
+    """The vectors of *blocks* by id; *tokens* returns the strings of the terms, once all blocks have been read.
 
-    def __init__(self, blocks: Iterable[Block], tokens: Callable[[], list[str]]) -> None:
+    InvalidFile, which names the file *where* they are, for an id that has two.
+    """
+
+    def __init__(self, blocks: Iterable[Block], tokens: Callable[[], list[str]], where: Path) -> None:
         ids: list[str] = []
         ends, self.width = [np.zeros(1, np.int64)], 0
         with TemporaryFile() as terms, TemporaryFile() as weights:  # what is mapped outlives them
@@ -28,7 +32,7 @@ class VectorTable:
             self._arrays = _mapped(weights, np.float32), _mapped(terms, np.int32)
         self.tokens = tokens()
         self._offsets = np.concatenate(ends)
-        self._rows = RowsById(ids)
+        self._rows = RowsById(ids, where)
         self.ids = self._rows.ids
 
     def find(self, ids: Sequence[str], complaint: str) -> "scipy.sparse.csr_array":
