@@ -93,7 +93,7 @@ for share in (0.02, 0.3, 0.9, 1.0):
         bitmaps[row, 1] = np.bitwise_or.reduce(np.uint64(1) << bits.astype(np.uint64), initial=np.uint64(0))
         for at, bit in enumerate(bits):
             expected[place_of(bit)] += factor * int(weights[row, at])
-    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, factors[i], i > 0] for i in range(4)])
+    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0] for i in range(4)])
     bar = int(np.median(expected))
     above = swept(sums, cursors, np.int32(bar), found)
     assert [above >> i & 1 for i in range(64)] == (expected > bar).tolist()

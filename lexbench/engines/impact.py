@@ -13,15 +13,15 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.encodings.statistics import query_work
-from lexbench.engines.kernels.checks import impacts, ordered, same_width
+from lexbench.engines.kernels.checks import impacts, no_hits, ordered, same_width
 from lexbench.errors import LexbenchError
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
 
-_LOW = np.uint64(0xFFFFFFFF)  # where a key has the position; the rest is the score, flipped
 _LAYOUT = 2  # of the files; goes up when they would be misread
 _EXACT = 1 << 24  # below, float32 has every whole number
 _MOST = 2**31 - 1  # what a sum may come to
+_PARTS = 8  # of the queries, for each thread: queries differ, and who is done takes the next part
 
 
 @dataclass(frozen=True)
@@ -96,24 +96,18 @@ class ImpactIndex:
         That is once; twice where the first documents were no fair sample, so that too high a score was expected of the k-th.
         """
         query_lists = self._lists_of(queries)
-        best = np.full((queries.shape[0], min(k, self.documents)), ~np.uint64(0))
-        passes = np.zeros(queries.shape[0], np.int64)
-        if best.size and self._threads == 1:
-            self._search(query_lists, best, passes, 0, len(best))
-        elif best.size:
-            bounds = np.linspace(0, len(best), self._threads + 1).astype(int).tolist()
-            with ThreadPoolExecutor(self._threads) as pool:
-                list(pool.map(lambda *part: self._search(query_lists, best, passes, *part), bounds[:-1], bounds[1:]))
-        best.sort(axis=1)
-        return self._hits(best), {"passes": passes}
-
-    @staticmethod
-    def _hits(best: NDArray[np.uint64]) -> Hits:
-        """Return the sorted keys *best* (queries, k) as positions and scores."""
-        docs = (best & _LOW).astype(np.int32)  # no document is -1
-        scores = (~best >> np.uint64(32)).astype(np.float32)
-        scores[docs < 0] = -np.inf
-        return ordered(docs, scores) if best.size and scores.max() >= _EXACT else Hits(docs, scores)
+        count, k = queries.shape[0], min(k, self.documents)
+        if not (count and k):
+            return no_hits(count, k), {"passes": np.zeros(count, np.int64)}
+        each = count if self._threads == 1 else -(-count // (_PARTS * self._threads))
+        parts = [slice(first, min(first + each, count)) for first in range(0, count, each)]
+        if len(parts) == 1:
+            hits, passes = self._search(query_lists, k, parts[0])
+            return hits, {"passes": passes}
+        with ThreadPoolExecutor(self._threads) as pool:
+            found, passes_of_parts = zip(*pool.map(lambda rows: self._search(query_lists, k, rows), parts), strict=True)
+        hits = Hits(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        return hits, {"passes": np.concatenate(passes_of_parts)}
 
     def counters(self, queries: "scipy.sparse.csr_array") -> dict[str, NDArray[np.int64]]:
         """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.
@@ -140,10 +134,11 @@ class ImpactIndex:
             )
         return starts, lists, factors
 
-    def _search(
-        self, query_lists: tuple[Any, Any, Any], best: NDArray[np.uint64], passes: NDArray[np.int64], first: int, last: int
-    ) -> None:
-        """Fill rows *first* to *last* of *best* and *passes*."""
+    def _search(self, query_lists: tuple[Any, Any, Any], k: int, rows: slice) -> tuple[Hits, NDArray[np.int64]]:
+        """Return the hits (n, k) and the passes (n,) of the queries in *rows*."""
         starts, lists, factors = query_lists
-        rows = slice(first, last)
-        self._kernel.search(*self._arrays, starts[first : last + 1], lists, factors, self._expands, passes[rows], best[rows])
+        best, passes = np.full((rows.stop - rows.start, k), ~np.uint64(0)), np.zeros(rows.stop - rows.start, np.int64)
+        self._kernel.search(*self._arrays, starts[rows.start : rows.stop + 1], lists, factors, self._expands, passes, best)
+        best.sort(axis=1)
+        hits = Hits(*self._kernel.unpacked(best))
+        return ordered(*hits) if hits.scores.max() >= _EXACT else hits, passes

@@ -84,6 +84,18 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
 
 
 @njit(nogil=True, cache=True)
+def unpacked(best):  # type: ignore[no-untyped-def]
+    """Return the keys that `search` leaves (queries, k) as positions and scores, -1 and -inf where there is none."""
+    docs, scores = np.empty(best.shape, np.int32), np.empty(best.shape, np.float32)
+    for query in range(len(best)):
+        for i in range(best.shape[1]):
+            key = best[query, i]
+            docs[query, i] = np.int32(np.uint32(key))  # no document is -1
+            scores[query, i] = np.float32(~key >> np.uint64(32)) if docs[query, i] >= 0 else -np.inf
+    return docs, scores
+
+
+@njit(nogil=True, cache=True)
 def _pass(weights, bitmaps, documents, sums, block_sums, cursors, sparse, swept, sample, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none.
 
@@ -128,6 +140,7 @@ def _point(gaps, weights, bitmaps, starts, lists, factors, expands, cursors):  #
             row[0], row[1], row[3] = bitmaps.ctypes.data + 8 * bitmaps.shape[1] * form, weights.ctypes.data + start, 1
             prefetch(row[1])
         if kind == 1:
+            row[2] *= 65_537  # see `sweep`
             if factors[i] <= room:
                 cursors[places[kind] - 1, 3] = 0
             else:
