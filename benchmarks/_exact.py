@@ -1,10 +1,10 @@
 """Exact answers to hold engines against: scipy's products of the same whole numbers, by another way than any engine goes."""
 
 import statistics
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import _synthetic
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -13,9 +13,9 @@ from scipy import sparse
 class Truth:
     """The exact best scores, and the true scores of what engines found, in one pass over the documents."""
 
-    def __init__(self, queries: sparse.csr_array, documents: int, most: int) -> None:
+    def __init__(self, queries: sparse.csr_array, documents: Callable[[], Iterator[sparse.csr_array]], most: int) -> None:
         self.queries, self.most = queries, most
-        self.documents = documents
+        self.documents = documents  # what yields shards of them (n, vocabulary)
         self.best = np.zeros((queries.shape[0], 0), np.int64)  # the *most* largest scores of each query, best first
         self.found: dict[tuple[str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
         self.true: dict[tuple[str, int], NDArray[np.int64]] = {}
@@ -29,7 +29,7 @@ class Truth:
     def compute(self, rows: int = 64) -> None:
         """Multiply, *rows* queries at a time with one shard."""
         first = 0
-        for shard in _synthetic.documents(self.documents):
+        for shard in self.documents():
             postings = sparse.csr_array(shard.astype(np.int64).T.tocsr())
             parts = []
             for start in range(0, self.queries.shape[0], rows):

