@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import shutil
+import subprocess
 
 import msgspec
 import pytest
@@ -80,7 +82,10 @@ HARD = View(
 def test_latex_reads_as_a_table_of_booktabs():
     """The LaTeX has the rules of booktabs, as many columns in every row, escaped texts, marks and tie groups."""
     text = copies.latex(HARD)
-    (columns,) = re.findall(r"\\begin\{tabular\}\{(l r*|lr*)\}", text)
+    (columns,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
+    assert columns == "llr"  # the column with superscripts begins at the left
+    assert text.startswith(r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX")
+    text = text.partition("\n")[2].replace("{!}{%", "{!}{")  # without comments
     rows = [line for line in text.splitlines() if line.endswith(r" \\")]
     assert [len(re.split(r"(?<!\\)&", row)) for row in rows] == [len(columns)] * 3
     assert [text.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
@@ -90,6 +95,24 @@ def test_latex_reads_as_a_table_of_booktabs():
     bare = re.sub(r"\\[\\{}&%$#_]", "", text)
     assert bare.count("{") == bare.count("}")
     assert not re.search(r"[&%$#_^~](?![^\n]*\\\\$)", bare.replace(" & ", ""))
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex to compile the table by")
+@pytest.mark.parametrize("columns", [2, 14], ids=["narrow", "wider than the page"])
+def test_latex_compiles(tmp_path, columns):
+    """LaTeX makes a page of it without an error and without a line that is too wide, whatever stands in names."""
+    names = (*HARD.header, *(f"a/b-{number}" for number in range(columns - 2)))
+    extra = Row('x --y `z\' "w" <a>~^ \\end{tabular}', "", (Score("0.1", 1, "ab", "0.0033"), Score("0.2", 2)))
+    rows = [row._replace(scores=row.scores + (Score("0.3333"),) * (columns - 2)) for row in (*HARD.rows, extra)]
+    table = copies.latex(HARD._replace(header=names, rows=tuple(rows)))
+    head = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+    (tmp_path / "table.tex").write_text(f"{head}{table}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+
+    assert done.returncode == 0, done.stdout[-1000:]
+    assert "Overfull" not in done.stdout
+    assert "Output written on table.pdf (1 page" in done.stdout
 
 
 def test_markdown_and_csv():

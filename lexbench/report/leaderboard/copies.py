@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
 })  # fmt: skip
+_PACKAGES = r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts"
+_NO_WIDER = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _MARKED = "Best in bold, second underlined."
 _TESTED = (
     "Systems with a letter in common were not told apart (paired randomisation test, Holm-corrected over all pairs of the "
@@ -105,7 +108,11 @@ def _score(cell: Cell | None, measure: str, headline: str) -> Score:
 
 
 def latex(table: View) -> str:
-    """Return a table of booktabs: the best bold, the second underlined, tie groups as superscripts."""
+    """Return a table of booktabs: the best bold, the second underlined, tie groups as superscripts.
+
+    One that is wider than the line is made smaller. Columns with something behind their numbers begin at the left, so that
+    digits stand below each other.
+    """
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
 
     def write(score: Score) -> str:
@@ -113,18 +120,20 @@ def latex(table: View) -> str:
         deviation = rf" $\pm$ {score.deviation}" if score.deviation else ""
         return marks[score.mark].format(_tex(score.text)) + deviation + letters
 
+    columns = [[row.scores[at] for row in table.rows] for at in range(len(table.header))]
+    sides = "".join("l" if any(one.letters or one.deviation for one in column) else "r" for column in columns)
     lines = [
-        r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * len(table.header)}}}", r"\toprule",
+        _PACKAGES, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}", _NO_WIDER,
+        rf"\begin{{tabular}}{{l{sides}}}", r"\toprule",
         rf"{' & '.join(_tex(name) for name in ('system', *table.header))} \\", r"\midrule",
         *(rf"{' & '.join((_tex(row.name), *map(write, row.scores)))} \\" for row in table.rows),
-        r"\bottomrule", r"\end{tabular}", r"\end{table}",
+        r"\bottomrule", r"\end{tabular}}", r"\end{table}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
 def _tex(text: str) -> str:
-    return visible(text).translate(_LATEX).replace("—", "---")
+    return re.sub("-(?=-)", "-{}", visible(text).translate(_LATEX)).replace("—", "---")  # -- would be one longer dash
 
 
 def markdown(table: View) -> str:

@@ -1,8 +1,10 @@
 // The table that is shown, to paste elsewhere: as Markdown, LaTeX or CSV, as `lexbench leaderboard --copy` prints it; and a link to it.
-const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "---" };
+const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "---", "-": "-{}" };
 const MARKDOWN = { "\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", _: "\\_" };
-const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—]/g, (sign) => LATEX[sign]);
+const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—]|-(?=-)/g, (sign) => LATEX[sign]);
 const plainMarkdown = (text) => text.replace(/[\\|`<>*_]/g, (sign) => MARKDOWN[sign]);
+const PACKAGES = "% needs \\usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts";
+const NO_WIDER = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%";
 const MARKED = "Best in bold, second underlined.";
 const TESTED = "Systems with a letter in common were not told apart (paired randomisation test, Holm-corrected over all pairs of the dataset, p < .05).";
 
@@ -36,10 +38,11 @@ const COPIES = {
   LaTeX({ caption, header, rows }) {
     const write = ({ text, mark, letters, deviation }) => (mark === 1 ? `\\textbf{${tex(text)}}` : mark === 2 ? `\\underline{${tex(text)}}` : tex(text)) + (deviation ? ` $\\pm$ ${deviation}` : "") + (letters ? `\\textsuperscript{${letters}}` : "");
     const line = (cells) => `${cells.join(" & ")} \\\\`;
+    const sides = header.map((_, at) => (rows.some(({ scores }) => scores[at].letters || scores[at].deviation) ? "l" : "r"));
     return [
-      "\\begin{table}", "\\centering", `\\caption{${tex(caption)}}`, `\\begin{tabular}{l${"r".repeat(header.length)}}`, "\\toprule",
+      PACKAGES, "\\begin{table}", "\\centering", `\\caption{${tex(caption)}}`, NO_WIDER, `\\begin{tabular}{l${sides.join("")}}`, "\\toprule",
       line(["system", ...header].map(tex)), "\\midrule", ...rows.map((row) => line([tex(row.name), ...row.scores.map(write)])),
-      "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
+      "\\bottomrule", "\\end{tabular}}", "\\end{table}", "",
     ].join("\n");
   },
   CSV({ header, rows }) {
