@@ -4,12 +4,16 @@
     python benchmarks/bm25.py --documents 20000 --systems bm25,bm25@lucene
     python benchmarks/bm25.py --beir FOLDER_OR_ZIP     # a BEIR collection; its test queries
     python benchmarks/bm25.py --clock processor        # where other work runs on the machine
+    python benchmarks/bm25.py --threads 2 --systems bm25,anserini,tantivy
 
 Each system runs in a process of its own, after one warm-up; of several repeats the median counts. bm25s is used as its README
 recommends for speed: its own tokeniser with its English stop words and PyStemmer, and its numba backend. `anserini` is what
 pyserini's LuceneSearcher calls (it also fetches ids); `bm25@lucene` asks Lucene for numbers only. `tantivy` has its own English
 stemmer and stop words, and one thread to write. `pisa` searches an index of the terms that `bm25` makes of the texts, as its
 algorithm block_max_maxscore does; it brings no such analysis to Python, so neither indexing nor analysis is timed of it.
+
+With --threads those that can index by several threads: `bm25`, `anserini`, to which the texts are given in as many files, and
+`tantivy`. Whatever else is measured has one.
 
 By the clock of the processor what Java compiles and collects beside is counted too. The texts are in memory before anything is
 timed. Needs: the extras `lucene` and `pisa`, bm25s, PyStemmer, tantivy; what is not installed is left out, and said.
@@ -104,14 +108,15 @@ class Texts:
 class Ours:
     """One of lexbench's retrievers."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int) -> None:
         from lexbench.runner.systems import system
 
         self.retriever = system(name).retriever
+        self.indexing = system(f"bm25(threads={threads})").retriever if name == "bm25" else self.retriever
 
     def index(self, texts: list[str], path: Path) -> None:
         """Write an index."""
-        self.retriever.build(Texts(texts), path)
+        self.indexing.build(Texts(texts), path)
 
     def open(self, path: Path) -> None:
         """Open it."""
@@ -160,17 +165,20 @@ class BM25S:
 class Anserini:
     """What pyserini calls: Anserini's own indexer, and its searcher, which returns objects with ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         from lexbench.engines.java.jvm import java_class
 
-        self.java_class = java_class
+        self.java_class, self.threads = java_class, threads
 
     def index(self, texts: list[str], path: Path) -> None:
         """Write an index; Anserini reads JSON lines."""
         with tempfile.TemporaryDirectory() as folder:
-            with Path(folder, "docs.jsonl").open("w", encoding="utf-8") as file:
-                file.writelines(json.dumps({"id": str(i), "contents": text}) + "\n" for i, text in enumerate(texts))
-            given = ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator", "-threads", "1"]
+            for part in range(self.threads):  # a thread reads a file
+                with Path(folder, f"docs{part}.jsonl").open("w", encoding="utf-8") as file:
+                    rows = range(part, len(texts), self.threads)
+                    file.writelines(json.dumps({"id": str(i), "contents": texts[i]}) + "\n" for i in rows)
+            given = ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
+            given += ["-threads", str(self.threads)]
             self.java_class("io.anserini.index.IndexCollection").main(
                 [*given, "-input", folder, "-index", str(path), "-optimize"]
             )
@@ -192,10 +200,10 @@ class Anserini:
 class Tantivy:
     """tantivy, as its Python package offers it: its English stemmer and stop words, and positions left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         import tantivy
 
-        self.library = tantivy
+        self.library, self.threads = tantivy, threads
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("text", stored=False, tokenizer_name="english", index_option="freq")
         self.schema = builder.build()
@@ -210,7 +218,7 @@ class Tantivy:
 
     def index(self, texts: list[str], path: Path) -> None:
         """Write an index of one segment."""
-        writer = self._analysed(path, reuse=False).writer(heap_size=1 << 30, num_threads=1)
+        writer = self._analysed(path, reuse=False).writer(heap_size=1 << 30, num_threads=self.threads)
         for text in texts:
             writer.add_document(self.library.Document(text=text))
         writer.commit()
@@ -287,10 +295,13 @@ def timed(work: Callable[[], Any], clock: Callable[[], float], repeats: int = RE
     return statistics.median(seconds)
 
 
-def measure(name: str, texts: list[str], queries: list[str], folder: Path, clock: Callable[[], float]) -> dict[str, float]:
+def measure(
+    name: str, texts: list[str], queries: list[str], folder: Path, clock: Callable[[], float], threads: int
+) -> dict[str, float]:
     """Return the seconds that a system takes to index, to tokenise the queries, and to search them at each depth."""
-    kinds = {"bm25s": BM25S, "anserini": Anserini, "tantivy": Tantivy, "pisa": Pisa}
-    system: Any = kinds.get(name, lambda: Ours(name))()
+    kinds = {"bm25s": BM25S, "pisa": Pisa}
+    kinds |= {"anserini": lambda: Anserini(threads), "tantivy": lambda: Tantivy(threads)}
+    system: Any = kinds.get(name, lambda: Ours(name, threads))()
     for part, kept in (("warm", texts[:WARM]), ("index", texts)):  # compiling, and starting Java, is not counted
         (folder / part).mkdir()
         start = clock()
@@ -349,6 +360,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="default: all that are installed")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what seconds are of (default: wall)")
+    parser.add_argument("--threads", type=int, default=1, help="by which those index that can")
     parser.add_argument("--system", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)
@@ -356,13 +368,15 @@ def main() -> None:
     if given.system:
         texts, queries = json.loads(given.texts.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder:
-            given.answer.write_text(json.dumps(measure(given.system, texts, queries, Path(folder), CLOCKS[given.clock])))
+            given.answer.write_text(
+                json.dumps(measure(given.system, texts, queries, Path(folder), CLOCKS[given.clock], given.threads))
+            )
         return
     texts, queries = beir(given.beir) if given.beir else synthetic(given.documents)
     with tempfile.TemporaryDirectory() as folder:
         shared = Path(folder, "texts.json")
         shared.write_text(json.dumps([texts, queries]), encoding="utf-8")
-        arguments = ["--texts", str(shared), "--clock", given.clock]
+        arguments = ["--texts", str(shared), "--clock", given.clock, "--threads", str(given.threads)]
         results = {name: in_own_process(name, arguments) for name in given.systems.split(",") if installed(name)}
     words = sum(len(text.split()) for text in texts) / len(texts)
     print(f"{len(texts):,} documents of {words:.0f} words, {len(queries):,} queries; in brackets: times as fast as bm25s")
@@ -374,6 +388,7 @@ def main() -> None:
             "queries": len(queries),
             "repeats": REPEATS,
             "clock": given.clock,
+            "threads": given.threads,
             "seconds": results,
         }
         given.json.write_text(json.dumps(facts, indent=1) + "\n")

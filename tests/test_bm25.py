@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -228,12 +229,17 @@ def test_texts_are_numbered_in_blocks(analyzer, room):
     assert list(vocabulary) == list(plain)
 
 
-def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch):
-    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes."""
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatch, threads):
+    """Numbering terms by the compiled loop, which is for large collections, writes the same bytes, by however many threads."""
     texts = {f"{i:03}": " ".join(ODD[i % len(ODD) :][: 1 + i % 4]) for i in range(100)}
     searcher(BM25, texts)
     monkeypatch.setattr(bm25, "_COMPILED", 0)
-    BM25().build(write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c"))
+    monkeypatch.setattr(bm25, "_BLOCK", 7)
+    monkeypatch.setattr(bm25, "Inverter", partial(Inverter, at_once=100))
+    BM25(threads=threads).build(
+        write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c")
+    )
     plain, compiled = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("index", "c"))
 
     assert plain == compiled

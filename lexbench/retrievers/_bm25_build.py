@@ -13,8 +13,11 @@ time as fit into memory. Equal corpora give equal bytes, in these files:
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +27,46 @@ from lexbench.retrievers._bm25_formula import length_classes
 
 _AT_ONCE = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 _DOCUMENT_BITS = 32
+_Made = TypeVar("_Made")
 LAYOUT = 2  # of the files; goes up when they would be misread
 
 
-class Inverter:
-    """Collects documents, then writes their postings into *folder*."""
+class Submit(Protocol):
+    """How work is begun: as `concurrent.futures.Executor.submit`."""
 
-    def __init__(self, folder: Path, at_once: int = _AT_ONCE) -> None:
+    def __call__(self, work: Callable[..., _Made], /, *args: Any) -> "Future[_Made]":
+        """Return what will have what *work* makes of *args*."""
+        ...
+
+
+def here(work: Callable[..., _Made], /, *args: Any) -> "Future[_Made]":
+    """Do *work* in this thread, before anything else is."""
+    done: Future[_Made] = Future()
+    done.set_result(work(*args))
+    return done
+
+
+class _Run(NamedTuple):
+    """A sorted run, on disk in *folder*."""
+
+    folder: Path
+    classes: bytes  # by document
+    nonempty: int  # documents
+    occurrences: int
+    document_frequencies: NDArray[np.int64]  # by term
+
+
+class Inverter:
+    """Collects documents, then writes their postings into *folder*; *submit* does up to *threads* things beside."""
+
+    def __init__(self, folder: Path, at_once: int = _AT_ONCE, threads: int = 1, submit: Submit = here) -> None:
         self._folder = folder
         self._at_once = at_once
+        self._threads, self._submit = threads, submit
         self._terms = array("i")  # of the documents since the last run
         self._lengths = array("i")  # likewise
-        self._runs: list[Path] = []
-        self._classes = bytearray()  # by document, up to the last run
-        self._document_frequencies = np.zeros(0, np.int64)  # by term, likewise
-        self._nonempty = self._occurrences = 0
+        self._documents = 0  # in runs
+        self._runs: list[Future[_Run]] = []
 
     def add(self, terms: Iterable[int]) -> None:
         """Add the next document, given as its terms, each a number, repetitions kept."""
@@ -56,24 +84,13 @@ class Inverter:
             self._write_run()
 
     def _write_run(self) -> None:
-        """Sort what has been collected by term, then document, and write it out with the frequencies."""
-        lengths = np.array(self._lengths)
-        first = len(self._classes)
-        docs = np.repeat(np.arange(first, first + len(lengths)), lengths)
-        keys = (np.array(self._terms, np.int64) << _DOCUMENT_BITS) | docs
-        keys.sort()
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        frequencies = np.diff(starts, append=len(keys)).astype(np.int32)
-        keys = keys[starts]
-        self._classes += length_classes(lengths).tobytes()
-        self._nonempty += int(np.count_nonzero(lengths))
-        self._occurrences += len(docs)
-        self._document_frequencies = _sum(self._document_frequencies, np.bincount(keys >> _DOCUMENT_BITS))
-        run = self._folder / f"run-{len(self._runs)}"
-        run.mkdir()
-        np.save(run / "keys.npy", keys)
-        np.save(run / "frequencies.npy", frequencies)
-        self._runs.append(run)
+        """Have what has been collected sorted and written out, when what was before is."""
+        if self._runs:
+            self._runs[-1].result()
+        folder = self._folder / f"run-{len(self._runs)}"
+        terms, lengths = np.array(self._terms), np.array(self._lengths)
+        self._runs.append(self._submit(_sorted_run, terms, lengths, self._documents, folder))
+        self._documents += len(lengths)
         self._terms, self._lengths = array("i"), array("i")
 
     def finish(self) -> None:
@@ -81,39 +98,86 @@ class Inverter:
         from lexbench.retrievers import _bm25_postings as postings  # compiled
 
         self._write_run()
+        runs = [run.result() for run in self._runs]
+        sizes = np.zeros(max(len(run.document_frequencies) for run in runs), np.int64)
+        for run in runs:
+            sizes[: len(run.document_frequencies)] += run.document_frequencies
         lengths = [np.zeros(0, np.uint32)]
         with (self._folder / "postings.bin").open("wb") as file:
-            for keys, frequencies, sizes in self._merged():
-                if (most := frequencies.max(initial=0)) > postings.MOST:
-                    raise LexbenchError(f"a document has one term {most:,} times, and bm25 stores {postings.MOST:,} at most")
-                packed, taken = np.empty(postings.room(len(keys), len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
-                docs = (keys & (2**_DOCUMENT_BITS - 1)).astype(np.int32)
-                packed[: postings.pack(docs, frequencies, sizes, packed, taken)].tofile(file)
-                lengths.append(taken)
+            waiting: deque[Future[_Packed]] = deque()
+            for part in _parts(sizes, self._at_once):
+                if len(waiting) == self._threads:
+                    lengths.append(_written(waiting.popleft(), file))
+                waiting.append(self._submit(_packed, runs, sizes, part))
+            while waiting:
+                lengths.append(_written(waiting.popleft(), file))
             np.zeros(postings.PAD, np.uint8).tofile(file)
-        used, classes = np.unique(np.frombuffer(self._classes, np.uint8), return_inverse=True)
-        arrays = {"sizes": self._document_frequencies.astype(np.int32), "lengths": np.concatenate(lengths)}
+        used, classes = np.unique(np.frombuffer(b"".join(run.classes for run in runs), np.uint8), return_inverse=True)
+        arrays = {"sizes": sizes.astype(np.int32), "lengths": np.concatenate(lengths)}
         for name, array_ in (arrays | {"classes": classes.astype(np.uint8), "length_classes": used}).items():
             np.save(self._folder / f"{name}.npy", array_)
-        facts = {"layout": LAYOUT, "documents": len(self._classes)}
-        facts |= {"nonempty": self._nonempty, "occurrences": self._occurrences}
+        facts = {"layout": LAYOUT, "documents": self._documents}
+        facts |= {"nonempty": sum(run.nonempty for run in runs), "occurrences": sum(run.occurrences for run in runs)}
         (self._folder / "facts.json").write_text(json.dumps(facts) + "\n")
-        for run in self._runs:
-            for path in run.iterdir():
+        for run in runs:
+            for path in run.folder.iterdir():
                 path.unlink()
-            run.rmdir()
+            run.folder.rmdir()
 
-    def _merged(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]]:
-        """Yield keys and frequencies of all runs in order, those of whole terms at a time, and how many each term has."""
-        offsets = np.concatenate([[0], np.cumsum(self._document_frequencies)])
-        term, terms = 0, len(offsets) - 1
-        while term < terms:
-            after = max(term + 1, int(np.searchsorted(offsets, offsets[term] + self._at_once, side="right")) - 1)
-            parts = [_cut(run, term << _DOCUMENT_BITS, after << _DOCUMENT_BITS) for run in self._runs]
-            keys = np.concatenate([part[0] for part in parts])
-            order = np.argsort(keys, kind="stable")  # merges: each part is in order
-            yield keys[order], np.concatenate([part[1] for part in parts])[order], self._document_frequencies[term:after]
-            term = after
+
+def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int, folder: Path) -> _Run:
+    """Sort the *terms* of documents from number *first* on, which have *lengths* of them, and write them with frequencies."""
+    keys = terms.astype(np.int64) << _DOCUMENT_BITS
+    keys |= np.repeat(np.arange(first, first + len(lengths)), lengths)
+    keys.sort()
+    starts = np.flatnonzero(np.concatenate([[len(keys) > 0], keys[1:] != keys[:-1]]))
+    frequencies = np.diff(starts, append=len(keys)).astype(np.int32)
+    keys = keys[starts]
+    folder.mkdir()
+    np.save(folder / "keys.npy", keys)
+    np.save(folder / "frequencies.npy", frequencies)
+    classes = length_classes(lengths).tobytes()
+    return _Run(folder, classes, int(np.count_nonzero(lengths)), len(terms), np.bincount(keys >> _DOCUMENT_BITS))
+
+
+def _parts(sizes: NDArray[np.int64], at_once: int) -> Iterator[slice]:
+    """Yield the terms in parts of as many postings as fit into memory, given how many each has."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    term = 0
+    while term < len(sizes):
+        after = max(term + 1, int(np.searchsorted(offsets, offsets[term] + at_once, side="right")) - 1)
+        yield slice(term, after)
+        term = after
+
+
+class _Packed(NamedTuple):
+    """The postings of some terms, as they are stored."""
+
+    content: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]  # (terms,) how many bytes each has
+
+
+def _packed(runs: list[_Run], sizes: NDArray[np.int64], part: slice) -> _Packed:
+    """Merge the postings of the terms in *part*. LexbenchError where one has a frequency that cannot be stored."""
+    from lexbench.retrievers import _bm25_postings as postings  # compiled
+
+    cuts = [_cut(run.folder, part.start << _DOCUMENT_BITS, part.stop << _DOCUMENT_BITS) for run in runs]
+    keys = np.concatenate([cut[0] for cut in cuts])
+    order = np.argsort(keys, kind="stable")  # merges: each cut is in order
+    frequencies = np.concatenate([cut[1] for cut in cuts])[order]
+    if (most := frequencies.max(initial=0)) > postings.MOST:
+        raise LexbenchError(f"a document has one term {most:,} times, and bm25 stores {postings.MOST:,} at most")
+    sizes = sizes[part]
+    packed, taken = np.empty(postings.room(len(keys), len(sizes)), np.uint8), np.empty(len(sizes), np.uint32)
+    docs = (keys[order] & (2**_DOCUMENT_BITS - 1)).astype(np.int32)
+    return _Packed(packed[: postings.pack(docs, frequencies, sizes, packed, taken)], taken)
+
+
+def _written(packed: "Future[_Packed]", file: BinaryIO) -> NDArray[np.uint32]:
+    """Write what is packed, and return the lengths."""
+    content, lengths = packed.result()
+    content.tofile(file)
+    return lengths
 
 
 def _cut(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -121,11 +185,3 @@ def _cut(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[n
     keys, frequencies = (np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies"))
     part = slice(*np.searchsorted(keys, [first, last]))
     return keys[part], frequencies[part]
-
-
-def _sum(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of two arrays, the shorter one filled up with zeros."""
-    total = np.zeros(max(len(first), len(second)), np.int64)
-    total[: len(first)] = first
-    total[: len(second)] += second
-    return total

@@ -10,7 +10,7 @@ punctuation at their ends, with which no word begins or ends.
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,24 @@ _ASCII = 128  # bytes below it
 _OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # of the hash FNV-1a
 
 _Ints: TypeAlias = NDArray[np.int64]
+
+
+class _Found(NamedTuple):
+    """What `find` found."""
+
+    chunks: NDArray[np.int32]
+    counts: _Ints
+    stop: int  # the first text that the table had no room for
+    known: int  # chunks in the table
+
+
+class Begun(NamedTuple):
+    """Texts whose chunks are looked up."""
+
+    texts: Sequence[str]
+    content: NDArray[np.uint8]  # their bytes
+    bounds: _Ints  # (texts + 1,) text i is content[bounds[i]:bounds[i + 1]]
+    found: _Found
 
 
 class TermsOfTexts:
@@ -49,28 +67,45 @@ class TermsOfTexts:
 
     def of(self, texts: Sequence[str], times: Sequence[int]) -> tuple[NDArray[np.int32], _Ints]:
         """Return the terms of *texts*, each text as often as *times* says, joined, and how many each text then has."""
+        return self.finish(self.begin(texts), times)
+
+    def begin(self, texts: Sequence[str]) -> "Begun":
+        """Look up the chunks of *texts*, as far as the table has room: the part of `of` that needs no lock of the interpreter.
+
+        Nothing else may be begun before that is finished.
+        """
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         content = np.frombuffer(b"".join(encoded).lower(), np.uint8)
         bounds = np.concatenate([[0], np.cumsum([len(text) for text in encoded], dtype=np.int64)])
+        return Begun(texts, content, bounds, self._find(content, bounds, 0))
+
+    def _find(self, content: NDArray[np.uint8], bounds: _Ints, start: int) -> "_Found":
+        found = np.empty((int(bounds[-1] - bounds[start]) + len(bounds)) // 2 + 1, np.int32)
+        counts = np.zeros(len(bounds) - 1, np.int64)
+        table = self._slots, self._hashes, self._bounds, self._kept
+        return _Found(found, counts, *find(content, bounds, start, *table, self._known, found, counts))
+
+    def finish(self, begun: "Begun", times: Sequence[int]) -> tuple[NDArray[np.int32], _Ints]:
+        """Return what `of` does, given what `begin` returned."""
+        texts, content, bounds, found = begun
         repeated = np.array(times, np.int64)
-        blocks, lengths, start = [], np.zeros(len(texts), np.int64), 0
+        blocks, lengths, start = [np.zeros(0, np.int32)], np.zeros(len(texts), np.int64), 0
         while start < len(texts):
-            found = np.empty((int(bounds[-1] - bounds[start]) + len(texts)) // 2 + 1, np.int32)
-            counts = np.zeros(len(texts), np.int64)
-            table = self._slots, self._hashes, self._bounds, self._kept
-            stop, known = find(content, bounds, start, *table, self._known, found, counts)
+            stop = found.stop
             if stop > start:
-                self._analyse(known)
-                blocks.append(self._terms_of(found, counts[start:stop], repeated[start:stop], lengths[start:stop]))
+                self._analyse(found.known)
+                part = slice(start, stop)
+                blocks.append(self._terms_of(found.chunks, found.counts[part], repeated[part], lengths[part]))
             elif self._known:
                 self._clear()
-                continue
             else:  # larger than the table
                 terms = np.fromiter(self._numbers(texts[start]), np.int32)
                 blocks.append(np.tile(terms, times[start]))
                 stop, lengths[start] = start + 1, len(blocks[-1])
             start = stop
-        return np.concatenate([np.zeros(0, np.int32), *blocks]), lengths
+            if start < len(texts):
+                found = self._find(content, bounds, start)
+        return np.concatenate(blocks), lengths
 
     def _analyse(self, known: int) -> None:
         """Work out the terms of the chunks from the last that has been up to *known*."""

@@ -5,11 +5,11 @@ S. E. Robertson et al., "Okapi at TREC-3", 1994, in the variant of Lucene (C. Ka
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import BuildContext
 from lexbench.registry import at_search, later, runtime
 from lexbench.retrievers import _bm25_formula as formula
-from lexbench.retrievers._bm25_build import LAYOUT, Inverter
+from lexbench.retrievers._bm25_build import LAYOUT, Inverter, Submit, here
 from lexbench.retrievers._bm25_contents import RepeatedText, contents, parts
 from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.tokenization import ANALYZERS, chunks
@@ -70,7 +70,7 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
 @dataclass(frozen=True)
 class BM25(Settings):
-    """BM25 over an inverted index on disk, searched by a compiled loop; *threads* search different queries.
+    """BM25 over an inverted index on disk, searched by a compiled loop; *threads* index, and search different queries.
 
     *analyzer* makes terms of texts: "english" is Anserini's, with stop words and stemming; "unicode" knows no language, takes
     words as Unicode breaks them, and pairs of characters of scripts without spaces.
@@ -102,14 +102,16 @@ class BM25(Settings):
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
         numbers = _TermNumbers(vocabulary.__getitem__, self.analyzer)
-        inverter = Inverter(path)
         source = contents(corpus, self.expansions, self.term_weights, path)
         documents = parts(source, corpus.documents())
-        if len(corpus) < _COMPILED:
-            _add(documents, numbers, inverter)
-        else:
-            _add_blocks(documents, numbers, inverter)
-        inverter.finish()
+        with ThreadPoolExecutor(self.threads) as pool:  # beside this thread, which reads, and analyses what is new
+            submit = here if self.threads == 1 else pool.submit
+            inverter = Inverter(path, threads=self.threads, submit=submit)
+            if len(corpus) < _COMPILED:
+                _add(documents, numbers, inverter)
+            else:
+                _add_blocks(documents, numbers, inverter, submit, self.threads)
+            inverter.finish()
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
 
     def open(self, path: Path) -> "BM25Searcher":
@@ -152,16 +154,32 @@ def _add(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverte
         inverter.add(chain.from_iterable([*numbers.of(text)] * times for text, times in document))
 
 
-def _add_blocks(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter) -> None:
-    """Do the same by a compiled loop."""
-    from lexbench.retrievers._bm25_terms import TermsOfTexts
+def _add_blocks(
+    documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter, submit: Submit, threads: int
+) -> None:
+    """Do the same by a compiled loop, *threads* blocks in hand at a time, each of which is looked up in a table of its own.
 
-    texts = TermsOfTexts(numbers.fresh)
-    while block := list(islice(documents, _BLOCK)):
-        every = [part for document in block for part in document]
-        terms, lengths = texts.of([part.text for part in every], [part.times for part in every])
+    Blocks are finished in order, so terms have the numbers that they have with one thread.
+    """
+    from lexbench.retrievers._bm25_terms import Begun, TermsOfTexts
+
+    # Several tables do not know of each other, so what is new to one is often known, and remembered in Python.
+    tables = cycle([TermsOfTexts(numbers.fresh if threads == 1 else numbers.__getitem__) for _ in range(threads)])
+    waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Begun]]] = deque()
+
+    def finish() -> None:
+        table, block, every, begun = waiting.popleft()
+        terms, lengths = table.finish(begun.result(), [part.times for part in every])
         before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *map(len, block)])]  # terms before each document
         inverter.add_block(terms, np.diff(before))
+
+    while block := list(islice(documents, _BLOCK)):
+        if len(waiting) == threads:
+            finish()
+        table, every = next(tables), [part for document in block for part in document]
+        waiting.append((table, block, every, submit(table.begin, [part.text for part in every])))
+    while waiting:
+        finish()
 
 
 class BM25Searcher:
