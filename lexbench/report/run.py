@@ -91,7 +91,7 @@ def notes(results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
         if counts.excluded:
             lines.append(
-                f"{name}: {counts.excluded} documents were dropped whose grade says that they are no answers (likewise)"
+                f"{name}: {counts.excluded} documents were dropped whose grade is one of no answers (the contract's rule)"
             )
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
