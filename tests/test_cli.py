@@ -252,6 +252,9 @@ def test_show_tells_all(folder, capsys):
     assert "self_match: drop" in run(capsys, "show", "dataset", "beir/arguana")[1]
     assert "nDCG@10: 0.5" in run(capsys, "show", "result", "bm25:tiny")[1]
     assert "python:" in run(capsys, "show", "machine")[1]
+    shown = run(capsys, "show", "model", "e5_mistral_7b")[1]
+    assert r'passages that answer the query\nQuery: "' in shown  # quoted, for blanks at the end would not be seen
+    assert "  model: intfloat/e5-mistral-7b-instruct\n" in shown
 
 
 def test_doctor_says_what_to_type(folder, capsys):

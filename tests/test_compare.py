@@ -295,7 +295,7 @@ def runs(tmp_path_factory):
         (folder / name).write_text("\n".join(lines) + "\n")
         (folder / "tokens").write_text("fox\nred\ntree\n")
         files = f'documents="{folder / name}", queries="{folder / "queries.tsv"}", vocabulary="{folder / "tokens"}"'
-        names.append(f"vectors({files})@csr")
+        names.append(f"{name} = vectors({files})@csr")
     store = Store(folder / "store")
     outcomes = list(run_plan(plan_suite(suites.suite("pydoc"), ["bm25", *names]), store))
     assert not [one.error for one in outcomes if one.error]

@@ -157,6 +157,14 @@ def test_boards_of_two_people_are_merged(two):
     assert "bo: bm25, x (bo), y (lexbench 0.2.0; bo's CPU, 2 cores)" in page
 
 
+def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
+    """Two that call different systems the same have a note each on what theirs stands for, under the name of its row."""
+    for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
+        write_results([msgspec.structs.replace(result("x", value, who), notation=notation)], "pydoc", tmp_path / who)
+    (section,) = leaderboard.read_board(tmp_path / "anna", {"bo": tmp_path / "bo"}).suites
+    assert {"x (anna) = bm25(b=0.0)", "x (bo) = bm25(b=0.1)"} <= set(section.datasets[0].notes)
+
+
 def test_the_command_merges_and_prints_one_table(two, capsys):
     """`--merge NAME=FOLDER` and `--copy` work together; a dataset that is not there is one line."""
     merge = ["leaderboard", "--results", str(two / "anna"), "--merge", f"bo={two / 'bo'}"]

@@ -151,7 +151,8 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
     ]
     print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
     if not as_json:
-        say(f"{len(plan.jobs)} jobs; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
+        count = f"{len(plan.jobs)} job{'s' * (len(plan.jobs) != 1)}"
+        say(f"{count}; at most about {readable_bytes(plan.bytes_needed)} of disk; nothing was run.")
 
 
 def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Result]") -> dict[str, Any]:

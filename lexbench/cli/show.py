@@ -1,5 +1,6 @@
 """Show all of one suite, dataset, model or result, or of this machine."""
 
+import json
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,13 @@ def _shown(what: str, name: str) -> Any:
     return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # those are for programs: lexbench export csv
 
 
+def _text(item: Any) -> str:
+    """Write a value; quoted where it has blanks at an end or several lines, as prompts have, which would not be seen."""
+    return (
+        json.dumps(item, ensure_ascii=False) if isinstance(item, str) and (item != item.strip() or "\n" in item) else str(item)
+    )
+
+
 def _lines(value: Any, indent: str = "") -> list[str]:
     """Write nested tables as indented lines; what is empty is left out."""
     lines = []
@@ -63,5 +71,5 @@ def _lines(value: Any, indent: str = "") -> list[str]:
             rows = (", ".join(f"{key}: {cell}" for key, cell in row.items()) for row in item)
             lines += [f"{indent}{name}:", *(f"{indent}  - {row}" for row in rows)]
         elif item not in (None, "", [], {}):
-            lines.append(f"{indent}{name}: {', '.join(map(str, item)) if isinstance(item, list) else item}")
+            lines.append(f"{indent}{name}: {', '.join(map(str, item)) if isinstance(item, list) else _text(item)}")
     return lines

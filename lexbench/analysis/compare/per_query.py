@@ -195,7 +195,7 @@ class SparseSystem:
 
 
 def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | str:
-    retriever = system(entry.result.system).retriever
+    retriever = system(entry.result.notation or entry.result.system).retriever
     if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
         return "has no sparse vectors"
     if not isinstance(retriever.encoder, NamesTerms):

@@ -36,6 +36,7 @@ def panel_of(
 ) -> Panel:
     """Return the panel of *dataset*: our *results*, one a system or None, then the cells of *others* that published."""
     present = [result for result in results if result is not None]
+    called = [msgspec.structs.replace(one, system=systems[at].label) for at, one in enumerate(results) if one is not None]
     first = present[0]
     tested = {number: result for number, result in enumerate(results) if result and _may_be_tested(result, first, headline)}
     ranked = [number for number in tested if not systems[number].bound]
@@ -60,7 +61,7 @@ def panel_of(
         curves=tuple(curves_of(systems, results, headline)),
         timed=any(cell is not None and cell.speed is not None for cell in cells),
         digests=_digests(present),
-        notes=(*_defects(dataset), *judged_gaps(present), *notes(present), *_not_tested(systems, results, tested)),
+        notes=(*_defects(dataset), *judged_gaps(called), *notes(called), *_not_tested(systems, results, tested)),
     )
 
 
