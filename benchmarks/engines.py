@@ -63,7 +63,7 @@ SETTINGS = {
     ],
     "seismic_curve": [
         f"seismic(n_postings=1000, query_cut={cut}, heap_factor={factor})"
-        for cut, factor in ((3, 1.0), (5, 0.9), (10, 0.9), (10, 0.7), (25, 0.8), (25, 0.4))
+        for cut, factor in ((3, 1.0), (5, 0.9), (10, 0.8), (25, 0.6), (40, 0.3))
     ],
     "bmp": ["bmp"],
     "bmp_8": ["bmp(block=8)"],

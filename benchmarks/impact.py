@@ -8,6 +8,7 @@ windows of 65,536 sums, which fit in a second-level cache, and of 8,192, which f
 posting, list by list, and leaves prefetching to the machine; `impact` can be faster because it prefetches and has bitmaps of
 frequent terms. For more than 1,000,000 documents the floor is that of the first 1,000,000.
 Times are CPU seconds of one thread, the least of several repeats, but for those of single queries, which are by the clock.
+With --threads 2 the same queries are searched by two threads, too.
 """
 
 import argparse
@@ -109,8 +110,24 @@ def one_by_one(index: ImpactIndex, queries: sparse.csr_array, k: int) -> NDArray
     return np.median(found, axis=0) * 1e3
 
 
-def measure(documents: int, queries: sparse.csr_array, path: Path) -> dict[str, Any]:
-    """Return all figures of one collection."""
+def threaded(path: Path, threads: int, queries: sparse.csr_array, k: int) -> dict[str, float]:
+    """Return how many times as fast *threads* are as one thread by the clock, both by turns, and how much more work they are.
+
+    The clock tells nothing on a machine that is busy; processor time tells what threads cost each other: 1 is nothing.
+    """
+    indexes = [Impact(number).open(path) for number in (1, threads)]
+    took = np.empty((REPEATS, 2, 2))
+    for repeat in range(REPEATS):
+        for number, index in enumerate(indexes):
+            wall, processor = time.perf_counter(), time.process_time()
+            index.search(queries, k)
+            took[repeat, number] = time.perf_counter() - wall, time.process_time() - processor
+    least_of = took.min(axis=0)
+    return {"times_as_fast": least_of[0, 0] / least_of[1, 0], "times_the_processor_time": least_of[1, 1] / least_of[0, 1]}
+
+
+def measure(documents: int, queries: sparse.csr_array, path: Path, threads: int) -> dict[str, Any]:
+    """Return all figures of one collection; with more than one of *threads* also what these gain."""
     with tempfile.TemporaryDirectory() as warm:  # compiling is not counted
         Impact().build(_synthetic.documents(1000), Path(warm))
         Impact().open(Path(warm)).search(queries[:1], 10)
@@ -139,6 +156,8 @@ def measure(documents: int, queries: sparse.csr_array, path: Path) -> dict[str, 
             "milliseconds": {"p50": p50, "p95": p95, "p99": p99},
             "queries_passed_twice": int((passes > 1).sum()),
         }
+        if threads > 1:
+            facts[f"k={k}"][f"threads={threads}"] = threaded(path, threads, queries, k)
     return facts
 
 
@@ -148,12 +167,13 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=1000, help="the first so many; p99 takes 1,000")
     parser.add_argument("--topics", type=Path, help="vectors of queries (see _synthetic.py)")
+    parser.add_argument("--threads", type=int, default=1, help="compare so many threads with one, too")
     parser.add_argument("--no-floor", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     given = parser.parse_args()
     queries = _synthetic.queries(given.topics, given.queries)
     with tempfile.TemporaryDirectory() as folder:
-        facts = measure(given.documents, queries, Path(folder))
+        facts = measure(given.documents, queries, Path(folder), given.threads)
     if not given.no_floor:
         few = min(given.documents, MOST_FOR_FLOOR)
         facts["floor_ns_per_posting"] = {str(window): floor(window, _synthetic.documents(few), queries) for window in FLOORS}
