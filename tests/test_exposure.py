@@ -150,6 +150,22 @@ def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
     assert training_data(tmp_path).queries == ("beir/scifact/train",)
 
 
+@pytest.mark.parametrize(
+    ("base", "status"),
+    [("BAAI/bge-base-en-v1.5", "in-domain"), ("meta-llama/Llama-2-7b-hf", "zero-shot"), ("someone/something", "unknown")],
+)
+def test_an_adapter_has_seen_what_its_base_has(tmp_path, base, status):
+    """The base that an adapter names counts: a retriever's training sets, nothing of a language model, else nobody knows."""
+    (tmp_path / "README.md").write_text(CARD.replace("- ms_marco\n- natural_questions\n", ""))
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+    adapter = of_encoder(Dense(str(tmp_path), pooling="cls"))
+
+    assert training_data(tmp_path).models == (base,)
+    assert (
+        exposure_of(adapter, contract_of("beir/fiqa/test" if status != "in-domain" else "beir/hotpotqa/test")).status == status
+    )
+
+
 def test_the_head_of_a_card_is_read(tmp_path):
     """The collections of `datasets:` are told, by the names of contracts where these have one; no head, nothing told."""
     (tmp_path / "README.md").write_text(CARD)

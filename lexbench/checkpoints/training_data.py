@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lexbench.checkpoints.files import optional_json
+from lexbench.checkpoints.files import ADAPTER, optional_json, transformer_folder
 from lexbench.errors import NotationError
 from lexbench.notation import Call, Part, parse
 from lexbench.types import TrainingData
@@ -24,7 +24,14 @@ _NAMES = {  # what the hub calls a collection, and what contracts call it
 
 
 def training_data(folder: Path) -> TrainingData | None:
-    """Return what the model in *folder* has learned from; None where the folder does not say."""
+    """Return what the model in *folder* has learned from, an adapter's base among it; None where the folder does not say."""
+    data = _stated(folder)
+    base = optional_json(transformer_folder(folder) / ADAPTER).get("base_model_name_or_path")
+    return data._replace(models=(*data.models, str(base))) if data and base else data
+
+
+def _stated(folder: Path) -> TrainingData | None:
+    """Return what files of the *folder* say."""
     training = optional_json(folder / "training.json")
     recipe, facts = training.get("recipe"), training.get("facts")
     if isinstance(recipe, dict) and isinstance(facts, dict):

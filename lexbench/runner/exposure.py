@@ -36,6 +36,8 @@ ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
 _LANGUAGE_MODELS = {  # made from general text alone
     "bert-base-uncased", "bert-large-uncased", "distilbert-base-uncased", "roberta-base", "modernbert-base",
     "minilm-l6-h384-uncased", "minilm-l12-h384-uncased", "bert_uncased_l-2_h-128_a-2",
+    "llama-2-7b-hf", "llama-2-13b-hf", "meta-llama-3-8b", "meta-llama-3.1-8b", "llama-3.1-8b",
+    "mistral-7b-v0.1", "mistral-7b-v0.3",
 }  # fmt: skip
 
 
