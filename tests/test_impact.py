@@ -239,6 +239,17 @@ def test_a_wrong_guess_costs_a_second_pass_and_no_hit(tmp_path):
     assert np.array_equal(by_scipy(documents, queries, 2000)[0], hits.docs)
 
 
+def test_after_some_wrong_guesses_nothing_is_guessed(tmp_path):
+    """Of twelve such queries four are searched twice, after which no more are guessed for; all find what they must."""
+    weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
+    weights[:1000] += 99
+    documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((12, 1), np.float32))
+    hits, counts = indexed(tmp_path, documents).search_counted(queries, 2000)
+
+    assert counts["passes"].tolist() == [2] * 4 + [1] * 8
+    assert np.array_equal(by_scipy(documents, queries, 2000)[0], hits.docs)
+
+
 def test_a_right_guess_takes_one_pass(tmp_path):
     """Documents in no order: their first are like all of them."""
     rng = np.random.default_rng(9)

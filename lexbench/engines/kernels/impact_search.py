@@ -20,6 +20,7 @@ from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, prefetch, 
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
 _DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
+_PATIENCE = 6  # guesses go on in a call unless more than a third of them, and of so many more, are wrong
 
 
 @njit(nogil=True, cache=True)
@@ -68,9 +69,11 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     k = best.shape[1]
     sums, block_sums = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
     keys, spare = np.empty(2 * k + _SPARE, np.uint64), np.empty(2 * k + _SPARE, np.uint64)
+    guessed = wrong = 0  # queries
     for query in range(len(best)):
         first, last = query_starts[query], query_starts[query + 1]
-        sample = documents
+        sample = documents if 3 * wrong <= guessed + _PATIENCE else 0
+        guessed += sample > 0
         while True:
             passes[query] += 1
             cursors = np.empty((last - first, CURSOR), np.int64)
@@ -79,6 +82,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
             if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
                 break
             sample = 0  # no guessing
+            wrong += 1
         for i in range(min(count, k)):
             best[query, i] = ~keys[i]
 
