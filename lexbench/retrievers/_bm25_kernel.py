@@ -26,7 +26,7 @@ COMMON_BITS = 4  # of a frequency, less 1, that is common
 COMMON = 1 << COMMON_BITS
 _COMPARED = 64  # sums that are compared together; divides WINDOW
 _SPARE = 4  # keys beyond twice k, after which the bar is raised; few, so that it soon is
-_AT_ONCE, _NARROW = 4, 14  # so many codes, of as many bits at most, are in one word, whichever bit of a byte it begins at
+_MOST_AT_ONCE, _WORD = 16, 57  # codes of one reading, at most, a power of 2; bits of a word, less 7 that may be of codes before
 _WORTHWHILE = 128  # postings of a term for which it pays to work out its scores
 _SPARSE = 32  # where fewer than one in so many positions of a window can have a sum, they are looked up one by one
 
@@ -195,22 +195,16 @@ def _add_block(packed, at, last, classes, scores, first, sums):  # type: ignore[
     bits, address = gap_bits + count_bits, np.uint64(codes_at(packed, at))
     mask, count_mask = (np.uint64(1) << bits) - np.uint64(1), (np.uint64(1) << count_bits) - np.uint64(1)
     doc = np.uint64(last)
-    if bits <= _NARROW:
-        for i in range(0, BLOCK, _AT_ONCE):
-            bit = np.uint64(i) * bits
-            word = word_at(np.int64(address + (bit >> np.uint64(3)))) >> (bit & np.uint64(7))
-            for _ in range(_AT_ONCE):
-                doc += ((word & mask) >> count_bits) + np.uint64(1)
-                place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | word & count_mask
-                sums[doc - np.uint64(first)] += scores[place]
-                word >>= bits
-    else:
-        for i in range(BLOCK):
-            bit = np.uint64(i) * bits
-            word = word_at(np.int64(address + (bit >> np.uint64(3)))) >> (bit & np.uint64(7))
+    at_once = np.uint64(1)  # codes that are in one word, whichever bit of a byte it begins at
+    while at_once < _MOST_AT_ONCE and np.uint64(2) * at_once * bits <= _WORD:
+        at_once *= np.uint64(2)
+    for i in range(np.uint64(0), np.uint64(BLOCK), at_once):
+        word = word_at(np.int64(address + (i * bits >> np.uint64(3)))) >> (i * bits & np.uint64(7))
+        for _ in range(at_once):
             doc += ((word & mask) >> count_bits) + np.uint64(1)
             place = np.uint64(classes[doc]) << np.uint64(COMMON_BITS) | word & count_mask
             sums[doc - np.uint64(first)] += scores[place]
+            word >>= bits
 
 
 @njit(nogil=True, cache=True)
@@ -241,8 +235,8 @@ def _scan(sums, first, flip, keys, count, bar, k):  # type: ignore[no-untyped-de
             for i in range(start, start + _COMPARED):
                 if sums[i] > least:
                     count, bar = _collect(sums[i], (first + i) ^ flip, keys, count, bar, k)
-    for i in range(len(sums)):
-        sums[i] = 0.0
+        for i in range(_COMPARED):  # while they are at hand
+            sums[np.uint64(start + i)] = 0.0
     return count, bar
 
 
