@@ -89,12 +89,16 @@ def test_a_folder_of_sentence_transformers_says_all_of_it(tmp_path):
 
 
 def test_what_such_models_cannot_do_is_said(tmp_path):
-    """Titles apart need a separator, skipping a mean, and one vector a token is of other models; the mean is of all tokens."""
+    """Titles apart need a separator, skipping a mean, code of a model's own is not run; the mean is of all tokens."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     with pytest.raises(CommandError, match=r"dense\(titles='pair'\): .* has no token that separates texts; leave it out"):
         dense(folder, titles="pair").encode_document(TEXTS)
     with pytest.raises(CommandError, match=r"dense\(skip=2\) leaves out positions of the mean"):
         dense(folder, skip=2)
+    for settings in ({"is_causal": False}, {"auto_map": {"AutoModel": "modeling.Model"}}):
+        other = checkpoints.reconfigure(checkpoints.causal_lm(tmp_path / next(iter(settings))), **settings)
+        with pytest.raises(CommandError, match=r"it is run by code of its own .* type endpoint\(url=…, model=…\)$"):
+            dense(other).identity()
     with pytest.raises(CommandError, match=r"model_type 'llama' is not supported; there is: bert"):
         LateInteraction.checkpoint_files(folder)
 

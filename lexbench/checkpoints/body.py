@@ -19,7 +19,7 @@ from lexbench.checkpoints.files import (
     transformer_folder,
     weight_files,
 )
-from lexbench.errors import InvalidFile
+from lexbench.errors import CommandError, InvalidFile
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +71,12 @@ def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
     """
     model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
     files = model_files(transformer_folder(folder), model_types)
+    own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False
+    if files.config["model_type"] in CAUSAL_LMS and own_code:
+        raise CommandError(
+            f"{files.folder}: it is run by code of its own (auto_map or is_causal in config.json), where tokens may see what "
+            "comes behind them; lexbench runs no such code: serve it, and type endpoint(url=…, model=…)"
+        )
     behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
     return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
 
