@@ -20,7 +20,7 @@ from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, prefetch, 
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
 _DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
-_PATIENCE = 6  # guesses go on in a call unless more than a third of them, and of so many more, are wrong
+_PATIENCE = 6  # a call goes on guessing while no more than a third of its guesses, and two, were wrong
 
 
 @njit(nogil=True, cache=True)
