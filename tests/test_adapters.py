@@ -234,7 +234,13 @@ def test_files_that_do_not_fit_are_refused(tmp_path, bert):
 
     lora = adapter(tmp_path / "lora", bert, {QUERY: pair(32, 32)})
     name = f"base_model.model.{QUERY}.lora"
-    assert "matrices of (32, 2) and (2, 31) for (32, 32) do not fit" in saying(lora, **{f"{name}_A.weight": torch.ones(2, 31)})
+    said = saying(lora, **{f"{name}_A.weight": torch.ones(2, 31)})
+    assert "matrices of (32, 2) and (2, 31) for (32, 32) of torch.float32 do not fit" in said
+    none = adapter(tmp_path / "none", bert, {QUERY: (torch.ones(32, 0), torch.ones(0, 32))})
+    assert "matrices of (32, 0) and (0, 32) for (32, 32)" in saying(none)
+    whole = {"bert." + QUERY + ".weight": torch.ones(32, 32, dtype=torch.int8)}
+    eight = checkpoints.rewrite(shutil.copytree(bert, tmp_path / "int8"), lambda state: state | whole)
+    assert "for (32, 32) of torch.int8 do not fit" in saying(adapter(tmp_path / "of-int8", eight, {QUERY: pair(32, 32)}))
     assert "one of a pair of matrices is missing" in saying(lora, **{f"{name}_A.weight": None})
     odd = adapter(tmp_path / "odd", bert, {"encoder.layer.7.attention.self.query": pair(32, 32)})
     assert "the model has no encoder.layer.7.attention.self.query; take the base" in saying(odd)

@@ -40,14 +40,8 @@ _UNCHANGING = {  # settings of peft's LoraConfig that say nothing about what the
     *("bias", "init_lora_weights", "lora_alpha", "r", "rank_pattern", "use_rslora"),
     *("ensure_weight_tying", "eva_config", "megatron_core", "qalora_group_size", "runtime_config"),
 }
-_UNCHANGED_BASE = (
-    True,
-    False,
-    None,
-    "gaussian",
-    "eva",
-    "orthogonal",
-)  # ways to begin that leave the model's weights as they are
+# Ways to begin that leave the model's weights as they are.
+_UNCHANGED_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
 _PREFIX = "base_model.model."  # of all names, which go on as the adapted class called its own
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 
@@ -182,8 +176,9 @@ def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtyp
 def _sum(weight: "Tensor", second: "Tensor", first: "Tensor", adapter: Adapter) -> "Tensor":
     """Return weight (out, in) + scale x second (out, rank) @ first (rank, in), float32."""
     rank = len(first)
-    if weight.shape != (len(second), *first.shape[1:]) or second.shape[1:] != (rank,):
-        shapes = f"{tuple(second.shape)} and {tuple(first.shape)} for {tuple(weight.shape)}"
+    fits = rank and weight.shape == (len(second), *first.shape[1:]) and second.shape[1:] == (rank,)
+    if not fits or not weight.is_floating_point():
+        shapes = f"{tuple(second.shape)} and {tuple(first.shape)} for {tuple(weight.shape)} of {weight.dtype}"
         raise InvalidFile(f"{adapter.weights}: matrices of {shapes} do not fit; take the base that it was trained on")
     scale = adapter.alpha / (sqrt(rank) if adapter.by_root else rank)
     return weight.float() + scale * (second.float() @ first.float())
