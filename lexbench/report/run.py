@@ -141,9 +141,11 @@ def exposures(results: Sequence[Result]) -> Iterator[str]:
 def defects(results: Sequence[Result]) -> Iterator[str]:
     """Yield one line with the datasets of whose data something wrong or surprising is known, how much, and where it is told."""
     contracts = [find_contract(dataset) for dataset in dict.fromkeys(result.dataset for result in results)]
-    told = [f"{contract.id} {len(contract.defects)}" for contract in contracts if contract and contract.defects]
-    if told:
-        yield f"known to be wrong or surprising in the data: {', '.join(told)}; read it: lexbench show dataset NAME"
+    known = {contract.id: len(contract.defects) for contract in contracts if contract and contract.defects}
+    if known:
+        told = ", ".join(f"{dataset} {count}" for dataset, count in known.items())
+        name = next(iter(known)) if len(known) == 1 else "NAME"
+        yield f"known to be wrong or surprising in the data: {told}; read it: lexbench show dataset {name}"
 
 
 def _of_precision(result: Result) -> list[str]:
