@@ -66,7 +66,11 @@ class Inverter:
         self._terms = array("i")  # of the documents since the last run
         self._lengths = array("i")  # likewise
         self._documents = 0  # in runs
-        self._runs: list[Future[_Run]] = []
+        self._sorting: Future[_Run] | None = None  # the last run
+        self._runs: list[Path] = []  # those before, and what they have together
+        self._classes = bytearray()
+        self._nonempty = self._occurrences = 0
+        self._document_frequencies = np.zeros(0, np.int64)
 
     def add(self, terms: Iterable[int]) -> None:
         """Add the next document, given as its terms, each a number, repetitions kept."""
@@ -85,23 +89,30 @@ class Inverter:
 
     def _write_run(self) -> None:
         """Have what has been collected sorted and written out, when what was before is."""
-        if self._runs:
-            self._runs[-1].result()
+        self._take_run()
         folder = self._folder / f"run-{len(self._runs)}"
         terms, lengths = np.array(self._terms), np.array(self._lengths)
-        self._runs.append(self._submit(_sorted_run, terms, lengths, self._documents, folder))
+        self._sorting = self._submit(_sorted_run, terms, lengths, self._documents, folder)
         self._documents += len(lengths)
         self._terms, self._lengths = array("i"), array("i")
+
+    def _take_run(self) -> None:
+        """Wait until the last run is written, and count what it has."""
+        if self._sorting:
+            run = self._sorting.result()
+            self._runs.append(run.folder)
+            self._classes += run.classes
+            self._nonempty += run.nonempty
+            self._occurrences += run.occurrences
+            self._document_frequencies = _sum(self._document_frequencies, run.document_frequencies)
 
     def finish(self) -> None:
         """Write the index and remove the runs. LexbenchError where a document has one term more often than can be stored."""
         from lexbench.retrievers import _bm25_postings as postings  # compiled
 
         self._write_run()
-        runs = [run.result() for run in self._runs]
-        sizes = np.zeros(max(len(run.document_frequencies) for run in runs), np.int64)
-        for run in runs:
-            sizes[: len(run.document_frequencies)] += run.document_frequencies
+        self._take_run()
+        runs, sizes = self._runs, self._document_frequencies
         lengths = [np.zeros(0, np.uint32)]
         with (self._folder / "postings.bin").open("wb") as file:
             waiting: deque[Future[_Packed]] = deque()
@@ -112,17 +123,17 @@ class Inverter:
             while waiting:
                 lengths.append(_written(waiting.popleft(), file))
             np.zeros(postings.PAD, np.uint8).tofile(file)
-        used, classes = np.unique(np.frombuffer(b"".join(run.classes for run in runs), np.uint8), return_inverse=True)
+        used, classes = np.unique(np.frombuffer(self._classes, np.uint8), return_inverse=True)
         arrays = {"sizes": sizes.astype(np.int32), "lengths": np.concatenate(lengths)}
         for name, array_ in (arrays | {"classes": classes.astype(np.uint8), "length_classes": used}).items():
             np.save(self._folder / f"{name}.npy", array_)
         facts = {"layout": LAYOUT, "documents": self._documents}
-        facts |= {"nonempty": sum(run.nonempty for run in runs), "occurrences": sum(run.occurrences for run in runs)}
+        facts |= {"nonempty": self._nonempty, "occurrences": self._occurrences}
         (self._folder / "facts.json").write_text(json.dumps(facts) + "\n")
         for run in runs:
-            for path in run.folder.iterdir():
+            for path in run.iterdir():
                 path.unlink()
-            run.folder.rmdir()
+            run.rmdir()
 
 
 def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int, folder: Path) -> _Run:
@@ -157,11 +168,11 @@ class _Packed(NamedTuple):
     lengths: NDArray[np.uint32]  # (terms,) how many bytes each has
 
 
-def _packed(runs: list[_Run], sizes: NDArray[np.int64], part: slice) -> _Packed:
+def _packed(runs: list[Path], sizes: NDArray[np.int64], part: slice) -> _Packed:
     """Merge the postings of the terms in *part*. LexbenchError where one has a frequency that cannot be stored."""
     from lexbench.retrievers import _bm25_postings as postings  # compiled
 
-    cuts = [_cut(run.folder, part.start << _DOCUMENT_BITS, part.stop << _DOCUMENT_BITS) for run in runs]
+    cuts = [_cut(run, part.start << _DOCUMENT_BITS, part.stop << _DOCUMENT_BITS) for run in runs]
     keys = np.concatenate([cut[0] for cut in cuts])
     order = np.argsort(keys, kind="stable")  # merges: each cut is in order
     frequencies = np.concatenate([cut[1] for cut in cuts])[order]
@@ -185,3 +196,11 @@ def _cut(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[n
     keys, frequencies = (np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies"))
     part = slice(*np.searchsorted(keys, [first, last]))
     return keys[part], frequencies[part]
+
+
+def _sum(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of two arrays, the shorter one filled up with zeros."""
+    total = np.zeros(max(len(first), len(second)), np.int64)
+    total[: len(first)] = first
+    total[: len(second)] += second
+    return total
