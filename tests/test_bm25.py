@@ -346,7 +346,9 @@ def test_an_index_of_another_layout_is_refused(searcher, tmp_path):
 
 
 def test_threads(searcher, tmp_path):
-    """Three threads find what one does."""
+    """Three threads find what one does; there is one at least."""
+    with pytest.raises(CommandError, match=r"threads=0.*above 0"):
+        BM25(threads=0)
     one = searcher(BM25, THREE)
     three = BM25(threads=3).open(tmp_path / "index")
     queries = ["apple", "cherry", "", "banana plum"]

@@ -87,6 +87,8 @@ class BM25(Settings):
     def __post_init__(self) -> None:
         """Raise CommandError for values that BM25 has no meaning for."""
         super().__post_init__()
+        if self.threads < 1:
+            raise CommandError(f"bm25(threads={self.threads}) cannot be: give a number above 0")
         if self.analyzer not in ANALYZERS:
             raise CommandError(
                 f'bm25(analyzer="{self.analyzer}") is unknown; there is {", ".join(ANALYZERS)}, and those of Lucene for '
