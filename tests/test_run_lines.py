@@ -87,11 +87,15 @@ def test_plain_lines_are_read_as_columns_are(tmp_path, monkeypatch, small_room, 
         "q Q0 d\0 1 2 t",
         "q Q0 d\x01 1 2 t",
         "q Q0 " + "d" * 300 + " 1 2 t",
+        "q Q0 d 1 2 " + "t" * 600,
+        "q" * 600 + " Q0 d 1 2 t",
+        "q Q0 " + "d" * 600 + " 1 2 t",
     ],
 )
-def test_what_is_not_plain_is_left_alone(tmp_path, small_room, line):
+def test_what_is_not_plain_is_left_alone(tmp_path, monkeypatch, line):
     """Nothing is returned where a line is blank, has other columns, a rank or a score that is none for sure, or is too long."""
-    for where in range(3):
+    for where, room in itertools.product(range(3), (256, 1 << 12)):
+        monkeypatch.setattr(run_lines, "_ROOM", room if len(line) < 256 or len(line) > 512 else 256)
         lines = ["q Q0 a 1 3 t", "q Q0 b 2 2.5 t"]
         lines.insert(where, line)
         (tmp_path / "run").write_text("".join(f"{one}\n" for one in lines))

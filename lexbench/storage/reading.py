@@ -153,7 +153,7 @@ def whole_lines(path: Path, room: bytearray) -> Iterator[tuple[int, bool]]:
                     yield end, stays > 0
                     first = room.rfind(b"\n", 0, end - 1) + 1
                     room[: filled - first], stays, filled = room[first:filled], end - first, filled - first
-                elif filled == len(room) - FREE:
+                if filled == len(room) - FREE:  # of one line, and perhaps of the one that stays
                     yield 0, False
                     return
     except _UNREADABLE as error:

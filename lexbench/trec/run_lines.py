@@ -17,7 +17,8 @@ from lexbench.trec.swar import before_blank, byte_at, digits, equal, word_at
 
 _ROOM = 1 << 20  # bytes in hand: they stay in the second-level cache while they are read
 _SHORTEST = 10  # bytes of a line
-_WIDEST = 125  # words of an id, as `columns` has it
+_WIDEST = 64  # words of an id, a power of 2
+_LONGEST = 8 * _WIDEST  # bytes of any name: `columns` looks at what is longer
 _BLANK, _NEWLINE, _COMMENT = ord(" "), ord("\n"), ord("#")
 _UNUSUAL, _WIDER = -1, -2  # in place of a number of lines
 
@@ -58,7 +59,7 @@ def read_lines(path: Path, *, tagged: bool) -> Lines | None:
         behind += size
         while size:
             lines = _read(text, size, tagged, words[line:], scores[line:], firsts, spans, rises, tag_spans, counts)
-            if lines != _WIDER or words.shape[1] > _WIDEST:
+            if lines != _WIDER or words.shape[1] >= _WIDEST:
                 break
             words = _grown(words[:line], len(words), 2 * words.shape[1])
         if not size or lines < 0:
@@ -154,7 +155,7 @@ def _query(at):  # type: ignore[no-untyped-def]
     stop = _behind_field(start)
     second = _behind_blanks(stop)
     behind = _behind_field(second)
-    plain = stop > start and byte_at(start) != _COMMENT and second > stop and behind > second
+    plain = 0 < stop - start <= _LONGEST and byte_at(start) != _COMMENT and second > stop and behind > second
     return start, stop, _behind_blanks(behind) if plain else 0
 
 
@@ -189,7 +190,7 @@ def _ending(at, tagged):  # type: ignore[no-untyped-def]
     if tagged:
         start = _behind_blanks(at)
         stop = _behind_field(start)
-        if start in (at, stop):
+        if start == at or not 0 < stop - start <= _LONGEST:
             return start, stop, 0
     behind = _behind_blanks(stop)
     return start, stop, behind + 1 if byte_at(behind) == _NEWLINE else 0
