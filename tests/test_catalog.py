@@ -406,15 +406,15 @@ def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
     from checkpoints import tiny_bert
 
     config = tiny_bert(tmp_path / "mine") / "config.json"
-    stated = {"positions": "text", "document_length": 512, "query_length": 256}
+    stated = {"document_length": 512, "query_length": 256}
     config.write_text(json.dumps(json.loads(config.read_text()) | {"lexbench": stated}))
     model = ("model", str(config.parent))
     folder = f'model="{config.parent}"'
 
     alone = catalog.expand(Call("lexmae", kwargs=(model,)))
     shorter = catalog.expand(Call("lexmae", kwargs=(("document_length", 96), model)))
-    assert str(alone) == f'sparse_mlm({folder}, titles="off")'
-    assert str(shorter) == f'sparse_mlm(document_length=96, {folder}, titles="off")'
+    assert str(alone) == f'sparse_mlm({folder}, positions="text", titles="off")'
+    assert str(shorter) == f'sparse_mlm(document_length=96, {folder}, positions="text", titles="off")'
 
 
 @pytest.mark.parametrize(

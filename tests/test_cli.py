@@ -244,8 +244,9 @@ def test_every_list_is_a_table_and_json(folder, capsys, what):
     assert all(next(iter(row.values())) in table for row in rows[:3])
 
 
-def test_show_tells_all(folder, capsys):
+def test_show_tells_all(folder, capsys, monkeypatch):
     """A suite, a contract, a result and the machine can be looked at."""
+    monkeypatch.setenv("COLUMNS", "200")  # long lines are folded
     run(capsys, "run", "dataset", folder)
 
     assert "beir-12@1" in run(capsys, "show", "suite", "beir")[1]

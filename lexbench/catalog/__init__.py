@@ -201,7 +201,7 @@ def included(entry: Model) -> dict[str, Any]:
 def expand(call: Call) -> Call:
     """Return the call of the plug-in that a model's name stands for; settings of *call* come before those of the file.
 
-    Where *call* names a folder as the model, what that states comes before the file too, which was written for other weights.
+    Where *call* names a folder as the model, the lengths that it states come before the file's, which are of other weights.
     A name that is no model's comes back as it is. CommandError where *call* lacks a setting that the model requires, or the
     model is a system, which is typed otherwise; CannotStart where it cannot be run; MissingData where weights that belong
     beside its file are not there.
@@ -231,13 +231,17 @@ def expand(call: Call) -> Call:
     return Call(entry.encoder, kwargs=tuple(sorted(settings.items())))
 
 
-def _stated(entry: Model, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings that the folder of a user's own model states, if *settings* name one."""
+def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
+    """Return the names of the numbers, as of tokens, that the folder of a user's own model states, if *settings* name one.
+
+    Ways, such as which positions are pooled, are the name's: who types `splade` for a LexMAE gets that, with a remark.
+    """
     folder = Path(str(settings["model"])) if "model" in settings else None
     if folder is None or not folder.is_dir():
-        return {}
+        return set()
     plugin = registry.load("rerankers" if entry.family == "reranker" else "encoders", entry.encoder)
-    return plugin.checkpoint_defaults(settings) if isinstance(plugin, HasCheckpointDefaults) else {}
+    stated = plugin.checkpoint_defaults(settings) if isinstance(plugin, HasCheckpointDefaults) else {}
+    return {name for name, value in stated.items() if not isinstance(value, str)}
 
 
 def _not_callable(entry: Model) -> LexbenchError:
