@@ -240,8 +240,9 @@ def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
     if folder is None or not folder.is_dir():
         return set()
     plugin = registry.load("rerankers" if entry.family == "reranker" else "encoders", entry.encoder)
-    stated = plugin.checkpoint_defaults(settings) if isinstance(plugin, HasCheckpointDefaults) else {}
-    return {name for name, value in stated.items() if not isinstance(value, str)}
+    if not isinstance(plugin, HasCheckpointDefaults):
+        return set()
+    return {name for name, value in plugin.checkpoint_defaults(settings).items() if not isinstance(value, str)}
 
 
 def _not_callable(entry: Model) -> LexbenchError:
