@@ -422,8 +422,10 @@ def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
     [
         (
             "lexmae",
-            'lexmae needs model="FOLDER": its authors released no trained one; ours are lexmae_nano and lexmae_mini; write '
-            'lexmae(model="FOLDER")',
+            (
+                'lexmae needs model="FOLDER": its authors released no trained one; ours are lexmae_nano and lexmae_mini; '
+                'write lexmae(model="FOLDER")'
+            ),
         ),
         (
             "splade_mask(query_length=32)",
