@@ -92,6 +92,9 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
+UNRANKED = {"noisy": "noisy timing", "workers": "timing with workers"}  # flags that keep a timing out of rankings
+
+
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How fast one system was in one scenario on one machine, with the proof of the conditions."""
 
@@ -110,7 +113,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     qps: dict[str, float]  # queries a second by the same names: of the median pass
     overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None for offline
     cpu_per_wall: float  # processor time over wall time of the timed passes: at most 1.05 proves one thread
-    flags: list[str] = []  # "noisy" (in no ranking), "threads≈1.3", "differs", "overhead"; `notes` say why
+    flags: list[str] = []  # "noisy", "workers" (both in no ranking), "threads≈1.3", "differs", "overhead"; `notes` say why
     checked: bool  # the timed passes returned the documents of the untimed run
     memory: dict[str, int] = {}  # bytes: pss_anonymous, pss_file (both less the baseline), baseline, peak_…, model
     disk: dict[str, int] = {}  # bytes of the index by file
@@ -122,6 +125,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     seconds: dict[str, float] = {}  # open, and first_query after it; that files were not in memory before is not verified
     notes: list[str] = []
     folder: str = ""  # of the store, with every duration, as timings/<name>
+
+    @property
+    def unranked(self) -> str:
+        """What keeps it out of rankings ("noisy timing"); "" where it takes part."""
+        return next((meaning for flag, meaning in UNRANKED.items() if flag in self.flags), "")
 
 
 class Seeds(msgspec.Struct, frozen=True, kw_only=True):

@@ -124,6 +124,20 @@ def test_what_was_timed_is_not_timed_again(fruit, bm25, alone):
     assert sorted(timing.k for timing in stored.result.timings) == [2, 10, 10]
 
 
+def test_workers_that_search_are_no_disturbance(fruit, bm25, tmp_path):
+    """A timing whose index workers hold is not called noisy: it has a flag of its own, and is in no ranking either."""
+    folder = shutil.copytree(fruit[1].root / bm25.timings[0].folder, tmp_path / "timings" / "x")
+    quiet = np.tile(np.arange(1, 6), (5, 1)) * 1_000_000  # ns: five passes that agree
+    arrays = {**load_file(folder / "durations.safetensors"), "e2e": quiet, "null": quiet // 1000}
+    (folder / "durations.safetensors").write_bytes(save(arrays))
+    facts = json.loads((folder / "facts.json").read_bytes())
+    line = "workers search, on processes(2); the way there and back takes 1.10 ms of a search"
+    (folder / "facts.json").write_text(json.dumps(facts | {"cpu_per_wall": 0.2, "noise": [], "workers": line}))
+    found = read_timing([folder])
+
+    assert (found.flags, found.notes, found.unranked) == (["workers"], [line], "timing with workers")
+
+
 def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch, alone):
     """A timing of one fingerprint is never that of another; and what returns other documents than the run has a flag."""
     monkeypatch.setattr("lexbench.timing.measure.read_run", reversed_run)

@@ -62,10 +62,10 @@ def test_the_frontier_has_what_nothing_beats():
 
 
 def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
-    """Each machine and each k has a figure of its own; noisy and offline timings have none; x is e2e, with query encoding."""
+    """Each machine and each k has a figure of its own; unranked and offline timings have none; x is e2e, query encoding too."""
     timings = [
         timing(200.0), timing(100.0, k=1000), timing(300.0, fingerprint="f2"), timing(9.0, flags=["noisy"]),
-        timing(8.0, scenario="offline-2t", threads=2), timing(50.0, exact=False),
+        timing(7.0, flags=["workers"]), timing(8.0, scenario="offline-2t", threads=2), timing(50.0, exact=False),
     ]  # fmt: skip
     found = speed_points([msgspec.structs.replace(RESULTS[0], timings=timings)], "nDCG@10")
     ten, thousand = (f"e2e QPS, single-stream-1t, k={k} (query encoding counts)" for k in (10, 1000))

@@ -237,13 +237,13 @@ def headline(results: Sequence[Result]) -> str:
 def speed_points(results: Iterable[Result], measure: str) -> dict[tuple[str, str], list[FigurePoint]]:
     """Return the points of each figure of speed, by machine fingerprint and the label of the axis.
 
-    The label is the whole name of the speed, with scenario, threads and k, so no two kinds of speed are in one figure. What
-    was measured while something else ran ("noisy") is left out, and so are upper bounds.
+    The label is the whole name of the speed, with scenario, threads and k, so no two kinds of speed are in one figure. Timings
+    that are in no ranking are left out, and so are upper bounds.
     """
     figures: dict[tuple[str, str], list[FigurePoint]] = {}
     for result in _scored(results, measure):
         for timing in result.timings:
-            if timing.scenario.startswith("single-stream") and "e2e" in timing.qps and "noisy" not in timing.flags:
+            if timing.scenario.startswith("single-stream") and "e2e" in timing.qps and not timing.unranked:
                 label = f"e2e QPS, {timing.scenario}, k={timing.k} (query encoding counts)"
                 point = _point(timing.qps["e2e"], result, measure)
                 point = point if timing.exact else point._replace(label=f"{point.label} (approximate)")

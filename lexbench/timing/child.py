@@ -142,10 +142,7 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
     idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
     cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
     noise = list(counters.disturbances(before, after, os.cpu_count() or 1))
-    if task.on:
-        way = 1000 * seconds.get("transfer", 0)
-        noise.append(f"workers search, on {task.on}, of which the way there and back is {way:.2f} ms a search")
-    if task.single and (crowd := counters.crowded(cpu_per_wall)):
+    if task.single and not task.on and (crowd := counters.crowded(cpu_per_wall)):
         noise.append(crowd)
     out = Path(task.out)
     timed = _arrays(passes, "") if served is None else dict(zip(STAGES, served, strict=True))
@@ -157,6 +154,7 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
         seconds=seconds,
         memory={name: count for name, count in memory.items() if count},
         noise=noise,
+        workers=_workers(task, seconds),
         energy=energy,
         same=len(watch.digests) == 1,
         modules=counters.imported_modules(),
@@ -167,6 +165,12 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
 def _transfer(searcher: Any) -> float:
     """Return the seconds that searches so far have taken for the way to workers and back."""
     return searcher.transfer if isinstance(searcher, TellsTransfer) else 0.0
+
+
+def _workers(task: Task, seconds: dict[str, float]) -> str:
+    """Return a line of where workers search, if they do."""
+    way = 1000 * seconds.get("transfer", 0)
+    return f"workers search, on {task.on}; the way there and back takes {way:.2f} ms of a search" if task.on else ""
 
 
 def _arrays(passes: Sequence[Pass], prefix: str) -> dict[str, NDArray[Any]]:

@@ -86,6 +86,7 @@ class Facts(msgspec.Struct, kw_only=True):
     seconds: dict[str, float]
     memory: dict[str, int]
     noise: list[str]
+    workers: str = ""  # where workers searched, and what the way there took; "" where its own process did
     energy: dict[str, Any]
     same: bool  # every timed pass returned the same documents
     modules: list[str]  # that were imported

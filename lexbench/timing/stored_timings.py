@@ -69,7 +69,8 @@ def read_timing(folders: Sequence[Path]) -> Timing:
     same = all(one.same for one in facts)
     noise = [reason for one in facts for reason in one.noise]
     noise += [reason] if not served and (reason := statistics.unsteady(stages["e2e"])) else []
-    notes = list(_notes(first, noise, overhead, busiest, differing, same=same))
+    workers = list(dict.fromkeys(one.workers for one in facts if one.workers))
+    notes = list(_notes(first, noise, workers, overhead, busiest, differing, same=same))
     rates = {stage: [statistics.rate(part[stage], first.queries) for part in arrays] for stage in STAGES}
     return Timing(
         **{name: getattr(first, name) for name in _SAME},
@@ -101,10 +102,18 @@ def _conditions(folder: Path) -> Conditions:
 
 
 def _notes(
-    conditions: Conditions, noise: Sequence[str], overhead: float | None, busiest: float, differing: int, *, same: bool
+    conditions: Conditions,
+    noise: Sequence[str],
+    workers: Sequence[str],
+    overhead: float | None,
+    busiest: float,
+    differing: int,
+    *,
+    same: bool,
 ) -> Iterator[tuple[str, str]]:
     """Yield each flag with why it is there."""
     yield from (("noisy", reason) for reason in noise)
+    yield from (("workers", line) for line in workers)
     if conditions.scenario == SINGLE and busiest > ONE_THREAD:
         yield f"threads≈{busiest:.1f}", f"it took {busiest:.2f} s of processor a second: it is not of one thread"
     if differing:

@@ -28,7 +28,7 @@ class CellSpeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     p99: float | None = None
     fingerprint: str
     machine: str
-    noisy: bool = False
+    unranked: str = ""  # why it is in no ranking: "noisy timing"
     flags: tuple[str, ...] = ()
     range: tuple[float, float] | None = None  # of the rate, over fresh processes
 

@@ -143,7 +143,7 @@ def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
     groups = dict.fromkeys((speed.group, speed.fingerprint, speed.machine) for _, speed in timed)
     for group, fingerprint, machine in sorted(groups):
         rows = [(system, speed) for system, speed in timed if (speed.group, speed.fingerprint) == (group, fingerprint)]
-        rows.sort(key=lambda row: (row[1].noisy, -row[1].qps, row[0].label))
+        rows.sort(key=lambda row: (bool(row[1].unranked), -row[1].qps, row[0].label))
         header = ("system", "QPS", "of processes", "p50 ms", "p95 ms", "p99 ms", "results", "remarks")
         title = f"{escape(group)} on {escape(panel.id)}: {escape(machine)} (fingerprint {escape(fingerprint)})"
         yield title, Table(title, header, tuple(_speed_row(system, speed) for system, speed in rows))

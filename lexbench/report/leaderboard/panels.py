@@ -156,7 +156,7 @@ def _speed(timing: Timing) -> CellSpeed:
         p99=latency.p99,
         fingerprint=timing.fingerprint,
         machine=machine_line(timing.machine),
-        noisy="noisy" in timing.flags,
+        unranked=timing.unranked,
         flags=tuple(timing.flags),
         range=timing.qps_range.get(_STAGE),
     )

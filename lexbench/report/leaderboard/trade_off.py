@@ -136,7 +136,7 @@ def _is_open(number: int, ranked: Sequence[int], costs: _Levels, effects: _Level
 def _aside(system: BoardSystem, speed: CellSpeed | None) -> str:
     if system.bound:
         return "an upper bound, not ranked"
-    return "noisy timing, not ranked" if speed and speed.noisy else ""
+    return f"{speed.unranked}, not ranked" if speed and speed.unranked else ""
 
 
 def curves_of(systems: Sequence[BoardSystem], results: Sequence[Result | None], headline: str) -> list[Curve]:

@@ -55,12 +55,12 @@ function rate(speed) {
 function costColumns(cellOf, timed) {
   const speed = (part) => (row) => cellOf(row)?.speed?.[part];
   const milliseconds = (value) => (value === undefined || value === null ? MISSING : significant(value * 1000));
-  const noisy = (row) => (cellOf(row)?.speed?.noisy ? " ~" : "");
+  const aside = (row) => (cellOf(row)?.speed?.unranked ? " ~" : "");
   return [
     ...(timed
       ? [
           { name: "QPS", head: "QPS", value: speed("qps"), write: (td, row) => {
-            td.append(significant(speed("qps")(row)) + noisy(row));
+            td.append(significant(speed("qps")(row)) + aside(row));
             const found = cellOf(row)?.speed;
             if (found) tell(td, [...[found, ...(cellOf(row).speeds ?? [])].map(rate), found.machine, ...(found.flags ?? [])].join("\n"));
           } },
@@ -143,7 +143,7 @@ function legend(suite, view) {
   if (found.length) lines.push(`Differences of ${found.join(", ")} would be found four times in five.`);
   if (suite.systems.some((system) => system.source)) lines.push("† published by others: not ours, not ranked, not tested.");
   const speeds = view === ALL ? [] : shown[0].cells.filter((cell) => cell?.speed).map((cell) => `${cell.speed.name} on ${cell.speed.machine} (${cell.speed.fingerprint})`);
-  if (speeds.length) lines.push(`QPS: ${[...new Set(speeds)].join("; ")}. ~ is a noisy timing.`);
+  if (speeds.length) lines.push(`QPS: ${[...new Set(speeds)].join("; ")}. ~ is a timing in no ranking: noisy, or with workers.`);
   lines.push(view === ALL && suite.datasets.length > 1 ? "Index: of the datasets shown, together." : "");
   return lines.join(" ");
 }
