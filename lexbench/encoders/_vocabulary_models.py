@@ -25,6 +25,7 @@ from lexbench.neural.transformer_model import ModelSpec, PackedLinear, Transform
 _PIECE = 2048  # terms projected at a time
 _NARROW = 256  # dimensions of states up to which taking the maxima counts beside the projection
 _NARROW_PIECE = 256  # terms then, on a processor: the logits of 768 tokens stay in its second-level cache
+_FEW = 64  # tokens, as of a query, up to which calling for each piece takes longer than what a cache saves
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
     "log1p_relu": torch.log1p,
     "log1p_log1p_relu": lambda values: values.log1p().log1p(),
@@ -42,14 +43,14 @@ class VocabularyModel(TransformerModel):
             pack(self.transform)
         self.vocabulary = len(checkpoint.weight)
         narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
-        width = _NARROW_PIECE if narrow else _PIECE
-        pieces = (slice(start, start + width) for start in range(0, self.vocabulary, width))
-        self._pieces = [self._piece(checkpoint.weight, bias, piece) for piece in pieces]
+        self._of_few = self._pieces(checkpoint.weight, bias, _PIECE)
+        self._of_many = self._pieces(checkpoint.weight, bias, _NARROW_PIECE) if narrow else self._of_few
 
-    def _piece(self, weight: Tensor, bias: Tensor | None, piece: slice) -> Callable[[Tensor], Tensor]:
-        """Return the projection (tokens, width) to (tokens, terms) onto a *piece* of the vocabulary."""
-        part = weight[piece], None if bias is None else bias[piece]
-        return PackedLinear(*part) if self.packed else partial(_linear, *part)
+    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> list[Callable[[Tensor], Tensor]]:
+        """Return the projections (tokens, width) to (tokens, terms) onto the vocabulary, each onto so many *terms* of it."""
+        pieces = (slice(start, start + terms) for start in range(0, self.vocabulary, terms))
+        parts = ((weight[piece], None if bias is None else bias[piece]) for piece in pieces)
+        return [PackedLinear(*part) if self.packed else partial(_linear, *part) for part in parts]
 
     def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
         """Return the largest logit of each text and term, float32 (n, vocabulary); -inf in texts without a position to pool.
@@ -61,7 +62,7 @@ class VocabularyModel(TransformerModel):
         lengths = batch.pools.sum(axis=1).tolist()
         maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
         first = 0
-        for project in self._pieces:
+        for project in self._of_few if len(states) <= _FEW else self._of_many:
             logits = project(states)
             terms = slice(first, first + logits.shape[1])
             for rows, positions, shape in _equally_long(lengths):

@@ -232,13 +232,14 @@ def _agree(
 def _baseline(draft: Path) -> dict[str, int]:
     """Return the memory of a process that has imported what the measuring one has, and opened nothing."""
     facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
-    return _imported(tuple(facts.modules)) if "pss_file" in facts.memory else {}
+    return _imported(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
 
 
 @cache
-def _imported(modules: tuple[str, ...]) -> dict[str, int]:
+def _imported(modules: frozenset[str]) -> dict[str, int]:
+    """Return the memory of a process that has imported *modules*; their order differs from process to process."""
     with TemporaryDirectory() as folder:
-        run_task(Baseline(modules=list(modules), out=folder), 1)
+        run_task(Baseline(modules=sorted(modules), out=folder), 1)
         return msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=dict[str, int])
 
 
