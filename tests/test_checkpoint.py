@@ -60,7 +60,7 @@ def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architectu
     assert loaded.weight.shape == (loaded.config.vocab_size, 32)
     assert not any(parameter.requires_grad for part in (loaded.body, loaded.transform) for parameter in part.parameters())
     assert not loaded.body.training
-    assert loaded.config._attn_implementation == "sdpa"
+    assert architecture == "bert" or loaded.config._attn_implementation == "sdpa"
     assert masked_lm_files(folder).defaults == {}
 
 

@@ -89,7 +89,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     from transformers import AutoModel
 
     from lexbench.checkpoints import weights
-    from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer, load_tokenizer
+    from lexbench.checkpoints.pretrained import load_encoding_tokenizer, load_tokenizer
 
     model_type = files.config["model_type"]
     body_class = BODIES[model_type]
@@ -104,7 +104,7 @@ def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.de
     body = weights.fill(model, weights.converted(tensors, dtype, device, files.folder), device)
     load = load_tokenizer if model_type in CAUSAL_LMS else load_encoding_tokenizer
     tokenizer = load(files.tokenizer_folder)
-    check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
+    weights.check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
     return Body(body, weights.converted(floats, dtype, device, files.folder), tokenizer, model.config)
 
 

@@ -46,7 +46,7 @@ def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     from transformers import AutoModelForCausalLM
 
     from lexbench.checkpoints import weights
-    from lexbench.checkpoints.pretrained import check_token_ids, load_tokenizer
+    from lexbench.checkpoints.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(files.tokenizer_folder)
     model = weights.empty_model(files, AutoModelForCausalLM)
@@ -57,5 +57,5 @@ def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     weights.check_names_and_shapes(tensors, model.state_dict(), described)
     filled = weights.fill(model, weights.converted(tensors, dtype, device, files.folder), device)
     weight = filled.lm_head.weight.detach()  # type: ignore[union-attr,operator]  # all of CAUSAL_LMS have it
-    check_token_ids(tokenizer, len(weight), files.folder)
+    weights.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
     return CausalLM(filled.model, weight, tokenizer, model.config)  # type: ignore[arg-type]  # likewise

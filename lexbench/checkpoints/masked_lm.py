@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import torch
     import transformers
 
+    from lexbench.checkpoints.bert import BertConfig
     from lexbench.checkpoints.exact_terms import ExactTerms
+    from lexbench.checkpoints.wordpiece import WordPiece
 
 
 class MaskedLMNames(NamedTuple):
@@ -52,8 +54,8 @@ class MaskedLM:
     transform: "torch.nn.Module"  # the head up to the output projection: (…, h) -> (…, h)
     weight: "torch.Tensor"  # (vocabulary, h)
     bias: "torch.Tensor | None"  # (vocabulary,)
-    tokenizer: "transformers.PreTrainedTokenizerFast"
-    config: "transformers.PretrainedConfig"
+    tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
+    config: "transformers.PretrainedConfig | BertConfig"
     exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, where the folder has them
 
 
@@ -80,14 +82,14 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
 
     InvalidFile where files do not read or the weights do not fit the model that config.json describes.
     """
-    from lexbench.checkpoints import exact_terms
-    from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
+    from lexbench.checkpoints import exact_terms, weights
+    from lexbench.checkpoints.wordpiece import read_wordpiece
 
-    tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
+    tokenizer = read_wordpiece(files.tokenizer_folder) or _by_transformers(files.tokenizer_folder)
     model = _load(files, dtype, device)
     projection = model.get_output_embeddings()
     weight = projection.weight.detach()
-    check_token_ids(tokenizer, len(weight), files.folder)
+    weights.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
     body, transform = body_and_transform(model)
     bias = None if projection.bias is None else projection.bias.detach()
     terms = exact_terms.read(files.folder, len(weight))
@@ -95,15 +97,19 @@ def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "tor
     return MaskedLM(body, transform, weight, bias, tokenizer, model.config, terms)
 
 
-def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | str") -> Any:
-    """Return transformers' own `…ForMaskedLM` with every parameter from the checkpoint, none left as it was initialised."""
-    from transformers import AutoModelForMaskedLM
+def _by_transformers(folder: Path) -> "transformers.PreTrainedTokenizerFast":
+    from lexbench.checkpoints.pretrained import load_encoding_tokenizer
 
+    return load_encoding_tokenizer(folder)
+
+
+def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | str") -> Any:
+    """Return a `…ForMaskedLM` with every parameter from the checkpoint, none left as it was initialised."""
     from lexbench.checkpoints import weights
 
     model_type = files.config["model_type"]
     names = MASKED_LMS[model_type]
-    model = weights.empty_model(files, AutoModelForMaskedLM)
+    model = _empty_model(files)
     tensors = weights.masked_lm_names(adapted_tensors(files, dtype), files.folder)
     pairs = [names.biases] if names.biases else []
     if model.config.tie_word_embeddings:
@@ -115,14 +121,26 @@ def _load(files: CheckpointFiles, dtype: "torch.dtype", device: "torch.device | 
     return weights.fill(model, weights.converted(tensors, dtype, device, files.folder), device)
 
 
+def _empty_model(files: CheckpointFiles) -> Any:
+    """Return the `…ForMaskedLM` that config.json describes: ours where it is an ordinary BERT, else transformers' own."""
+    from lexbench.checkpoints import bert, weights
+
+    weights.check_sizes(files.config, weights.tensor_names(files.weights), files.folder)
+    if (model := bert.empty_model(files.config)) is not None:
+        return model
+    from transformers import AutoModelForMaskedLM
+
+    return weights.empty_model(files, AutoModelForMaskedLM)
+
+
 def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
-    """Return the body of a `…ForMaskedLM` of transformers, and its head up to the output projection."""
+    """Return the body of a `…ForMaskedLM`, and its head up to the output projection."""
+    if model.config.model_type == "bert":
+        return model.bert, model.cls.predictions.transform
     from torch.nn import Sequential
     from transformers.activations import ACT2FN
 
     match model.config.model_type:
-        case "bert":
-            return model.bert, model.cls.predictions.transform
         case "distilbert":
             activation = ACT2FN[model.config.activation]
             return model.distilbert, Sequential(model.vocab_transform, activation, model.vocab_layer_norm)

@@ -44,15 +44,6 @@ def load_encoding_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def check_token_ids(tokenizer: PreTrainedTokenizerFast, embeddings: int, folder: Path) -> None:
-    """Raise InvalidFile where the tokenizer gives ids for which the model, which has so many *embeddings*, has none."""
-    if (largest := max(tokenizer.get_vocab().values(), default=0)) >= embeddings:
-        raise InvalidFile(
-            f"{folder}: the tokenizer numbers its tokens up to {largest} and the model has {embeddings}; "
-            "they do not belong together: take both from one source"
-        )
-
-
 def load_config(folder: Path) -> Any:
     """Return the configuration in *folder*; InvalidFile where it does not read."""
     try:

@@ -15,11 +15,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig
 
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.errors import InvalidFile, LexbenchError
 
+_DRAWS = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
 _AGAIN = "take the file from the model's source again"
 _LAYER = re.compile(r"\.layers?\.([0-9]{1,9})\.")  # in the name of a tensor
 _LAYERS = ("num_hidden_layers", "n_layers")  # as settings call how many there are
@@ -158,6 +158,15 @@ def check_sizes(config: Mapping[str, Any], names: Iterable[str], folder: Path) -
             raise InvalidFile(f"{folder / 'config.json'}: {name} is {value:,}, as in no model; {_AGAIN}")
 
 
+def check_token_ids(vocabulary: Mapping[str, int], embeddings: int, folder: Path) -> None:
+    """Raise InvalidFile where a tokenizer of that *vocabulary* gives ids that the model, of so many *embeddings*, has not."""
+    if (largest := max(vocabulary.values(), default=0)) >= embeddings:
+        raise InvalidFile(
+            f"{folder}: the tokenizer numbers its tokens up to {largest} and the model has {embeddings}; "
+            "they do not belong together: take both from one source"
+        )
+
+
 def tensor_names(paths: Iterable[Path]) -> list[str]:
     """Return the names of the tensors of safetensors files, of which only the beginning is read; none of other files."""
     names: list[str] = []
@@ -171,13 +180,15 @@ def tensor_names(paths: Iterable[Path]) -> list[str]:
     return names
 
 
-class _OnMeta(TorchFunctionMode):
+class WithoutValues(TorchFunctionMode):
     """Makes tensors that nobody has filled without memory; constants that a model works out for itself stay real."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call *func*, `torch.empty` on the meta device."""
+        """Call *func*, `torch.empty` on the meta device; draw no numbers, for which torch would import half of itself."""
         del types
         kwargs = dict(kwargs or {})
+        if func in _DRAWS and kwargs["tensor"].is_meta:
+            return kwargs["tensor"]
         if func is torch.empty:
             kwargs["device"] = "meta"
         return func(*args, **kwargs)
@@ -189,11 +200,13 @@ def empty_model(files: CheckpointFiles, auto_class: Any, model_type: str = "", *
     *auto_class* of transformers chooses the model's class, by *model_type* where that is not to be the one of config.json;
     *settings* are arguments of that class. InvalidFile where config.json does not make sense.
     """
+    from transformers import AutoConfig
+
     check_sizes(files.config, tensor_names(files.weights), files.folder)
     sizes = {key: value for key, value in files.config.items() if key not in {"model_type", "auto_map"}}
     try:
         config = AutoConfig.for_model(model_type or files.config["model_type"], **sizes)
-        with _OnMeta():
+        with WithoutValues():
             return auto_class.from_config(config, attn_implementation="sdpa", dtype=torch.float32, **settings)
     except Exception as error:  # whatever a setting that does not fit the others leads to
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench.checkpoints.classifier import classifier_files, load_reranker
-from lexbench.checkpoints.pretrained import check_token_ids, load_encoding_tokenizer
+from lexbench.checkpoints.pretrained import load_encoding_tokenizer
+from lexbench.checkpoints.weights import check_token_ids
 from lexbench.neural.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
 from lexbench.types import Document
 
@@ -23,7 +24,7 @@ class CrossEncoderModel(TransformerModel):
         files = classifier_files(spec.name, spec.revision)
         tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
         model = load_reranker(files).to(spec.torch_dtype)
-        check_token_ids(tokenizer, model.get_input_embeddings().num_embeddings, files.folder)
+        check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
         super().__init__(spec, model, tokenizer, model.config)
         self.longest = min(tokenizer.model_max_length, self.longest or tokenizer.model_max_length)
         self.frozen = FrozenModel(model, tokenizer, self.device, spec.torch_dtype)

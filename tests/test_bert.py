@@ -1,0 +1,123 @@
+"""BERT without transformers: the same bits and the same tokens, and none of it where files say what is unusual."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="models are in the extra neural")
+
+import torch
+from transformers import AutoTokenizer, BertModel
+from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
+
+import lexbench.catalog
+from lexbench.checkpoints import bert
+from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
+from lexbench.checkpoints.wordpiece import read_wordpiece
+
+NANO = Path(lexbench.catalog.__file__).parent / "lexmae_nano"
+CONFIG = json.loads((NANO / "config.json").read_text())
+
+
+def ids_and_mask(texts, length):
+    """Return random ids (texts, length) of nano's vocabulary, and a mask that hides the end of every text but the first."""
+    ids = torch.randint(0, CONFIG["vocab_size"], (texts, length), generator=torch.Generator().manual_seed(length))
+    lengths = torch.arange(length, 0, -max(1, length // texts))[:texts]
+    return ids, torch.arange(length) < lengths[:, None]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_have_the_bits_of_transformers(dtype):
+    """Body and head give what transformers' classes with the same weights give, with padding and without."""
+    own = load_masked_lm(masked_lm_files(NANO), dtype=dtype)
+    body = BertModel.from_pretrained(NANO, dtype=dtype, add_pooling_layer=False, attn_implementation="sdpa").eval()
+    transform = BertPredictionHeadTransform(body.config).to(dtype)
+    transform.load_state_dict(own.transform.state_dict())
+
+    assert isinstance(own.body, bert.Bert)
+    with torch.inference_mode():
+        for ids, mask in (ids_and_mask(1, 6), ids_and_mask(5, 40), ids_and_mask(2, 512)):
+            for hidden in (None, mask):
+                states = own.body(input_ids=ids, attention_mask=hidden).last_hidden_state
+                expected = body(input_ids=ids, attention_mask=hidden).last_hidden_state
+                assert torch.equal(states, expected)
+                assert torch.equal(own.transform(states), transform(expected))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model_type": "roberta"},
+        {"hidden_act": "relu"},
+        {"position_embedding_type": "relative_key"},
+        {"is_decoder": True},
+        {"add_cross_attention": True},
+        {"num_attention_heads": 3},
+        {"layer_norm_eps": None},
+        {"tie_word_embeddings": "yes"},
+        {"vocab_size": 0},
+        {"type_vocab_size": None},
+        {"num_hidden_layers": 2.0},
+    ],
+)
+def test_an_unusual_configuration_is_left_to_transformers(changed):
+    """A setting that is not BERT's usual one, missing or senseless, makes no model here; an absent tie is transformers' tie."""
+    assert bert.empty_model(CONFIG | changed) is None
+    untold = bert.empty_model({name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"})
+    assert untold is not None
+    assert untold.config.tie_word_embeddings
+
+
+def test_the_tokenizer_is_the_one_that_transformers_makes():
+    """Vocabulary, normalisation, splitting and template are the same, and so are the ids that encoders ask for."""
+    own, theirs = read_wordpiece(NANO), AutoTokenizer.from_pretrained(NANO)
+    assert own is not None
+    theirs.backend_tokenizer.no_padding()
+    theirs.backend_tokenizer.no_truncation()
+
+    assert json.loads(own.backend_tokenizer.to_str()) == json.loads(theirs.backend_tokenizer.to_str())
+    for name in ("pad_token_id", "cls_token_id", "sep_token_id", "sep_token", "truncation_side"):
+        assert getattr(own, name) == getattr(theirs, name)
+    assert own.get_vocab() == theirs.get_vocab()
+    assert own.convert_ids_to_tokens(2000) == theirs.convert_ids_to_tokens(2000)
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("tokenizer_config.json", {"do_lower_case": False}),
+        ("tokenizer_config.json", {"strip_accents": True}),
+        ("tokenizer_config.json", {"tokenize_chinese_chars": False}),
+        ("tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"}),
+        ("tokenizer_config.json", {"truncation_side": "left"}),
+        ("tokenizer_config.json", {"cls_token": "[BOS]"}),
+        ("tokenizer_config.json", {"extra_special_tokens": ["[Q]"]}),
+        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}),
+        ("tokenizer.json", {"post_processor": None}),
+        ("tokenizer.json", {"added_tokens": []}),
+        ("special_tokens_map.json", {"cls_token": "[CLS]"}),
+    ],
+)
+def test_an_unusual_tokenizer_is_left_to_transformers(tmp_path, file, changed):
+    """What tokenizer_config.json and the vocabulary would not lead to, and files that say more, are not read here."""
+    shutil.copytree(NANO, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    path = tmp_path / "model" / file
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(before | changed))
+
+    assert read_wordpiece(tmp_path / "model") is None
+
+
+def test_queries_of_the_packaged_model_need_no_transformers():
+    """A process that encodes a query with lexmae_nano has imported neither transformers nor torch's compiler."""
+    code = (
+        "import sys; from lexbench.runner.systems import system; "
+        "system('lexmae_nano@impact').retriever.encoder.encode_query(['open a file']); "
+        "print(sorted({'torch', 'transformers', 'torch._dynamo'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['torch']"
