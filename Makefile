@@ -11,7 +11,7 @@ NANO := lexmae_nano@impact
 SYSTEMS := -r bm25 -r '$(NANO)' -r 'lexmae_nano|top_k([32,16,8,4,1])@impact' \
 	-r 'ensemble(bm25, $(NANO))' -r 'pipeline(bm25, $(NANO), k=100)'
 
-.PHONY: help demo nano mini install test lint format test-slow test-cluster test-faults docs picture clean
+.PHONY: help demo nano mini install test lint format test-slow test-cluster test-arm test-faults docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -70,6 +70,9 @@ test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make insta
 	$(BIN)/pytest -q -m slow tests/test_rerank.py -k executors
 	LEXBENCH_KILLS=$(KILLS) LEXBENCH_SEED=$(SEED) $(BIN)/pytest -q -m slow tests/test_ray_kills.py
 	$(BIN)/pytest -q tests/contracts/test_engines.py -k qdrant
+
+test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulated: on Debian or Ubuntu, with qemu-user-static
+	$(BIN)/python tools/aarch64.py build/aarch64 -q -m 'not slow' tests/test_impact.py tests/test_run_lines.py tests/test_multi_vectors.py
 
 test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 for a thousand kills; what was cut off goes on
 	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40) --state build/faults.jsonl

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
+from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
@@ -42,7 +42,9 @@ def _has(feature: str) -> bool:
 
 def _shuffle() -> str:
     """Return the instruction that picks 16 bytes of 16, and gives 0 where the number of one has its highest bit; or ""."""
-    return "llvm.x86.ssse3.pshuf.b.128" if _has("ssse3") else "llvm.aarch64.neon.tbl1.v16i8" if _has("neon") else ""
+    # Every 64-bit Arm processor has NEON, and LLVM lists what it has only where it can be asked: not under QEMU.
+    on_arm = get_process_triple().startswith(("aarch64", "arm64"))
+    return "llvm.aarch64.neon.tbl1.v16i8" if on_arm else "llvm.x86.ssse3.pshuf.b.128" if _has("ssse3") else ""
 
 
 class _Writer:
