@@ -379,6 +379,18 @@ def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
     assert "type --time, too" in capsys.readouterr().err
 
 
+def test_one_query_in_flight_can_be_timed_alone(fruit, bm25, capsys, monkeypatch):
+    """With --time-single no query is sent with others, and threads, which are of that alone, are an error."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
+    given = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-seconds", ".2", "--time-processes", "1"]
+    assert code([*given, "--time", "--time-single", "--json"]) == 0
+    (timing,) = json.loads(capsys.readouterr().out)["results"][0]["timings"]
+
+    assert (timing["scenario"], timing["folder"]) == (SINGLE, bm25.timings[0].folder)
+    assert code([*given, "--time", "--time-single", "--time-threads", "2"]) == 2
+    assert "type one of them" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_api_times_too(tmp_path):
     """`lexbench.run(..., time=...)` gives results with timings; a mapping's label stays."""

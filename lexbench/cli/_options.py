@@ -120,6 +120,7 @@ def timing_options(function: F) -> F:
         click.option(
             "--time-processes", type=_COUNT, default=3, show_default=True, help="Fresh ones, for one query in flight."
         ),
+        click.option("--time-single", is_flag=True, help="Only one query in flight on one core, not all at once."),
         click.option("--time-again", is_flag=True, help="Time also what this machine has timed before."),
         click.option("--time", "time", is_flag=True, help="Time each system, in a fresh process on one core; then on all."),
     ):
@@ -129,15 +130,17 @@ def timing_options(function: F) -> F:
 
 def timing_settings(options: dict[str, Any]) -> "Settings | None":
     """Take what the options of timing say out of *options*; None where timing is not asked for."""
-    time, again, k, queries, threads = (
-        options.pop(name) for name in ("time", "time_again", "time_k", "time_queries", "time_threads")
+    time, again, single, k, queries, threads = (
+        options.pop(name) for name in ("time", "time_again", "time_single", "time_k", "time_queries", "time_threads")
     )
     loads, seconds, processes = (options.pop(name) for name in ("time_load", "time_seconds", "time_processes"))
     if not (time or again):
-        if k or threads or loads:
-            raise click.UsageError("--time-k, --time-load and --time-threads say how to time; type --time, too")
+        if k or threads or loads or single:
+            raise click.UsageError("--time-k, --time-load, --time-single and --time-threads say how to time; type --time, too")
         return None
+    if single and threads:
+        raise click.UsageError("--time-threads is of all queries at once, which --time-single leaves out; type one of them")
     from lexbench.timing.protocol import Settings
 
-    how = {"seconds": seconds, "processes": processes, "loads": loads}
+    how = {"seconds": seconds, "processes": processes, "loads": loads, "offline": not single}
     return Settings(k=k or None, queries=queries, threads=threads, again=again, **how)

@@ -55,11 +55,11 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
         own = slice(starts[query], starts[query + 1])
         scores = _scores(sizes, terms[own], weights[own], inverse_norms)
         cursors, docs, frequencies = _cursors(offsets, sizes, terms[own])
-        count, bar = 0, np.uint64(0)
+        count, bar = np.int64(0), np.uint64(0)  # a bare 0 is a type of its own, for which all would be compiled again
         for first in range(0, len(classes), WINDOW):
             length = min(WINDOW, len(classes) - first)
             few = length // _SPARSE
-            touched = 0
+            touched = np.int64(0)
             for i in range(len(cursors)):
                 common = sizes[terms[own][i]] >= _WORTHWHILE
                 touched = _add_term(

@@ -36,7 +36,7 @@ def pack(docs, frequencies, sizes, packed, lengths):  # type: ignore[no-untyped-
     *sizes* (terms,) says how many of *docs* and *frequencies* (postings,) each term has, ascending by document; *lengths*
     (terms,) how many bytes each then takes.
     """
-    first = at = 0
+    first = at = np.int64(0)  # a bare 0 is a type of its own, for which all would be compiled again
     for term in range(len(sizes)):
         begin, stop, last = at, first + sizes[term], np.int64(-1)
         while first < stop:

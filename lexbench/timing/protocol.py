@@ -43,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     loads: tuple[float, ...] = ()  # queries a second that are offered, one scenario `server` each
     queries: int = 1000  # at most, evenly spaced
     threads: int | None = None  # of the scenario offline; None: every core of this process
+    offline: bool = True  # also all queries at once
     again: bool = False  # also where this machine has timed it before
 
 
@@ -107,13 +108,14 @@ class Scenario:
 
 
 def scenarios(settings: Settings) -> list[Scenario]:
-    """Return the scenarios that are measured: one query in flight on one core, then all at once on all of them.
+    """Return the scenarios that are measured: one query in flight on one core, then, if wanted, all at once on all of them.
 
     And for each load one of queries that arrive at that rate, at random, whether or not the last has been answered.
     """
     threads = settings.threads or len(cores())
     served = [Scenario(f"{SERVER}-1t-{load:g}qps", 1, load) for load in settings.loads]
-    return [Scenario(SINGLE, 1), Scenario(f"{OFFLINE}-{threads}t", threads), *served]
+    at_once = [Scenario(f"{OFFLINE}-{threads}t", threads)] if settings.offline else []
+    return [Scenario(SINGLE, 1), *at_once, *served]
 
 
 def cores() -> list[int]:

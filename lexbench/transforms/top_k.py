@@ -5,10 +5,8 @@ before they quantise them: `top_k(64)|quantize(100)`. Their formula keeps every 
 ties at the threshold all survive; their text says k entries. *ties* chooses.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -59,33 +57,8 @@ class TopK:
 
     def _largest(self, matrix: "scipy.sparse.csr_array") -> NDArray[np.bool_]:
         """Return which weights (nonzeros,) are among the largest of their row."""
+        from lexbench.transforms._top_k_kernel import mark  # numba, which queries and what is stored need not
+
         largest = np.ones(matrix.nnz, np.bool_)
-        _compiled()(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
+        mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
         return largest
-
-
-@cache
-def _compiled() -> Callable[..., Any]:
-    """Return `_mark`, compiled."""
-    from numba import njit  # a quarter of a second to import, which queries and what is stored need not
-
-    compiled: Callable[..., Any] = njit(nogil=True, cache=True)(_mark)
-    return compiled
-
-
-def _mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Clear *largest* (nonzeros,) for the weights of each row that are not among its *k* largest; *cut* as the setting."""
-    for row in range(len(offsets) - 1):
-        start, stop = offsets[row], offsets[row + 1]
-        if stop - start <= k:
-            continue
-        rank = stop - start - k  # ascending
-        bar = np.partition(weights[start:stop], rank)[rank]
-        level = stop - start  # how many of those that equal the bar may stay
-        if cut:
-            level = k
-            for i in range(start, stop):
-                level -= weights[i] > bar
-        for i in range(start, stop):
-            level -= weights[i] == bar
-            largest[i] = weights[i] > bar or (weights[i] == bar and level >= 0)

@@ -66,7 +66,7 @@ def pack_lists(ids, weights, sizes, dense, counts, forms, lengths, packed):  # t
     Fill their *forms* and *lengths*. A posting takes less than three bytes, a window three more.
     """
     stored = np.empty(counts.shape[1], np.int64)
-    start = at = 0
+    start = at = np.int64(0)  # a bare 0 is a type of its own, for which all would be compiled again
     for number in range(len(sizes)):
         if not dense[number]:
             first, begin, width, most = start, at, _shortest(ids, start, counts[number]), np.int64(0)

@@ -105,7 +105,7 @@ def _pass(weights, bitmaps, documents, sums, block_sums, cursors, sparse, swept,
 
     Guesses are as of *sample* documents, of which 0 have none.
     """
-    count, bar, floor = 0, np.int32(0), np.int32(0)
+    count = bar = floor = np.int64(0)  # a bare 0, or int32, is a type of its own, for which all would be compiled again
     for number in range(-(-documents // len(sums))):
         for i in range(sparse):
             row = cursors[i]
