@@ -277,11 +277,15 @@ def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
     assert all(np.array_equal(one.toarray(), found[0].toarray()) for one in found[1:])
 
 
+@pytest.mark.parametrize("batch_tokens", [0, 32])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_threads_change_nothing(folder, dtype):
-    """One thread and two give the same bytes."""
-    one, two = (encoder(folder, dtype=dtype, threads=threads).encode_document(TEXTS) for threads in (1, 2))
+def test_threads_change_nothing(folder, dtype, batch_tokens):
+    """One thread and two give the same bytes, whether they share a batch or have several side by side; torch keeps two."""
+    one, two = (
+        encoder(folder, dtype=dtype, batch_tokens=batch_tokens, threads=threads).encode_document(TEXTS) for threads in (1, 2)
+    )
 
+    assert torch.get_num_threads() == 2
     assert one.data.tobytes() == two.data.tobytes()
     assert one.indices.tobytes() == two.indices.tobytes()
 
