@@ -73,7 +73,7 @@ def write_model(folder: Path, sample: list[str]) -> None:
 
 
 def sparse_encoder(folder: Path, dtype: str, batch: int, device: str) -> Callable[[list[str]], Any]:
-    """Return what encodes texts with sentence-transformers."""
+    """Return what encodes texts with sentence-transformers, cut to LONGEST tokens."""
     import torch
     from sentence_transformers import SparseEncoder
     from sentence_transformers.base.modules.transformer import Transformer
@@ -170,7 +170,7 @@ def main() -> None:
         (given.folder / "answer.json").write_text(json.dumps(measure(given.system, given.folder, given)))
         return
     contenders = [f"SparseEncoder {dtype} {batch}" for dtype in ("float32", "bfloat16") for batch in BATCHES[given.device]]
-    contenders += ["lexbench float32", "lexbench bfloat16"]
+    contenders += ["lexbench float32", "lexbench bfloat16"] + (["lexbench int8"] if given.device == "cpu" else [])
     documents = texts(given.documents, given.lengths)
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder, "model"), documents[:8])

@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
+from lexbench.encoders._vocabulary_models import _largest  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
 from lexbench.neural.token_batches import batches, cutter, tokenise  # noqa: E402
@@ -406,6 +407,20 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
         encoder(folder, dtype="bfloat16").encode_query(["x"])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_maxima_are_largest_logits(dtype):
+    """Where a logit is above 0 the largest is found, to the bit; where none is, none is; a NaN wins unless one is."""
+    logits = torch.randn(4, 9, 50).to(dtype) - 1
+    logits[1, 3, 7], logits[1, 4, 8], logits[2], logits[3] = torch.inf, -torch.inf, -torch.inf, -1
+    logits[3, 2, 0], logits[3, 5, 1] = torch.nan, -torch.tensor(torch.nan)
+    expected, found = logits.amax(1).float(), _largest(logits)
+
+    assert (expected[:2] > 0).sum() > 20
+    assert torch.equal(found[:2].clamp(min=0), expected[:2].clamp(min=0))
+    assert (found[2] <= 0).all()
+    assert found[3].isnan().tolist() == [True, True] + 48 * [False]
+
+
 def test_dense_vectors_are_refused(folder):
     """A model that gives every text most terms was not trained for this, which is said before a corpus is encoded with it."""
     with pytest.raises(LexbenchError, match=r"gives a text \d\d% of all terms.*dense_ok=True"):
@@ -426,7 +441,7 @@ def test_terms_are_named(folder):
         ({"positions": "texts"}, r"positions='texts'\): there is all, text"),
         ({"titles": "on"}, r"titles='on'\): there is off, pair, string"),
         ({"activation": "softmax"}, r"there is log1p_relu, log1p_log1p_relu, relu"),
-        ({"dtype": "int8"}, r"there is float32, bfloat16, float16"),
+        ({"dtype": "int4"}, r"there is float32, bfloat16, float16, int8"),
         ({"storage": "uint8"}, r"there is float32, float16"),
         ({"query_length": 2}, r"query_length=2\): give at least 8"),
         ({"document_length": 0}, r"document_length=0\): give at least 8"),
@@ -485,6 +500,7 @@ def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folde
     )
 
     assert len(notes) == 3
+    assert "of float32's time" not in done.stderr
     assert notes[0][0].startswith("SparseMLM on bread: ")
     assert [note[1:] for note in notes] == [
         ("bfloat16", 'dtype="float32"'),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CHOICES = {
     "titles": ("off", "pair", "string"),
-    "dtype": ("float32", "bfloat16", "float16"),
+    "dtype": ("float32", "bfloat16", "float16", "int8"),
     "storage": ("float32", "float16"),
 }
 _DEVICE = re.compile(r"(auto|cpu|mps|cuda(:\d+)?)(,(cpu|mps|cuda(:\d+)?))*")
@@ -52,9 +52,10 @@ class Transformer(ABC):
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given; without
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
     *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body, and a text
-    that is too long loses of the longer of the two, or of its end. *dtype* is what the model computes in, *storage* what
-    vectors are stored in. *device*: "auto" is the first GPU or else the processor; with several, as "cuda:0,cuda:1", each
-    encodes a share of the corpus. *batch_tokens* is how many tokens are computed at once, padding included; 0 suits the device.
+    that is too long loses of the longer of the two, or of its end. *dtype* is what the model computes in ("int8": its linear
+    layers, on a processor), *storage* what vectors are stored in. *device*: "auto" is the first GPU or else the processor; with
+    several, as "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is how many tokens are computed at once,
+    padding included; 0 suits the device.
     """
 
     model: str = field(metadata={"runtime": True})  # these four say where files are; what is in them is in `identity`
@@ -120,10 +121,11 @@ class Transformer(ABC):
         ]
 
     def slow_note(self) -> str:
-        """Return a line if this machine computes in `dtype` more slowly than in float32, else ""."""
-        from lexbench.neural.precision import slow_note
+        """Return a line if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
+        from lexbench.neural.precision import fast_note, slow_note
 
-        return slow_note(self.dtype, self._spec(self.model, self.revision).torch_device, 'type dtype="float32"')
+        device = self._spec(self.model, self.revision).torch_device
+        return slow_note(self.dtype, device, 'type dtype="float32"') or fast_note(self.dtype, device)
 
     def trained_on(self) -> set[str]:
         """Return the datasets whose queries its towers are known to have learned from."""

@@ -1,4 +1,4 @@
-"""Which types a processor computes slowly: one without products of bfloat16 or float16 emulates them, up to 150 times slower.
+"""Which types a processor computes slowly or fast: one without products of bfloat16 emulates them, up to 150 times slower.
 
 It is measured, as what a processor says of itself does not decide it: with AVX512-BF16 and without AMX, large products took 1.6
 times as long in bfloat16 as in float32 on one Intel processor, and half as long on an AMD.
@@ -10,11 +10,13 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from lexbench.neural.int8 import Int8Linear, int8_works
 from lexbench.neural.transformer_model import PackedLinear, packing_works
 
 _TOKENS, _WIDTH = 128, 256  # of the product that is timed: emulated ones take a millisecond, others a tenth of one
 _ROUNDS = 5
-_NOTABLE = 1.2  # less is noise
+_NOTABLE = 1.2  # times as long: less is noise
+_WORTH = 0.5  # of float32's time: what bfloat16 has to be below to be told of
 
 
 def slow_note(dtype: str, device: torch.device, instead: str) -> str:
@@ -22,31 +24,46 @@ def slow_note(dtype: str, device: torch.device, instead: str) -> str:
 
     *instead* is what the user can type for float32. Of other devices than processors nothing is said.
     """
-    if device.type != "cpu" or dtype == "float32":
+    if device.type != "cpu" or dtype == "float32" or (dtype == "int8" and not int8_works()):  # which is refused later
         return ""
-    times = times_slower(getattr(torch, dtype))
-    return f"products in {dtype} take {times:.1f} times as long as in float32 on this processor; {instead}" if times > 1 else ""
+    times = times_as_long(dtype)
+    return (
+        f"products in {dtype} take {times:.1f} times as long as in float32 on this processor; {instead}"
+        if times > _NOTABLE
+        else ""
+    )
+
+
+def fast_note(dtype: str, device: torch.device) -> str:
+    """Return one line if *dtype* is float32 and *device* a processor that computes in bfloat16 much faster, else ""."""
+    if device.type != "cpu" or dtype != "float32" or (share := times_as_long("bfloat16")) > _WORTH:
+        return ""
+    return (
+        f"products in bfloat16 take {share:.2f} of float32's time on this processor; "
+        'type dtype="bfloat16" if vectors of two to three digits will do'
+    )
 
 
 @cache
-def times_slower(dtype: torch.dtype) -> float:
-    """Return how many times as long as in float32 products of *dtype* take on this processor; 1 where they take no longer."""
+def times_as_long(dtype: str) -> float:
+    """Return how many times as long as in float32 products of *dtype* take on this processor."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # other work on the machine would make threads wait for each other
     try:
         with torch.inference_mode():
-            seconds = {kind: _seconds(kind) for kind in (torch.float32, dtype)}
+            seconds = {kind: _seconds(kind) for kind in ("float32", dtype)}
     finally:
         torch.set_num_threads(threads)
-    ratio = seconds[dtype] / seconds[torch.float32]
-    return ratio if ratio > _NOTABLE else 1.0
+    return seconds[dtype] / seconds["float32"]
 
 
-def _seconds(dtype: torch.dtype) -> float:
+def _seconds(dtype: str) -> float:
     """Return the processor's time for a linear layer of *dtype*, packed where models would have it so: the least of some."""
-    linear = nn.Linear(_WIDTH, _WIDTH).to(dtype)
-    layer = PackedLinear(linear.weight, linear.bias) if packing_works("cpu", dtype) else linear
-    states = torch.ones(_TOKENS, _WIDTH, dtype=dtype)
+    kind = torch.float32 if dtype == "int8" else getattr(torch, dtype)
+    linear = nn.Linear(_WIDTH, _WIDTH).to(kind)
+    states = torch.ones(_TOKENS, _WIDTH, dtype=kind)
+    packed = Int8Linear if dtype == "int8" else PackedLinear if packing_works("cpu", kind) else None
+    layer = packed(linear.weight, linear.bias) if packed else linear
     layer(states)  # the first call makes the code
     return min(_timed(layer, states) for _ in range(_ROUNDS))
 

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.neural.int8 import Int8Linear, check_int8
 from lexbench.neural.token_batches import cutter
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ class PackedLinear(nn.Module):
         return result
 
 
-def pack(module: nn.Module) -> None:
-    """Replace every linear layer inside *module*."""
+def pack(module: nn.Module, packed: Callable[[Tensor, Tensor | None], nn.Module] = PackedLinear) -> None:
+    """Replace every linear layer inside *module* by what *packed* makes of its weight and bias."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
             if type(layer) is nn.Linear:
-                setattr(parent, name, PackedLinear(layer.weight, layer.bias))
+                setattr(parent, name, packed(layer.weight, layer.bias))
 
 
 @cache
@@ -79,12 +80,15 @@ class ModelSpec(NamedTuple):
 
     name: str  # a folder, or a name on the hub
     revision: str | None
-    dtype: str  # "float32", "bfloat16" or "float16"
+    dtype: str  # "float32", "bfloat16", "float16" or "int8"
     device: str  # "auto", "cpu", "mps", "cuda" or "cuda:1"
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The type of its weights."""
+        """The type of its weights and states, where linear layers are not in int8; CannotStart where these cannot be."""
+        if self.dtype == "int8":
+            check_int8(self.torch_device)
+            return torch.float32
         dtype: torch.dtype = getattr(torch, self.dtype)
         return dtype
 
@@ -114,10 +118,17 @@ class TransformerModel:
         self.pad = int(tokenizer.pad_token_id or 0)
         self.specials = [token for token in (tokenizer.cls_token_id, tokenizer.sep_token_id) if token is not None]
         self.longest = _longest(config, self.pad)  # tokens that a text may have, None for as many as one likes
-        self.packed = packing_works(self.device.type, spec.torch_dtype)
-        if self.packed:
-            pack(body)
+        self.int8 = spec.dtype == "int8"
+        self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
+        self.pack(body)
         self._cutters: dict[int, Tokenizer] = {}
+
+    def pack(self, module: nn.Module) -> None:
+        """Replace the linear layers inside *module* by those of its type, where there are other ones than torch's."""
+        if self.int8:
+            pack(module, Int8Linear)
+        elif self.packed:
+            pack(module)
 
     def cutter(self, length: int, setting: str) -> Tokenizer:
         """Return what tokenises and cuts to *length* tokens; CommandError, naming *setting*, where the model takes fewer."""

@@ -1,0 +1,126 @@
+"""Linear layers in int8, against exact whole numbers by numpy; and encoders that use them."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is in the extra neural")
+pytest.importorskip("transformers", reason="transformers is in the extra neural")
+
+from checkpoints import tiny_bert  # noqa: E402 - needs torch
+
+from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
+from lexbench.errors import CannotStart  # noqa: E402
+from lexbench.neural.int8 import Int8Linear, check_int8, int8_works, quantised_states  # noqa: E402
+from lexbench.neural.precision import fast_note, slow_note, times_as_long  # noqa: E402
+from lexbench.neural.transformer_model import pack  # noqa: E402
+
+RNG = np.random.default_rng(7)
+
+pytestmark = pytest.mark.skipif(not int8_works(), reason="this torch has no int8 products for this processor")
+
+
+def whole_numbers(rows, width, most):
+    """Return numbers from -most to most, with one of -most in each row, and rows of the largest products there can be."""
+    numbers = RNG.integers(-most, most + 1, (rows, width))
+    numbers[:, 0] = -most
+    numbers[1] = most
+    numbers[2] = np.where(np.arange(width) % 2, most, -most)
+    return numbers
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(64, 48), (3072, 33)])
+def test_products_of_whole_numbers_are_exact(inputs, outputs):
+    """Where rounding changes nothing, as states are whole numbers up to 127 and weights up to 63, no bit is lost."""
+    states, weight = whole_numbers(7, inputs, 127), whole_numbers(outputs, inputs, 63)
+    with torch.inference_mode():
+        found = Int8Linear(torch.tensor(weight).float(), None)(torch.tensor(states).float())
+
+    assert np.array_equal(found.numpy(), states @ weight.T)
+
+
+def test_other_numbers_are_rounded_row_by_row():
+    """States go to 255 steps of their largest, weights to 127 of theirs, and scales and bias come back in float32."""
+    states = RNG.normal(size=(9, 40)).astype(np.float32) * np.geomspace(1e-3, 1e3, 9, dtype=np.float32)[:, None]
+    weight, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((21, 40), (21,)))
+    state_steps = np.abs(states).max(1, keepdims=True).astype(np.float64) / 127
+    weight_steps = np.abs(weight).max(1).astype(np.float64) / 63
+    whole = np.floor(states / state_steps + 0.5) @ np.round(weight / weight_steps[:, None]).T
+    with torch.inference_mode():
+        found = Int8Linear(torch.tensor(weight), torch.tensor(bias))(torch.tensor(states)).numpy()
+
+    assert np.allclose(
+        found, whole * state_steps * weight_steps + bias, rtol=1e-5, atol=1e-5 * np.abs(found).max(1, keepdims=True)
+    )
+
+
+def test_a_row_does_not_depend_on_others():
+    """Each token has the same bits alone, among others, and with more axes; no tokens give none; zeros give the bias."""
+    states, layer = torch.randn(2, 5, 48), torch.nn.Linear(48, 33)
+    whole = torch.nn.Sequential(layer)
+    with torch.inference_mode():
+        states[0, 1] = 0
+        pack(whole, Int8Linear)
+        together = whole(states)
+        alone = torch.stack([whole(row[None])[0] for row in states.flatten(0, 1)])
+
+        assert isinstance(whole[0], Int8Linear)
+        assert together.shape == (2, 5, 33)
+        assert torch.equal(together.flatten(0, 1), alone)
+        assert torch.equal(together[0, 1], layer.bias)
+        assert whole(states[:, :0]).shape == (2, 0, 33)
+
+
+def test_what_is_not_a_number_stays_so():
+    """A state with NaN or infinity gives NaN or infinity for every output, so that it can be found."""
+    states = torch.ones(3, 16)
+    states[1, 3], states[2, 4] = torch.nan, torch.inf
+    with torch.inference_mode():
+        found = Int8Linear(torch.randn(4, 16), None)(states)
+
+    assert found.isfinite().all(1).tolist() == [True, False, False]
+    assert not found[1:].isfinite().any()
+    assert quantised_states(states).scales.isfinite().tolist() == [[True], [False], [False]]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
+@pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE_VNNI"])
+def test_products_are_exact_on_other_processors(instructions):
+    """The largest products are not cut where a processor adds pairs of them in 16 bits, and with VNNI they are the same."""
+    command = [sys.executable, "-c", "import sys, lexbench.neural.int8 as i; sys.exit(not i.int8_works())"]
+    assert subprocess.run(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}, check=False).returncode == 0
+
+
+def test_encoders_compute_in_int8(tmp_path):
+    """Vectors are near those of float32, an empty text has one, and which type it was is in the encoder's settings."""
+    folder = str(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+    texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
+    made = SparseMLM(folder, dtype="int8", document_length=64, dense_ok=True, device="cpu")
+    expected = SparseMLM(folder, document_length=64, dense_ok=True, device="cpu").encode_document(texts).toarray()
+    found = made.encode_document(texts).toarray()
+    cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+
+    assert cosines.min() > 0.99
+    assert not np.array_equal(found, expected)
+    assert made != SparseMLM(folder, document_length=64, dense_ok=True, device="cpu")
+
+
+def test_int8_is_for_processors():
+    """Another device is refused in one line that says what to type; of a processor's speed a line is said where it is slow."""
+    with pytest.raises(CannotStart, match=r"dtype=int8 is for processors, and the device is cuda:1; type device=cpu"):
+        check_int8(torch.device("cuda:1"))
+    assert not slow_note("int8", torch.device("cuda:1"), "x")
+    assert bool(slow_note("int8", torch.device("cpu"), "x")) == (times_as_long("int8") > 1.2)
+
+
+def test_much_faster_bfloat16_is_told_of():
+    """Who computes in float32 where bfloat16 takes half of its time or less reads what to type; nobody else does."""
+    told = bool(fast_note("float32", torch.device("cpu")))
+
+    assert told == (times_as_long("bfloat16") <= 0.5)
+    assert not fast_note("bfloat16", torch.device("cpu"))
+    assert not fast_note("float32", torch.device("cuda:0"))
