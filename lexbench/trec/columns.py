@@ -21,7 +21,7 @@ from lexbench.storage.reading import Block, blocks
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
 _LONGEST = 1000  # bytes of an id; a longer one is a sign of another kind of file
-_LARGE = 1 << 25  # bytes of a file for which compiled loops are worth loading
+_LARGE = 50_000_000  # bytes of a file for which compiled loops are worth the half second that loading them takes
 _LARGEST = 2**63  # what a whole number must be below
 _NEWLINE = ord("\n")
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 
-MANY = 1 << 19  # ids, for which compiled loops are worth loading
+MANY = 1_600_000  # ids, as in a file of that size, for which compiled loops are worth loading
 
 
 class Factors(NamedTuple):
