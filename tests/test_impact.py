@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from lexbench.engines.impact import Impact
-from lexbench.engines.kernels import impact_index, llvm
+from lexbench.engines.kernels import impact_index, impact_search, llvm
 from lexbench.errors import LexbenchError
 from lexbench.runner.systems import describe
 
@@ -71,6 +71,53 @@ def test_machines_with_and_without_expansion_agree(tmp_path):
     assert isinstance(llvm.machine_expands(), bool)
 
 
+@pytest.mark.parametrize("weights", [[1, 2], range(1, 256), [1, 255, 256, 700]], ids=len)
+@pytest.mark.parametrize("factors", [[1, 2, 3], range(1, 90), [1, 200, 300]], ids=["low", "mixed", "wide"])
+def test_lists_that_wait_change_no_hit(tmp_path, weights, factors):
+    """Eight frequent terms that add little, three rare ones that add much, many ties: with lists that wait as without."""
+    rng = np.random.default_rng(21)
+    frequencies, factors = np.array([0.6, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.01]), list(factors)
+    documents, queries = drawn(rng, 6000, frequencies, weights), drawn(rng, 12, np.full(11, 0.9), factors)
+    queries = sparse.csr_array(queries * np.array([1] * 8 + [50] * 3, np.float32))
+    index = indexed(tmp_path, documents, window=1024, group=2048)
+    for k in (1, 10, 300):
+        docs, scores = by_scipy(documents, queries, k)
+        for share in (0.0, impact_search.SHARE, 1.0):
+            index._share = share
+            hits = index.search(queries, k)
+            assert np.array_equal(docs, hits.docs)
+            assert np.array_equal(scores.astype(np.float32), hits.scores)
+
+
+@pytest.mark.skipif(not llvm.machine_expands(), reason="where bitmaps are read bit by bit no list waits")
+def test_lists_that_wait_are_passed_over_where_they_cannot_reach_the_bar(tmp_path, monkeypatch):
+    """Said to add nothing, which is a lie, three dense lists are not added, and nothing is found; as it is, all is."""
+    documents, query = sparse.csr_array(np.ones((300, 3), np.float32)), sparse.csr_array(np.ones((1, 3), np.float32))
+    index = indexed(tmp_path, documents)
+    index._share = impact_search.SHARE
+    assert index.search(query, 2).docs.tolist() == [[0, 1]]
+
+    starts, lists, factors, bounds = index._lists_of(query)
+    assert bounds.tolist() == [1, 1, 1]
+    monkeypatch.setattr(index, "_lists_of", lambda _: (starts, lists, factors, 0 * bounds))
+    assert index.search(query, 2).docs.tolist() == [[-1, -1]]
+
+
+def test_lists_wait_that_add_least_and_are_enough_to_pay():
+    """Of bounds 90, 30, 20, 10 and 5: 35 for three, 65 for four, and none where two would wait; sums of 16 bits end before."""
+    rows = np.array([[0, 0, 65_537 * factor, 7, bound] for factor, bound in ((9, 90), (3, 30), (2, 20), (200, 10), (60, 5))])
+    ends = {}
+    for limit in (14.0, 34.9, 35.0, 65.0):
+        ends[limit] = (*impact_search.split(rows, limit), rows[:, 3].tolist())
+
+    assert ends == {
+        14.0: (5, 0, [0, 0, 0, 1, 1]),
+        34.9: (5, 0, [0, 0, 0, 1, 1]),
+        35.0: (2, 35, [0, 1, 0, 1, 1]),
+        65.0: (1, 65, [1, 0, 0, 1, 1]),
+    }
+
+
 FEWER = ["+sse2,+ssse3,+popcnt,+avx,+avx2,+bmi,+bmi2", "+sse2"]
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are those of x86")
 
@@ -93,7 +140,7 @@ for share in (0.02, 0.3, 0.9, 1.0):
         bitmaps[row, 1] = np.bitwise_or.reduce(np.uint64(1) << bits.astype(np.uint64), initial=np.uint64(0))
         for at, bit in enumerate(bits):
             expected[place_of(bit)] += factor * int(weights[row, at])
-    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0] for i in range(4)])
+    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0, 0] for i in range(4)])
     bar = int(np.median(expected))
     above = swept(sums, cursors, np.int32(bar), found)
     assert [above >> i & 1 for i in range(64)] == (expected > bar).tolist()
@@ -118,11 +165,21 @@ def test_dense_lists_are_added_as_a_plain_loop_adds_them(features):
 def test_processors_with_fewer_instructions_find_the_same(features):
     """What is compiled for AVX2, and for the first x86-64, passes the test against scipy."""
     environment = {**os.environ, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "are_those_of_scipy and True"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        __file__,
+        "-k",
+        "are_those_of_scipy and True or that_wait_change",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    assert "13 passed" in done.stdout
 
 
 @pytest.mark.parametrize("documents", [1, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1024])

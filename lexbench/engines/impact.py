@@ -70,6 +70,7 @@ class ImpactIndex:
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
+        self._share = 0.0 if llvm.machine_has("avx512vbmi2") else impact_search.SHARE  # see there; with it, adding is quick
         facts = json.loads((path / "facts.json").read_bytes())
         if facts.get("layout", 1) != _LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
@@ -118,27 +119,28 @@ class ImpactIndex:
         weighted.eliminate_zeros()
         return query_work(weighted, self.document_frequency)
 
-    def _lists_of(self, queries: "scipy.sparse.csr_array") -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """Return queries as lists of postings: where those of each query start, lists, and what their weights are worth."""
+    def _lists_of(self, queries: "scipy.sparse.csr_array") -> tuple[NDArray[Any], ...]:
+        """Return queries as lists of postings: where those of each query start, and their lists, factors and bounds."""
         if self.documents:
             same_width(queries.shape[1], self.vocabulary)
         if not self.documents:
-            return np.zeros(queries.shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+            return np.zeros(queries.shape[0] + 1, np.int64), *np.zeros((3, 0), np.int32)
         columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)
-        starts, lists, factors, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
+        starts, *of_lists, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
         if not valid:
             impacts(queries, "impact")  # says what is wrong
         if most > _MOST:
             raise LexbenchError(
                 f"impact adds up to {_MOST:,}, and the scores of a query could reach {most:,}; quantise with a smaller factor"
             )
-        return starts, lists, factors
+        return starts, *of_lists
 
-    def _search(self, query_lists: tuple[Any, Any, Any], k: int, rows: slice) -> tuple[Hits, NDArray[np.int64]]:
+    def _search(self, query_lists: tuple[Any, ...], k: int, rows: slice) -> tuple[Hits, NDArray[np.int64]]:
         """Return the hits (n, k) and the passes (n,) of the queries in *rows*."""
-        starts, lists, factors = query_lists
+        starts, *of_lists = query_lists
         best, passes = np.full((rows.stop - rows.start, k), ~np.uint64(0)), np.zeros(rows.stop - rows.start, np.int64)
-        self._kernel.search(*self._arrays, starts[rows.start : rows.stop + 1], lists, factors, self._expands, passes, best)
+        some = starts[rows.start : rows.stop + 1], *of_lists, self._share, self._expands
+        self._kernel.search(*self._arrays, *some, passes, best)
         best.sort(axis=1)
         hits = Hits(*self._kernel.unpacked(best))
         return ordered(*hits) if hits.scores.max() >= _EXACT else hits, passes

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 BLOCK = 64  # numbers that are looked at together, a bit of a word for each
 STEP = 8  # postings that are added without a jump
-CURSOR = 4  # int64 of a list's row, as `sweep` takes it
+CURSOR = 5  # int64 of a list's row, of which `sweep` takes four; the last says how much the list adds to a sum at most
 NARROW = 65_535 // 255  # what weights of a byte can be multiplied with in 16 bits
 
 _BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
@@ -30,10 +30,10 @@ _Code: TypeAlias = Any
 
 def machine_expands() -> bool:
     """Tell whether the machine spreads bytes by a mask quickly, without which bitmaps are no gain: see `_spread_by_table`."""
-    return _has("avx512vbmi2") or bool(_shuffle())
+    return machine_has("avx512vbmi2") or bool(_shuffle())
 
 
-def _has(feature: str) -> bool:
+def machine_has(feature: str) -> bool:
     """Tell whether the code that numba makes may use a feature of the processor; NUMBA_CPU_FEATURES narrows them."""
     if _config.CPU_FEATURES is not None:
         return f"+{feature}" in _config.CPU_FEATURES.split(",")
@@ -44,7 +44,7 @@ def _shuffle() -> str:
     """Return the instruction that picks 16 bytes of 16, and gives 0 where the number of one has its highest bit; or ""."""
     # Every 64-bit Arm processor has NEON, and LLVM lists what it has only where it can be asked: not under QEMU.
     on_arm = get_process_triple().startswith(("aarch64", "arm64"))
-    return "llvm.aarch64.neon.tbl1.v16i8" if on_arm else "llvm.x86.ssse3.pshuf.b.128" if _has("ssse3") else ""
+    return "llvm.aarch64.neon.tbl1.v16i8" if on_arm else "llvm.x86.ssse3.pshuf.b.128" if machine_has("ssse3") else ""
 
 
 class _Writer:
@@ -103,6 +103,18 @@ def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts 
 
 
 trailing_zeros: Any = intrinsic(_trailing_zeros)
+
+
+def _ones(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+    """Return how many bits of *word*, uint64, are 1."""
+
+    def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), code
+
+
+ones: Any = intrinsic(_ones)
 
 
 def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
@@ -184,8 +196,8 @@ def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, ta
     *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
     *block*; the address of the block's weights, which is moved on; their factor, times 65,537, so that it is there twice, in 16
     bits each; whether this is the last of lists whose factors are together at most NARROW, so that what they add to a sum fits
-    in 16 bits. If a sum is above the bar, all go to the BLOCK int32 at *target*. There must be no lists where `machine_expands`
-    is False.
+    in 16 bits. If a sum is above the bar, all go to the BLOCK int32 at *target*, which may be *sums*. There must be no lists
+    where `machine_expands` is False.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -225,7 +237,7 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
     """
     builder = write.builder
     parts = [_cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(2)]
-    spread = _spread_by_mask if _has("avx512vbmi2") else _spread_by_table
+    spread = _spread_by_mask if machine_has("avx512vbmi2") else _spread_by_table
     with _cgutils.for_range(builder, lists) as loop:
         row = write.address(cursors, loop.index, 8 * CURSOR)
         word = write.load(write.address(write.load(row, _LONG), block, 8), _LONG)
