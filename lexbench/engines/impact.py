@@ -1,4 +1,4 @@
-"""Exact sparse search on quantised weights: every posting is added up, at the speed that the first-level cache allows."""
+"""Exact sparse search on quantised weights: postings are added up, at the speed that the first-level cache allows."""
 
 import json
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _PARTS = 8  # of the queries, for each thread: queries differ, and who is done t
 
 @dataclass(frozen=True)
 class Impact:
-    """An inverted index of whole weights, searched exhaustively by a compiled loop; *threads* search different queries."""
+    """An inverted index of whole weights, searched exactly by a compiled loop; *threads* search different queries."""
 
     threads: int = runtime(1)
 
@@ -113,7 +113,7 @@ class ImpactIndex:
     def counters(self, queries: "scipy.sparse.csr_array") -> dict[str, NDArray[np.int64]]:
         """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.
 
-        A weight is one posting, also where it is stored as two; all postings are added up, so none is skipped.
+        A weight is one posting, also where it is stored as two, and where the search of some machines may pass over it.
         """
         weighted = scipy.sparse.csr_array(queries, copy=True)
         weighted.eliminate_zeros()

@@ -1,6 +1,6 @@
-"""The inner loop of `impact`: add up all postings of a query, one window after another, and keep the best k documents.
+"""The inner loop of `impact`: add up the postings of a query, one window after another, and keep the best k documents.
 
-Exhaustive, term at a time within a window (H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995), on
+Term at a time within a window (H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995), on
 windows whose sums stay in the first-level cache. Gaps become places as they are added. While a list's postings of one window
 are added those of the next are prefetched, which saves a third of their time where the index is larger than the caches. Dense
 lists are added when the window is swept for its best documents: their sums then never leave the registers.
@@ -71,7 +71,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     bounds: NDArray[np.int32],  # (query lists,) the most that a list adds to a sum
     share: float,  # SHARE, or 0 where no list is to wait
     expands: bool,  # noqa: FBT001 - whether the machine spreads bytes by a mask in one instruction
-    passes: NDArray[np.int64],  # (queries,) out: how often all postings were added up, twice where a guess was wrong
+    passes: NDArray[np.int64],  # (queries,) out: how often a query was searched, twice where a guess was wrong
     best: NDArray[np.uint64],  # (queries, k) out: flipped keys of the best, in no order; untouched where there are no more
 ) -> None:
     """Find the best k documents of each query. No sum may reach 2**31."""
