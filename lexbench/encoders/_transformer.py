@@ -4,8 +4,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -240,6 +238,8 @@ class Transformer(ABC):
         """
         import torch
 
+        from lexbench.neural.transformer_model import side_by_side
+
         if self.threads:
             torch.set_num_threads(self.threads)
         most_tokens = self.batch_tokens or _BATCH_TOKENS[model.device.type]
@@ -252,30 +252,10 @@ class Transformer(ABC):
                 raise model.out_of_memory(batch.ids.size) from error
 
         threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-        with _side_by_side(threads if len(cut) > threads else 1) as each:
+        with side_by_side(threads if len(cut) > threads else 1) as each:
             for batch, vectors in zip(cut, each(computed, cut), strict=True):
                 yield batch.texts, vectors
                 advance(len(batch.texts))
-
-
-@contextmanager
-def _side_by_side(threads: int) -> "Iterator[Callable[[Callable[[Batch], V], Sequence[Batch]], Iterator[V]]]":
-    """Give what computes batches, so many at a time, each on one thread.
-
-    Threads that share each small product wait for one another hundreds of times a batch, spinning all the while, which beside
-    other work on the same cores took ten times as long.
-    """
-    if threads == 1:
-        yield map
-        return
-    import torch
-
-    pool = ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1))
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # also of threads that begin later, which would have the pool's number
 
 
 @dataclass(frozen=True)
