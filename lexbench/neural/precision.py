@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lexbench.neural.int8 import Int8Linear, int8_works
 from lexbench.neural.transformer_model import PackedLinear, packing_works
 
-_TOKENS, _WIDTH = 128, 256  # of the product that is timed: emulated ones take a millisecond, others a tenth of one
+_TOKENS, _WIDTH = 128, 512  # of the product that is timed: emulated ones take milliseconds, others less than one
 _ROUNDS = 5
 _NOTABLE = 1.2  # times as long: less is noise
 _WORTH = 0.5  # of float32's time: what bfloat16 has to be below to be told of
