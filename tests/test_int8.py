@@ -44,7 +44,7 @@ def test_products_of_whole_numbers_are_exact(inputs, outputs):
 
 
 def test_other_numbers_are_rounded_row_by_row():
-    """States go to 255 steps of their largest, weights to 127 of theirs, and scales and bias come back in float32."""
+    """The largest of a state becomes 127, that of an output's weights 63; scales and bias come back in float32."""
     states = RNG.normal(size=(9, 40)).astype(np.float32) * np.geomspace(1e-3, 1e3, 9, dtype=np.float32)[:, None]
     weight, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((21, 40), (21,)))
     state_steps = np.abs(states).max(1, keepdims=True).astype(np.float64) / 127

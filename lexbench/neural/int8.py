@@ -35,14 +35,14 @@ class QuantisedWeight(NamedTuple):
 
 
 def quantised_states(states: Tensor) -> QuantisedStates:
-    """Return *states* (tokens, inputs), float32, each row rounded to 255 steps; a row with NaN or infinity has such a scale."""
+    """Return *states* (tokens, inputs), float32, each row in whole numbers; the scale of a row with NaN or infinity is that."""
     largest = torch.maximum(states.amax(1, keepdim=True), -states.amin(1, keepdim=True)).clamp(min=_SMALLEST)
     values = torch.mul(states, _STATE_MOST / largest).add_(_ZERO + 0.5).to(torch.uint8)  # which cuts towards 0
     return QuantisedStates(values, largest / _STATE_MOST)
 
 
 def quantised_weight(weight: Tensor) -> QuantisedWeight:
-    """Return *weight* (outputs, inputs), float32, each row rounded to 127 steps."""
+    """Return *weight* (outputs, inputs), float32, each row in whole numbers."""
     scales = weight.abs().amax(1).clamp(min=_SMALLEST) / _WEIGHT_MOST
     return QuantisedWeight((weight / scales[:, None]).round().to(torch.int8), scales)
 
