@@ -18,7 +18,7 @@ from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.settings import trained_on
 from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Input, Tokens, batches, side_by_side, token_spans, tokenise
+from lexbench.neural.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
 from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document, Kind, TrainingData

@@ -1,9 +1,7 @@
 """Texts as token ids, and the batches that a model computes: decided by texts and settings alone, the same on every worker."""
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-V = TypeVar("V")
 Input: TypeAlias = "str | tuple[str, str]"  # a text, or a pair for longest-first truncation
 
 
@@ -134,23 +131,3 @@ def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, sile
         types = None if tokens.second is None else (real & (np.arange(width) >= tokens.second[texts, None])).astype(np.int64)
         yield Batch(texts, ids, real, real & ~np.isin(ids, silent), types)
         start += len(texts)
-
-
-@contextmanager
-def side_by_side(threads: int) -> "Iterator[Callable[[Callable[[Batch], V], Sequence[Batch]], Iterator[V]]]":
-    """Give what computes batches, so many at a time, each on one thread.
-
-    Threads that share each small product wait for one another hundreds of times a batch, spinning all the while, which beside
-    other work on the same cores took ten times as long.
-    """
-    if threads == 1:
-        yield map
-        return
-    import torch
-
-    pool = ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1))
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # also of threads that begin later, which would have the pool's number
