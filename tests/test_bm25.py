@@ -294,10 +294,11 @@ def test_postings_are_packed(size, highest, spread):
 
 @pytest.mark.parametrize("k", [1, 10, 1000, 200_000])
 @pytest.mark.parametrize("flip", [0, 2**32 - 1])
-def test_kernel(k, flip):
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
+def test_kernel(k, flip, share):
     """The compiled loops find what sorting all sums finds, in windows with many postings and in those with few.
 
-    Frequencies are common ones and others, and so are terms; gaps are short and long.
+    Frequencies are common ones and others, and so are terms; gaps are short and long. Light terms wait, or none.
     """
     from lexbench.retrievers import _bm25_kernel as kernel
 
@@ -315,7 +316,7 @@ def test_kernel(k, flip):
     best = np.zeros((6, k), np.uint64)
     for _ in range(2):  # what one search leaves behind must not show in the next
         best[:] = 0
-        kernel.search(*index, starts, terms, weights, np.uint64(flip), best)
+        kernel.search(*index, starts, terms, weights, share, np.uint64(flip), best)
 
     for query in range(6):
         own = slice(starts[query], starts[query + 1])
@@ -331,6 +332,37 @@ def test_kernel(k, flip):
         scores = np.zeros(500)
         kernel.score(*index, terms[own], weights[own], wanted, scores)
         assert scores.tolist() == np.where(wanted < 0, 0, sums[wanted]).tolist()
+
+
+def test_terms_wait_by_weight():
+    """Bounds are sums of the lightest weights; none waits where scores are so far apart that the order of adding could show."""
+    from lexbench.retrievers import _bm25_kernel as kernel
+
+    weights, norms = np.array([2, 0.5, 1], np.float32), np.array([3, 1], np.float32)  # worth at least half in the longer one
+    order, worth = kernel._by_weight(weights, norms, 0.2)
+    assert order.tolist() == [1, 2, 0]
+    assert worth == pytest.approx([0.5, 1.5, 3.5])
+    assert (worth > [0.5, 1.5, 3.5]).all()
+
+    for none in (kernel._by_weight(weights, norms, 0.0), kernel._by_weight(weights, norms / np.float32(2**28), 0.2)):
+        assert none[0].tolist() == [0, 1, 2]
+        assert np.isinf(none[1]).all()
+
+
+def test_candidates_are_what_could_get_above_the_bar():
+    """Of all sums, and of those that are listed: what is above a bound is taken over once, by position; all are cleared."""
+    from lexbench.retrievers import _bm25_keys as keys
+
+    docs = np.array([100, 3, 70, 100, 71, 3], np.int32) + 1000
+    for search, given in ((keys.above, ()), (keys.seen_above, (docs,))):
+        sums, wanted, wanted_sums = np.zeros(2 * keys.COMPARED), np.zeros(9, np.int32), np.zeros(9)
+        sums[[3, 70, 71, 100]] = [0.5, 2.0, 1.0, 3.0]
+        where = (*given, 1000, sums) if given else (sums, 1000)
+        count = search(*where, 1.0, wanted, wanted_sums)
+
+        assert wanted[:count].tolist() == [1070, 1100]
+        assert wanted_sums[:count].tolist() == [2.0, 3.0]
+        assert not sums.any()
 
 
 def test_an_index_of_another_layout_is_refused(searcher, tmp_path):

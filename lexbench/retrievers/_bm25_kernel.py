@@ -7,27 +7,32 @@ Indices that are cast to unsigned are so that numba does not look whether they a
 What a posting is worth depends on its term's weight, its frequency and its document's length class alone. So the scores of a
 term are worked out once for each class and each frequency below COMMON, not once a posting.
 
-A document that may be among the best is a key, a whole number: the bits of its float32 score, then its position, all of whose
-bits are flipped where the lower position is to win ties. The larger key ranks first. The bar is the k-th best key when there
-were last enough to tell.
+Where few of many documents are asked for, terms that weigh least wait: as long as all of them together are worth no more than a
+share of the bar (see _bm25_keys), they are looked up in those documents alone that could get above it with them (MaxScore: H.
+Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995). That changes no key: what float32 numbers of
+similar size add up to in float64 is exact, in whatever order.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lexbench.retrievers._bm25_keys import COMPARED, SPARE, above, below, collect_all, scan, seen_above, select, visit
 from lexbench.retrievers._bm25_postings import BLOCK, codes_at, skip, unpack
 from lexbench.trec.swar import word_at
 
 WINDOW = 1 << 16  # positions; with 8 bytes each, half of a common second-level cache
 COMMON_BITS = 4  # of a frequency, less 1, that is common
 COMMON = 1 << COMMON_BITS
-_COMPARED = 64  # sums that are compared together; divides WINDOW
-_SPARE = 4  # keys beyond twice k, after which the bar is raised; few, so that it soon is
+_FIRST = WINDOW >> 3  # positions of the first window where terms wait, as they cannot before there is a bar
 _MOST_AT_ONCE, _WORD = 16, 57  # codes of one reading, at most, a power of 2; bits of a word, less 7 that may be of codes before
 _WORTHWHILE = 128  # postings of a term for which it pays to work out its scores
+SHARE = 0.2  # of the bar's score: what terms that wait may be worth together, less while waiting does not pay
+_PAYS = 64  # postings for each document that they are looked up in
+MANY = 1 << 12  # documents of the collection for each that is asked for, from which on waiting pays
+_EXACT = 2.0**28  # how many times the least score all scores may be together, so that their sums in float64 are exact
 _SPARSE = 32  # where fewer than one in so many positions of a window can have a sum, they are looked up one by one
 
 _Ints: TypeAlias = NDArray[np.int64]
@@ -44,36 +49,99 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba five t
     starts: _Ints,  # (queries + 1,) the terms of query q are terms[starts[q]:starts[q + 1]]
     terms: NDArray[np.int32],  # (query terms,) without repetition within a query
     weights: _Floats,  # (query terms,)
+    share: float,  # SHARE, or 0 where no term is to wait
     flip: np.uint64,  # what positions are combined with, by exclusive or: 0 or 2**32 - 1
     best: NDArray[np.uint64],  # (queries, k) out: the keys of the best, in no order; zeros where there are no more
 ) -> None:
     """Find the best k documents for each query."""
-    k = best.shape[1]
+    k, most, shortest = best.shape[1], share, _FIRST if share > 0 else WINDOW
     sums = np.zeros(WINDOW)
-    keys, seen = np.empty(2 * k + _SPARE, np.uint64), np.empty(WINDOW // _SPARSE + BLOCK, np.int32)
+    keys, seen = np.empty(2 * k + SPARE, np.uint64), np.empty(WINDOW // _SPARSE + BLOCK, np.int32)
+    wanted, wanted_sums = np.empty(WINDOW + 1, np.int32), np.empty(WINDOW + 1)
     for query in range(len(best)):
         own = slice(starts[query], starts[query + 1])
         scores = _scores(sizes, terms[own], weights[own], inverse_norms)
         cursors, docs, frequencies = _cursors(offsets, sizes, terms[own])
+        order, worth = _by_weight(weights[own], inverse_norms, share)
         count, bar = np.int64(0), np.uint64(0)  # a bare 0 is a type of its own, for which all would be compiled again
-        for first in range(0, len(classes), WINDOW):
-            length = min(WINDOW, len(classes) - first)
+        first: Any = np.int64(0)
+        while first < len(classes):
+            length: Any = min(WINDOW if first else shortest, len(classes) - first)
             few = length // _SPARSE
             touched = np.int64(0)
-            for i in range(len(cursors)):
+            least = below(bar)
+            waiting = _lightest(worth, most * least)
+            for i in order[waiting:]:
                 common = sizes[terms[own][i]] >= _WORTHWHILE
                 touched = _add_term(
                     packed, cursors[i], docs[i], frequencies[i], classes, weights[own][i], inverse_norms, common, scores[i],
                     first, first + length, sums, seen, touched, few,
                 )  # fmt: skip
-            if touched > few:
-                blocks = (length + _COMPARED - 1) // _COMPARED
-                count, bar = _scan(sums[: blocks * _COMPARED], first, flip, keys, count, bar, k)
+            blocks = (length + COMPARED - 1) // COMPARED
+            if waiting:
+                least -= worth[waiting - 1]
+                if touched > few:
+                    found = above(sums[: blocks * COMPARED], first, least, wanted, wanted_sums)
+                else:
+                    found = seen_above(seen[:touched], first, sums, least, wanted, wanted_sums)
+                wanted[found], wanted_sums[found] = first + length, 0.0  # up to which every term is read
+                postings: Any = np.int64(0)
+                for i in order[:waiting]:
+                    postings += sizes[terms[own][i]]
+                    _look_up(
+                        packed, cursors[i], docs[i], frequencies[i], classes, weights[own][i], inverse_norms,
+                        wanted[: found + 1], wanted_sums,
+                    )  # fmt: skip
+                count, bar = collect_all(wanted[:found], wanted_sums, flip, keys, count, bar, k)
+                if found * _PAYS > postings / len(classes) * length:
+                    most /= 2
+            elif touched > few:
+                count, bar = scan(sums[: blocks * COMPARED], first, flip, keys, count, bar, k)
             else:
-                count, bar = _visit(seen[:touched], first, sums, flip, keys, count, bar, k)
-        _select(keys, count, k)
+                count, bar = visit(seen[:touched], first, sums, flip, keys, count, bar, k)
+            most = min(share, 1.05 * most)
+            first += length
+        select(keys, count, k)
         for i in range(min(count, k)):
             best[query, i] = keys[i]
+
+
+@njit(nogil=True, cache=True)
+def _by_weight(weights, inverse_norms, share):  # type: ignore[no-untyped-def]
+    """Return the numbers of terms, the lightest first, and at *i* no less than what terms 0 to *i* of that order are worth.
+
+    Where none may wait, terms are in their own order, and worth more than any bar.
+    """
+    order, worth = np.empty(len(weights), np.int64), np.empty(len(weights))
+    total, lightest, longest = 0.0, np.float32(np.inf), np.float32(np.inf)
+    for i in range(len(weights)):
+        order[i], worth[i] = i, np.inf
+        total += weights[i]
+        lightest = min(lightest, weights[i])
+    if share == 0:
+        return order, worth
+    for inverse_norm in inverse_norms:
+        longest = min(longest, inverse_norm)
+    if total > _EXACT * _worth(lightest, np.int32(0), longest):  # in the longest document, once
+        return order, worth
+    for i in range(1, len(order)):
+        while i > 0 and weights[order[i]] < weights[order[i - 1]]:
+            order[i], order[i - 1] = order[i - 1], order[i]
+            i -= 1  # noqa: PLW2901 - the term that moves up
+    total = 0.0
+    for i in range(len(order)):
+        total += weights[order[i]]  # no posting is worth more than its term's weight
+        worth[i] = total * (1 + 1e-9)  # however sums are rounded
+    return order, worth
+
+
+@njit(nogil=True, cache=True)
+def _lightest(worth, most):  # type: ignore[no-untyped-def]
+    """Return how many terms are worth no more than *most* together, by what `_by_weight` says; all but one at most."""
+    count = np.int64(0)
+    while count < len(worth) - 1 and worth[count] <= most:
+        count += 1
+    return count
 
 
 @njit(nogil=True, cache=True)
@@ -109,26 +177,38 @@ def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
 def score(packed, offsets, sizes, classes, inverse_norms, terms, weights, wanted, sums):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Add to the float64 *sums* (n,) the scores of the documents *wanted* (n,), ascending; other arguments as of `search`.
 
-    *terms* and *weights* are of one query. Blocks without any of the documents are passed over.
+    *terms* and *weights* are of one query.
     """
     cursors, docs, frequencies = _cursors(offsets, sizes, terms)
     for i in range(len(terms)):
-        cursor, at = cursors[i], 0
-        while at < len(wanted):
+        _look_up(packed, cursors[i], docs[i], frequencies[i], classes, weights[i], inverse_norms, wanted, sums)
+
+
+@njit(nogil=True, cache=True)
+def _look_up(packed, cursor, docs, frequencies, classes, weight, inverse_norms, wanted, sums):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Add to *sums* (n,) what a term is worth in the documents *wanted* (n,), ascending.
+
+    The *cursor* moves to the last of them. Blocks without any of them are passed over.
+    """
+    at = 0
+    while at < len(wanted):
+        if cursor[3] == cursor[4]:
             while cursor[1] > BLOCK:
                 behind, last = skip(packed, cursor[0])
                 if last >= wanted[at]:
                     break
                 cursor[0], cursor[1], cursor[2] = behind, cursor[1] - BLOCK, last
-            if not _ready(packed, cursor, docs[i], frequencies[i]):
+            if not _ready(packed, cursor, docs, frequencies):
+                return
+        i, stop = cursor[3], cursor[4]
+        while at < len(wanted):
+            i = _first_at(docs, i, stop, wanted[at])
+            if i == stop:
                 break
-            for j in range(cursor[4]):
-                while at < len(wanted) and wanted[at] < docs[i, j]:
-                    at += 1
-                while at < len(wanted) and wanted[at] == docs[i, j]:
-                    sums[at] += _worth(weights[i], frequencies[i, j], inverse_norms[classes[docs[i, j]]])
-                    at += 1
-            cursor[3] = cursor[4]
+            if docs[i] == wanted[at]:
+                sums[at] += _worth(weight, frequencies[i], inverse_norms[classes[docs[i]]])
+            at += 1
+        cursor[3] = i
 
 
 @njit(nogil=True, cache=True)
@@ -220,68 +300,3 @@ def _add_rare(docs, frequencies, classes, weight, inverse_norms, first, sums):  
     """Do the same for a term with fewer postings than there are scores, or with frequencies that are not common."""
     for i in range(len(docs)):
         sums[np.uint64(docs[i] - first)] += _worth(weight, frequencies[i], inverse_norms[classes[docs[i]]])
-
-
-@njit(nogil=True, cache=True)
-def _scan(sums, first, flip, keys, count, bar, k):  # type: ignore[no-untyped-def]
-    """Collect what beats the bar, and clear the sums, which are whole blocks."""
-    for start in range(0, len(sums), _COMPARED):
-        # Sums are not yet rounded to float32: those above the float32 number below the bar's can become equal to the bar's.
-        least = np.uint32(max(bar >> np.uint64(32), np.uint64(1)) - np.uint64(1)).view(np.float32)
-        above = np.uint8(0)
-        for i in range(_COMPARED):  # no branches and a fixed length: this becomes a few vector instructions
-            above |= np.uint8(sums[np.uint64(start + i)] > least)
-        if above:
-            for i in range(start, start + _COMPARED):
-                if sums[i] > least:
-                    count, bar = _collect(sums[i], (first + i) ^ flip, keys, count, bar, k)
-        for i in range(_COMPARED):  # while they are at hand
-            sums[np.uint64(start + i)] = 0.0
-    return count, bar
-
-
-@njit(nogil=True, cache=True)
-def _visit(docs, first, sums, flip, keys, count, bar, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Collect *docs* and clear their sums, so that one that comes again is passed over."""
-    for i in range(len(docs)):
-        total = sums[docs[i] - first]
-        if total > 0:
-            count, bar = _collect(total, docs[i] ^ flip, keys, count, bar, k)
-            sums[docs[i] - first] = 0.0
-    return count, bar
-
-
-@njit(nogil=True, cache=True)
-def _collect(total, place, keys, count, bar, k):  # type: ignore[no-untyped-def]
-    key = (np.uint64(np.float32(total).view(np.uint32)) << np.uint64(32)) | np.uint64(place)
-    if key > bar:
-        keys[count] = key
-        count += 1
-        if count == len(keys):
-            _select(keys, count, k)
-            count, bar = k, keys[k - 1]
-    return count, bar
-
-
-@njit(nogil=True, cache=True)
-def _select(keys, count, k):  # type: ignore[no-untyped-def]
-    """Move the *k* largest of the first *count* keys to the front, the least of them last: Hoare's quickselect."""
-    low, high = 0, count - 1
-    while low < high:
-        pivot = keys[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while keys[i] > pivot:
-                i += 1
-            while keys[j] < pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break

@@ -199,6 +199,7 @@ class BM25Searcher:
         packed = np.asarray(np.memmap(path / "postings.bin", np.uint8, "c"))
         norms = formula.inverse_norms(used, average, settings.k1, settings.b)
         self._index = packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes, classes, norms
+        self._documents = len(classes)
         self._idf = formula.idf(sizes, facts["nonempty"])
         terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]
         self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get, settings.analyzer)
@@ -248,4 +249,6 @@ class BM25Searcher:
         from lexbench.retrievers import _bm25_kernel
 
         queries = encoded.starts[start : stop + 1], encoded.terms, encoded.weights
-        _bm25_kernel.search(*self._index, *queries, self._flip, best[start:stop])
+        pays = best.shape[1] * _bm25_kernel.MANY <= self._documents
+        share = _bm25_kernel.SHARE if pays else 0.0
+        _bm25_kernel.search(*self._index, *queries, share, self._flip, best[start:stop])
