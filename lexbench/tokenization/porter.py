@@ -5,7 +5,7 @@ M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Mapping
 
 _STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
@@ -13,12 +13,12 @@ _STEP_2 = {
     "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
 }  # fmt: skip
 _STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP_4 = frozenset({
+_STEP_4 = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous",
     "ive", "ize",
-})  # fmt: skip
+)  # fmt: skip
+_SUFFIXES_2, _SUFFIXES_3, _SUFFIXES_4 = (tuple(sorted(step, key=len, reverse=True)) for step in (_STEP_2, _STEP_3, _STEP_4))
 _SHORTEST_WORD = 3
-_LONGEST_SUFFIX = 7
 
 _ASTRAL = re.compile("[^\0-\uffff]")
 
@@ -36,8 +36,8 @@ def _stem(word: str) -> str:
     word = _past_and_gerund(_plural(word))
     if word[-1] == "y" and "v" in _shape(word[:-1]):
         word = word[:-1] + "i"
-    word = _replace(_replace(word, _STEP_2), _STEP_3)
-    suffix = _suffix(word, _STEP_4)
+    word = _replace(_replace(word, _STEP_2, _SUFFIXES_2), _STEP_3, _SUFFIXES_3)
+    suffix = _suffix(word, _SUFFIXES_4)
     base = word[: len(word) - len(suffix)]
     if suffix and (suffix != "ion" or base.endswith(("s", "t"))) and _measure(base) > 1:
         word = base
@@ -64,10 +64,10 @@ def _past_and_gerund(word: str) -> str:
     return base + "e" if shape.count("vc") == 1 and _short(base) else base
 
 
-def _replace(word: str, suffixes: dict[str, str]) -> str:
+def _replace(word: str, replacements: Mapping[str, str], suffixes: tuple[str, ...]) -> str:
     suffix = _suffix(word, suffixes)
     base = word[: len(word) - len(suffix)]
-    return base + suffixes[suffix] if suffix and _measure(base) else word
+    return base + replacements[suffix] if suffix and _measure(base) else word
 
 
 def _final_e_and_l(word: str) -> str:
@@ -77,18 +77,27 @@ def _final_e_and_l(word: str) -> str:
     return word[:-1] if word[-1] == "l" and _doubled(word) and measure > 1 else word
 
 
-def _suffix(word: str, suffixes: Container[str]) -> str:
-    """Return the longest of *suffixes* that *word* ends in, or nothing."""
-    lengths = range(min(len(word), _LONGEST_SUFFIX), 1, -1)
-    return next((word[-length:] for length in lengths if word[-length:] in suffixes), "")
+def _suffix(word: str, suffixes: tuple[str, ...]) -> str:
+    """Return the first of *suffixes* that *word* ends in, or nothing, as for most words."""
+    return next(suffix for suffix in suffixes if word.endswith(suffix)) if word.endswith(suffixes) else ""
+
+
+class _Kinds(dict[int, str]):
+    """Whether a letter, by its code point, is a vowel; "y" may be either."""
+
+    def __missing__(self, letter: int) -> str:
+        self[letter] = kind = "v" if chr(letter) in "aeiou" else "y" if chr(letter) == "y" else "c"
+        return kind
+
+
+_KINDS = _Kinds()
 
 
 def _shape(word: str) -> str:
     """Return *word* with v for each vowel and c for each consonant; y is a vowel after a consonant."""
-    shape = ""
-    for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
-        shape += "v" if vowel else "c"
+    shape = word.translate(_KINDS)
+    while (at := shape.find("y")) >= 0:
+        shape = f"{shape[:at]}{'v' if shape[at - 1 : at] == 'c' else 'c'}{shape[at + 1 :]}"
     return shape
 
 
