@@ -10,6 +10,7 @@ punctuation at their ends, with which no word begins or ends.
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -109,9 +110,10 @@ class TermsOfTexts:
 
     def _analyse(self, known: int) -> None:
         """Work out the terms of the chunks from the last that has been up to *known*."""
-        for chunk in range(self._known, known):
-            content = self._kept[self._bounds[chunk] : self._bounds[chunk + 1]].tobytes()
-            self._terms.extend(self._numbers(content.decode("utf-8", "surrogatepass")))
+        bounds = self._bounds[self._known : known + 1]
+        kept = self._kept[bounds[0] : bounds[-1]].tobytes()
+        for start, stop in pairwise((bounds - bounds[0]).tolist()):
+            self._terms.extend(self._numbers(kept[start:stop].decode("utf-8", "surrogatepass")))
             self._ends.append(len(self._terms))
         self._known = known
 
