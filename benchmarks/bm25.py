@@ -231,7 +231,7 @@ class Tantivy:
 
     def encode(self, queries: list[str]) -> list[Any]:
         """Return parsed queries."""
-        words = (" ".join(re.findall(r"\w+", query)) for query in queries)  # no operators
+        words = (" ".join(re.findall(r"[^\W_]+", query.lower())) for query in queries)  # no operators, no phrases
         return [self.opened.parse_query(query, ["text"]) for query in words]
 
     def search(self, encoded: list[Any], k: int) -> Any:
