@@ -35,12 +35,12 @@ def command(*words: str | Path, where: Path | None = None) -> None:
 
 
 def make(folder: Path) -> None:
-    """Fetch Python and wheels for arm64 into *folder*/root and *folder*/site."""
+    """Fetch Python and wheels for arm64 into *folder*/arm64 and *folder*/site."""
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     command("apt-get", "download", *(f"{name}:arm64" for name in DEBIAN), where=packages)
     for package in packages.glob("*.deb"):
-        command("dpkg-deb", "-x", package, folder / "root")
+        command("dpkg-deb", "-x", package, folder / "arm64")
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     alone = [name for name in needed if name.startswith(NEEDS_TREC_EVAL)]
     unfinished = folder / "unfinished"
@@ -59,13 +59,19 @@ def install(target: Path, *words: str) -> None:
 
 def main() -> int:
     """Make the folder where it is not there, and run pytest in it; return its exit status."""
+    if len(sys.argv) < 2:  # noqa: PLR2004 - its own name, and the folder
+        raise SystemExit("name a folder, and what pytest is to run: tools/aarch64.py build/aarch64 -q tests/test_impact.py")
     folder, arguments = Path(sys.argv[1]).absolute(), sys.argv[2:]
     if not shutil.which(QEMU):
         raise SystemExit(f"{QEMU} is not here; type apt-get install qemu-user-static")
     if not (folder / "site").exists():
         make(folder)
-    paths = {"PYTHONPATH": f"{ROOT}:{folder}/site", "QEMU_LD_PREFIX": f"{folder}/root", "NUMBA_CACHE_DIR": f"{folder}/compiled"}
-    python = [QEMU, "-L", f"{folder}/root", f"{folder}/root/usr/bin/{PYTHON}"]
+    paths = {
+        "PYTHONPATH": f"{ROOT}:{folder}/site",
+        "QEMU_LD_PREFIX": f"{folder}/arm64",
+        "NUMBA_CACHE_DIR": f"{folder}/compiled",
+    }
+    python = [QEMU, "-L", f"{folder}/arm64", f"{folder}/arm64/usr/bin/{PYTHON}"]
     pytest = ["-m", "pytest", "-p", "no:cacheprovider", *arguments]
     return subprocess.run([*python, *pytest], cwd=ROOT, env=os.environ | paths, check=False).returncode
 
