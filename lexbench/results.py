@@ -122,7 +122,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     calibration: dict[str, float] = {}
     energy: dict[str, Any] | None = None
     taken: str = ""  # UTC, ISO 8601
-    seconds: dict[str, float] = {}  # open, and first_query after it; that files were not in memory before is not verified
+    seconds: dict[str, float] = {}  # open, then first_query, all being imported; that files were not in memory is not verified
     notes: list[str] = []
     folder: str = ""  # of the store, with every duration, as timings/<name>
 

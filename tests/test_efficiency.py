@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,11 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
-from lexbench.timing import fingerprint, statistics
+from lexbench.timing import counters, fingerprint, forks, statistics
 from lexbench.timing.child import chosen_weights, with_threads, with_weights
 from lexbench.timing.loop import Work, serve
 from lexbench.timing.measure import Timer, differing
-from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, sample
+from lexbench.timing.protocol import SINGLE, STAGES, Scenario, Settings, Task, sample
 from lexbench.timing.stored_timings import read_durations, read_timing
 from lexbench.trec.runs import Run
 from lexbench.types import Hits
@@ -108,6 +109,52 @@ def test_memory_is_less_what_importing_takes(bm25):
 
     assert memory["baseline"] > 20e6  # numba and numpy alone
     assert memory["pss_anonymous"] + memory["pss_file"] < memory["peak_search"]
+
+
+@pytest.mark.skipif(not forks.can_fork(), reason="processes are forked on Linux alone")
+def test_a_fork_takes_as_much_memory_as_a_fresh_process(fruit, bm25, alone, tmp_path, monkeypatch):
+    """What is a system's own is the same where its process was forked, and began with all imports, and where it was started."""
+    forked = bm25.timings[0]
+    monkeypatch.setattr("lexbench.timing.forks.can_fork", lambda: False)
+    (outcome,) = timed((fruit[0], Store(tmp_path)))
+    fresh = outcome.result.timings[0]
+    facts = json.loads((fruit[1].root / forked.folder / "facts.json").read_bytes())
+
+    assert sum(facts["imports"].values()) == forked.memory["baseline"]
+    assert json.loads((tmp_path / fresh.folder / "facts.json").read_bytes())["imports"] == {}
+    assert forked.memory["pss_anonymous"] > 2e6
+    assert fresh.memory["pss_anonymous"] == pytest.approx(forked.memory["pss_anonymous"], abs=2e6)
+    assert fresh.memory["baseline"] == pytest.approx(forked.memory["baseline"], rel=0.1)
+
+
+def test_memory_by_hand(tmp_path):
+    """Its own are pages of no file, and copied ones of files; the others of files count in part, but for files with code."""
+    places = [
+        ("10-20 rw-p 00000000 00:00 0", 100, 50),  # of which half is shared with the process that it was forked from
+        ("20-30 r-xp 00000000 fe:00 7 /lib/a b.so", 30, 0),
+        ("30-40 r--p 00001000 fe:00 7 /lib/a b.so", 20, 4),
+        ("40-50 r--p 00000000 fe:00 8 /store/index", 10, 0),
+        ("50-60 rw-p 00000000 fe:00 9 /store/copied", 7, 5),
+        ("60-70 rw-p 00000000 00:00 0 [heap]", 1, 2),
+    ]
+    rows = [f"{place}\nRss: 900 kB\nPss: {part} kB\nAnonymous: {own} kB\nVmFlags: rd mr\n" for place, part, own in places]
+    (tmp_path / "smaps").write_text("".join(rows))
+
+    assert counters.memory(tmp_path) == {"pss_anonymous": 61 << 10, "pss_file": 12 << 10}
+    assert counters.memory(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.skipif(not forks.can_fork(), reason="processes are forked on Linux alone")
+def test_what_has_threads_is_not_forked(tmp_path, monkeypatch):
+    """A process that has started a thread, as a library may when it is imported, is not forked, and so told."""
+    (tmp_path / "starts_a_thread.py").write_text(
+        "from threading import Event, Thread\nThread(target=Event().wait, daemon=True).start()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "starts_a_thread", json)
+    task = Task(system="bm25", index="", queries=[], k=1, threads=1, single=True, out=str(tmp_path))
+    with closing(forks.Stem()) as stem:
+        assert not stem.run(task, lambda: None, ["starts_a_thread"])
 
 
 def test_what_was_timed_is_not_timed_again(fruit, bm25, alone):
@@ -276,11 +323,15 @@ def test_a_measuring_process_ends_with_its_parent(fruit, tmp_path):
     while not (measuring := [pid for pid in children.read_text().split() if "lexbench.timing" in command_of(pid)]):
         assert time.monotonic() - begin < 60
         time.sleep(0.05)
+    forked = Path(f"/proc/{measuring[0]}/task/{measuring[0]}/children")
+    while not (below := forked.read_text().split()) and forks.can_fork():
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
     time.sleep(0.5)  # it imports, or measures
     run.kill()
     run.wait()
     begin = time.monotonic()
-    while "lexbench.timing" in command_of(measuring[0]):
+    while any("lexbench.timing" in command_of(pid) for pid in measuring + below):
         assert time.monotonic() - begin < 20
         time.sleep(0.05)
 

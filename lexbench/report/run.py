@@ -269,7 +269,7 @@ def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
         rows.append((result.system, *megabytes, number(disk / 1e6, ",.1f"), number(per_document, ",.0f"), seconds))
     header = ("system", "own", "files", "peak", "model", "on disk", "bytes a\ndocument", "built in s")
     legend = (
-        "own and files: proportional set size, less that of a process that imports the same and opens nothing; "
+        "own and files: of the process itself and of mapped files but libraries, less what importing the same takes; "
         "peak: most resident memory while searching, with all; built in: encoding and indexing, when that was done"
     )
     return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (legend,))

@@ -129,9 +129,10 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
         if made := attempt(number, partial(_ready, outcome.job, runner, timer)):
             ready[number] = made
     for turn in range(timer.rounds):
-        for number in sorted(ready, reverse=turn % 2 == 1):
-            if number not in failed:
-                attempt(number, partial(timer.measure, ready[number], runner, turn))
+        with timer.round():
+            for number in sorted(ready, reverse=turn % 2 == 1):
+                if number not in failed:
+                    attempt(number, partial(timer.measure, ready[number], runner, turn))
     for number, outcome in enumerate(outcomes):
         timings = None if number in failed else attempt(number, partial(timer.timings, ready[number], runner))
         result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings or [])

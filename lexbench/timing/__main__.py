@@ -1,4 +1,7 @@
-"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`."""
+"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`.
+
+Without a file it is the process that measuring processes are forked from; its parent is in `lexbench.timing.forks`.
+"""
 
 import os
 import sys
@@ -46,7 +49,22 @@ def main(path: Path) -> None:
         child.measure(task, tell)
 
 
+def stem() -> None:
+    """Let forks of this process do tasks, as long as the parent has some."""
+    from lexbench.timing import child, counters, forks
+
+    def do(path: Path, last: bool) -> list[str]:  # noqa: FBT001 - as `forks.serve` calls it
+        end_with_parent()
+        task = msgspec.json.decode(path.read_bytes(), type=Task)
+        return child.measure(task, tell, child.Start(last=last))
+
+    forks.serve(do, counters.import_all)
+
+
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        stem()
+        sys.exit()
     end_with_parent()
     try:
         main(Path(sys.argv[1]))

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,19 +112,38 @@ def _digest(hits: Sequence[Hits]) -> str:
     return digest.hexdigest()
 
 
-def measure(task: Task, tell: Callable[[], None]) -> None:
-    """Do *task*, and write what came of it into its folder; *tell* is called after each pass."""
+@dataclass(frozen=True)
+class Start:
+    """How a process began that was forked from one that had imported modules."""
+
+    last: bool  # try: whatever has to be imported
+    modules: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
+    memory: dict[str, int] = field(default_factory=counters.memory)
+
+    def imported(self) -> list[str]:
+        """Return the modules that this process has imported since."""
+        return [name for name in counters.imported_modules() if name not in self.modules]
+
+
+def measure(task: Task, tell: Callable[[], None], start: Start | None = None) -> list[str]:
+    """Do *task*, and write what came of it into its folder; *tell* is called after each pass. Return [].
+
+    But return, and measure nothing, what the first query made a process import that has begun as *start* says.
+    """
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
     seconds, memory = {}, {}
-    start = time.perf_counter()
+    begin = time.perf_counter()
     searcher = _open(task)
-    seconds["open"] = time.perf_counter() - start
+    seconds["open"] = time.perf_counter() - begin
     encode, inputs = _inputs(searcher, task)
     _limit_torch(task.threads)
-    start = time.perf_counter()
+    begin = time.perf_counter()
     searcher.search(encode(inputs[0]), task.k)
-    seconds["first_query" if task.single else "first_block"] = time.perf_counter() - start
+    seconds["first_query" if task.single else "first_block"] = time.perf_counter() - begin
+    modules = start.imported() if start else []
+    if start and not start.last and modules:
+        return modules
     memory["peak_open"] = counters.peak_memory()
     work, watch = Work(encode, searcher.search, inputs, task.k), _Watch(tell)
     counters.reset_peak_memory()
@@ -158,8 +177,10 @@ def measure(task: Task, tell: Callable[[], None]) -> None:
         energy=energy,
         same=len(watch.digests) == 1,
         modules=counters.imported_modules(),
+        imports={} if start is None or modules else start.memory,
     )
     atomic.write_bytes(out / FACTS_FILE, msgspec.json.encode(facts))
+    return []
 
 
 def _transfer(searcher: Any) -> float:

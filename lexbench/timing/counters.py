@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lexbench.timing.protocol import cores
 
@@ -32,12 +32,41 @@ _LEAST_CPU = 0.95  # of a core that is the process's alone
 # -------------------------------------------------------------------------------------------------------------- memory
 
 
-def memory(rollup: Path = _SELF / "smaps_rollup") -> dict[str, int]:
-    """Return the bytes of this process, of shared pages its part (PSS): its own, and those of mapped files."""
-    fields = _bytes_by_field(rollup)
-    if "Pss_Anon" not in fields:
+class _Mapping(NamedTuple):
+    """What a process has mapped in one place, in bytes that are in memory."""
+
+    file: str  # "" of none
+    code: bool  # whether it can be executed
+    own: int  # that no file has, shared with the process that it was forked from or not
+    part: int  # of all, of shared pages its part (PSS)
+
+
+def memory(folder: Path = _SELF) -> dict[str, int]:
+    """Return the bytes of this process: its own, and those of files that it maps, of shared pages its part (PSS).
+
+    Of a process that was forked what it still shares with the other is its own, too. Libraries are no such files: how much of
+    their code is in memory, and who shares it, is no matter of the system that is measured.
+    """
+    mappings = list(_mappings(_text(folder / "smaps")))
+    if not mappings:
         return {}
-    return {"pss_anonymous": fields["Pss_Anon"] + fields.get("Pss_Shmem", 0), "pss_file": fields["Pss_File"]}
+    libraries = {mapping.file for mapping in mappings if mapping.code}
+    files = sum(mapping.part - mapping.own for mapping in mappings if mapping.file and mapping.file not in libraries)
+    return {"pss_anonymous": sum(mapping.own for mapping in mappings), "pss_file": max(0, files)}
+
+
+def _mappings(smaps: str) -> Iterator[_Mapping]:
+    """Yield what /proc/PID/smaps tells of, see proc(5)."""
+    file, permissions, part = "", "", 0
+    for line in smaps.splitlines():
+        first, _, rest = line.partition(" ")
+        if first == "Pss:":
+            part = int(rest.split()[0]) * _KIB
+        elif first == "Anonymous:":
+            yield _Mapping(file, "x" in permissions, int(rest.split()[0]) * _KIB, part)
+        elif not first.endswith(":"):  # where the next mapping is, and of what
+            permissions, _offset, _device, inode, *name = rest.split(maxsplit=4)
+            file = name[0] if name and inode != "0" else ""
 
 
 def peak_memory() -> int:

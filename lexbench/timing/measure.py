@@ -5,7 +5,8 @@ The timed passes must return what the untimed run did: a system cannot be fast i
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from lexbench.storage.store import Recipe, Store
 from lexbench.timing import calibration
 from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
+from lexbench.timing.forks import Stem
 from lexbench.timing.protocol import (
     FACTS_FILE,
     SINGLE,
@@ -49,15 +51,16 @@ from lexbench.trec.runs import Run, without_self_matches
 from lexbench.types import Query
 
 STAGE = "timings"
-_PROTOCOL = 3  # goes up when what is measured, or stored of it, changes
+_PROTOCOL = 4  # goes up when what is measured, or stored of it, changes
 _ROUNDING = 1e-3  # of a list's largest score
 
 
-@dataclass(frozen=True)
+@dataclass
 class Timer:
     """Times systems as its *settings* say: the `lexbench.runner.timer.Timer` of a run."""
 
     settings: Settings
+    _stem: Stem | None = field(default=None, init=False)  # of the round that is under way
 
     def check(self, system: System) -> None:
         """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
@@ -74,6 +77,13 @@ class Timer:
         """How many processes a system is timed in."""
         return self.settings.processes
 
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Let the processes of one query in flight that are measured in this block be forked from one that has its imports."""
+        with closing(Stem()) as self._stem:
+            yield
+        self._stem = None
+
     def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
         """Time process *number*, from 0, of each scenario that has so many, unless this machine has before.
 
@@ -85,7 +95,7 @@ class Timer:
                 if settings.again and (before := runner.store.finished(STAGE, recipe)):
                     shutil.rmtree(before)
                 label = f"{runner.dataset.contract.id} {timed.named.label} {scenario.name}"
-                runner.store.produce(STAGE, label, recipe, partial(_measure, timed, runner, settings, scenario))
+                runner.store.produce(STAGE, label, recipe, partial(_measure, timed, runner, settings, scenario, self._stem))
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
         """Return the timing of each scenario that `measure` has measured, of all its processes."""
@@ -146,8 +156,10 @@ def _on(timed: TimedRun, runner: DatasetRunner) -> str:
     return written(runner.executor) if runner.executor and runner.with_workers(retriever) is not retriever else ""
 
 
-def _measure(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, draft: Path) -> None:
-    """Write the durations of one process, and the conditions, into *draft*."""
+def _measure(
+    timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, stem: Stem | None, draft: Path
+) -> None:
+    """Write the durations of one process, forked from *stem* if it can be, and the conditions, into *draft*."""
     drop = runner.dataset.contract.protocol.self_match == "drop"
     queries, k = sample(runner.dataset.queries, settings.queries), _depth(timed, runner, settings)
     core = last_core() if scenario.single else None
@@ -166,8 +178,12 @@ def _measure(timed: TimedRun, runner: DatasetRunner, settings: Settings, scenari
         on=_on(timed, runner),
         out=str(draft),
     )
+    on_pass = partial(runner.progress.advance, len(queries))
     runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
-    run_task(task, scenario.threads, lambda: runner.progress.advance(len(queries)))
+    packages = environment.packages_of(timed.system.retriever)
+    one_thread = scenario.threads == 1 and not task.on  # the libraries of more, and pipes to workers, outlive no fork
+    if not (stem and one_thread and stem.run(task, on_pass, packages)):
+        run_task(task, scenario.threads, on_pass)
     runner.progress.end()
     conditions = Conditions(
         scenario=scenario.name,
@@ -232,7 +248,7 @@ def _agree(
 def _baseline(draft: Path) -> dict[str, int]:
     """Return the memory of a process that has imported what the measuring one has, and opened nothing."""
     facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
-    return _imported(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
+    return facts.imports or _imported(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
 
 
 @cache

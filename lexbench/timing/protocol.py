@@ -91,6 +91,7 @@ class Facts(msgspec.Struct, kw_only=True):
     energy: dict[str, Any]
     same: bool  # every timed pass returned the same documents
     modules: list[str]  # that were imported
+    imports: dict[str, int] = {}  # bytes that importing these takes, where the process began with them; {}: another must say
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def run_task(task: Task | Baseline | Calibrate, threads: int, on_pass: Callable[
         # -P: the folder that the user happens to be in is on the path only if it was on this process's
         command = [sys.executable, "-P", "-m", "lexbench.timing", str(path)]
         pipe = subprocess.PIPE  # to the process nothing is written: that this pipe ends tells it that we have ended
-        environment = _environment(threads)
+        environment = child_environment(threads)
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment, text=True) as process:
             assert process.stdout is not None
             try:
@@ -158,11 +159,16 @@ def run_task(task: Task | Baseline | Calibrate, threads: int, on_pass: Callable[
                 raise
         if process.returncode:
             errors.seek(0)
-            lines = errors.read().decode(errors="replace").strip().splitlines() or ["no word"]
-            raise LexbenchError(f"the process that timed it ended with {process.returncode}: {lines[-1]}")
+            raise ended(process.returncode, errors.read().decode(errors="replace"))
 
 
-def _environment(threads: int) -> dict[str, str]:
+def ended(code: int, errors: str) -> LexbenchError:
+    """Return what is raised for a measuring process that ended with *code*, and had written *errors*."""
+    lines = errors.strip().splitlines() or ["no word"]
+    return LexbenchError(f"the process that timed it ended with {code}: {lines[-1]}")
+
+
+def child_environment(threads: int) -> dict[str, str]:
     """Return the environment of a measuring process: the same modules can be imported, and libraries take so many threads."""
     numbers = {f"{name}_NUM_THREADS": str(threads) for name in _THREADS}
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
