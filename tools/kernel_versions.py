@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "lexbench"
 TABLE = ROOT / "tests" / "kernel_versions.tsv"
 PLUGINS = ("encoders", "engines", "measures", "rerankers", "retrievers", "transforms")
-COMPUTING = {*PLUGINS, "checkpoints", "encodings", "fusion", "neural", "tokenization", "trec"}
+COMPUTING = {*PLUGINS, "checkpoints", "encodings", "fusion", "neural", "selection", "tokenization", "trec"}
 SCORES = "runner.jobs:_SCORER"  # the version of all measures
 SHARED = {  # name: the constant that is its version, and its functions
     "encodings": (

@@ -19,8 +19,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.retrievers._bm25_keys import COMPARED, SPARE, above, below, collect_all, scan, seen_above, select, visit
+from lexbench.retrievers._bm25_keys import COMPARED, SPARE, above, below, collect_all, scan, seen_above, visit
 from lexbench.retrievers._bm25_postings import BLOCK, codes_at, skip, unpack
+from lexbench.selection import select
 from lexbench.trec.swar import word_at
 
 WINDOW = 1 << 16  # positions; with 8 bytes each, half of a common second-level cache

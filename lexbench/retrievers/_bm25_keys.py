@@ -8,6 +8,8 @@ were last enough to tell.
 import numpy as np
 from numba import njit
 
+from lexbench.selection import select
+
 COMPARED = 64  # sums that are compared together
 SPARE = 4  # keys beyond twice k, after which the bar is raised; few, so that it soon is
 
@@ -59,30 +61,6 @@ def collect_all(docs, sums, flip, keys, count, bar, k):  # type: ignore[no-untyp
     for i in range(len(docs)):
         count, bar = collect(sums[i], docs[i] ^ flip, keys, count, bar, k)
     return count, bar
-
-
-@njit(nogil=True, cache=True)
-def select(keys, count, k):  # type: ignore[no-untyped-def]
-    """Move the *k* largest of the first *count* keys to the front, the least of them last: Hoare's quickselect."""
-    low, high = 0, count - 1
-    while low < high:
-        pivot = keys[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while keys[i] > pivot:
-                i += 1
-            while keys[j] < pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
 
 
 @njit(nogil=True, cache=True)

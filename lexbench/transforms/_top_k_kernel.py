@@ -1,6 +1,8 @@
-"""The inner loop of `top_k`. numpy's partition is not called here: numba takes three seconds to compile it."""
+"""The inner loop of `top_k`."""
 
 from numba import njit
+
+from lexbench.selection import select
 
 
 @njit(nogil=True, cache=True)
@@ -10,7 +12,9 @@ def mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]
         start, stop = offsets[row], offsets[row + 1]
         if stop - start <= k:
             continue
-        bar = _kth_largest(weights[start:stop].copy(), k)
+        ranked = weights[start:stop].copy()
+        select(ranked, stop - start, k)
+        bar = ranked[k - 1]
         level = stop - start  # how many of those that equal the bar may stay
         if cut:
             level = k
@@ -19,28 +23,3 @@ def mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]
         for i in range(start, stop):
             level -= weights[i] == bar
             largest[i] = weights[i] > bar or (weights[i] == bar and level >= 0)
-
-
-@njit(nogil=True, cache=True)
-def _kth_largest(weights, k):  # type: ignore[no-untyped-def]
-    """Return the *k*-th largest of *weights*, which are put into another order: Hoare's quickselect."""
-    low, high = 0, len(weights) - 1
-    while low < high:
-        pivot = weights[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while weights[i] > pivot:
-                i += 1
-            while weights[j] < pivot:
-                j -= 1
-            if i <= j:
-                weights[i], weights[j] = weights[j], weights[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return weights[k - 1]

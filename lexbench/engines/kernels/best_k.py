@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.engines.kernels.llvm import BLOCK, above_bar, trailing_zeros
+from lexbench.selection import select
 from lexbench.types import Hits
 
 _SPARE = 64  # keys beyond twice k
-_FEW = 12  # keys that `select` sorts by insertion
 _LOW = np.uint64(0xFFFFFFFF)  # where a key has the position
 
 
@@ -25,7 +25,6 @@ class Best:
     def __init__(self, queries: int, k: int) -> None:
         self._k = k
         self._keys = np.zeros((queries, 2 * k + _SPARE), np.uint64)
-        self._spare = np.empty(2 * k + _SPARE, np.uint64)
         self._counts, self._bars = np.zeros(queries, np.int64), np.full(queries, -np.inf, np.float32)
 
     def add(self, scores: NDArray[np.float32], position: int, query: int = 0) -> None:
@@ -36,13 +35,13 @@ class Best:
         if self._k:
             rows = slice(query, query + len(scores))
             state = self._keys[rows], self._counts[rows], self._bars[rows]
-            _keep(scores, position, *state, self._spare, self._k)
+            _keep(scores, position, *state, self._k)
 
     def hits(self) -> Hits:
         """Return the best documents, best first; -1 where there are fewer. Nothing can be added afterwards."""
         if not self._k:
             return no_hits(len(self._keys), 0)
-        _finish(self._keys, self._counts, self._spare, self._k)
+        _finish(self._keys, self._counts, self._k)
         keys = ~np.sort(~self._keys[:, : self._k], axis=1)
         docs = (~keys & _LOW).astype(np.int32)  # a key of 0 is no document, and -1
         ordered = (keys >> np.uint64(32)).astype(np.uint32)
@@ -51,7 +50,7 @@ class Best:
 
 
 @njit(nogil=True, cache=True)
-def _keep(scores, position, keys, counts, bars, spare, k):  # type: ignore[no-untyped-def]
+def _keep(scores, position, keys, counts, bars, k):  # type: ignore[no-untyped-def]
     """Put scores above the bars into *keys*, raising the bar of a query when it has no more room."""
     width = scores.shape[1]
     whole = width - width % BLOCK
@@ -73,7 +72,7 @@ def _keep(scores, position, keys, counts, bars, spare, k):  # type: ignore[no-un
                     row_keys[count] = (_ordered(bits[row, i]) << np.uint64(32)) | np.uint64(~np.uint32(position + i))
                     count += 1
                     if count == len(row_keys):
-                        select(row_keys, count, k, spare)
+                        select(row_keys, count, k)
                         bar_bits[row] = _disordered(np.uint32(row_keys[k - 1] >> np.uint64(32)))
                         count, bar = k, bars[row]
         counts[row] = count
@@ -94,41 +93,7 @@ def _disordered(number):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _finish(keys, counts, spare, k):  # type: ignore[no-untyped-def]
+def _finish(keys, counts, k):  # type: ignore[no-untyped-def]
     """Move the best *k* keys of each query to the front."""
     for row in range(len(keys)):
-        select(keys[row], counts[row], k, spare)
-
-
-@njit(nogil=True, cache=True)
-def select(keys, count, k, spare):  # type: ignore[no-untyped-def]
-    """Move the *k* largest of the first *count* keys, all distinct, to the front, the least of them last; *spare* is as long.
-
-    Hoare's quickselect, but each key is written to both ends of *spare* and one of the ends moves on: there is no jump that
-    the processor could foresee wrongly.
-    """
-    if count < k:
-        return
-    low, high = np.int64(0), np.int64(count)  # keys before *low* are among the largest; the k-th is before *high*
-    while high - low > _FEW:
-        first, middle, last = keys[low], keys[(low + high) >> 1], keys[high - 1]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        up, down = np.uint64(low), np.uint64(high - 1)
-        for i in range(low, high):
-            key = keys[np.uint64(i)]
-            larger = np.uint64(key > pivot)
-            spare[up] = key
-            spare[down] = key
-            up += larger
-            down -= np.uint64(1) - larger
-        keys[low:high] = spare[low:high]
-        if np.int64(up) >= k:
-            high = np.int64(up)
-        else:
-            low = np.int64(up)
-    for i in range(low + 1, high):
-        key, at = keys[i], i
-        while at > low and keys[at - 1] < key:
-            keys[at] = keys[at - 1]
-            at -= 1
-        keys[at] = key
+        select(keys[row], counts[row], k)

@@ -17,9 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from lexbench.engines.kernels.best_k import select
 from lexbench.engines.kernels.impact_lists import formed, place_of
 from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, ones, prefetch, sweep, trailing_zeros
+from lexbench.selection import select
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
 _DEVIATIONS, _AT_LEAST = 4.0, 8  # how careful a guess is
@@ -77,7 +77,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     """Find the best k documents of each query. No sum may reach 2**31."""
     k = best.shape[1]
     sums, block_sums = np.zeros(window, np.int32), np.empty(BLOCK, np.int32)
-    keys, spare = np.empty(2 * k + _SPARE, np.uint64), np.empty(2 * k + _SPARE, np.uint64)
+    keys = np.empty(2 * k + _SPARE, np.uint64)
     guessed = wrong = 0  # queries
     for query in range(len(best)):
         first, last = query_starts[query], query_starts[query + 1]
@@ -89,7 +89,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
             of_query = lists[first:last], factors[first:last], bounds[first:last]
             sparse, swept = _point(gaps, weights, bitmaps, starts, *of_query, expands, cursors)
             kinds = cursors[:sparse], cursors[sparse : sparse + swept], cursors[sparse + swept :]
-            count, floor = _pass(weights, bitmaps, documents, sums, block_sums, *kinds, share, sample, keys, spare, k)
+            count, floor = _pass(weights, bitmaps, documents, sums, block_sums, *kinds, share, sample, keys, k)
             if floor == 0 or (count >= k and np.int32(keys[k - 1] >> np.uint64(32)) > floor):
                 break
             sample = 0  # no guessing
@@ -111,7 +111,7 @@ def unpacked(best):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, most, sample, keys, spare, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, most, sample, keys, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Go through all windows; return the number of keys, the best k first, and the largest bar that was a guess, 0 for none.
 
     *sparse*, *dense* and *wide* are cursors as `_point` has them. Lists that wait can add the share *most* of the bar, at most.
@@ -127,13 +127,13 @@ def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, mo
             _add_bits(bitmaps, weights, wide[i], number, sums)
         first, rest = split(dense, share * bar)
         count, bar, floor, reached = _sweep(
-            bitmaps, sums, block_sums, dense, first, rest, number, sample, keys, spare, count, bar, floor, k
+            bitmaps, sums, block_sums, dense, first, rest, number, sample, keys, count, bar, floor, k
         )
         if first < len(dense) and (len(dense) - first) * (blocks - reached) < _PAYS * blocks:
             share /= 2
         else:
             share = min(share * 1.05, most)
-    select(keys, count, k, spare)
+    select(keys, count, k)
     return count, floor
 
 
@@ -200,7 +200,7 @@ def split(cursors, limit):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _sweep(bitmaps, sums, block_sums, cursors, first, rest, number, documents, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def _sweep(bitmaps, sums, block_sums, cursors, first, rest, number, documents, keys, count, bar, floor, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     """Collect what is above the bar in window *number*; *first* and *rest* are what `split` says of the *cursors*.
 
     Return the number of keys, the new bar, the new largest guess, and to how many blocks the lists that wait were added.
@@ -222,15 +222,15 @@ def _sweep(bitmaps, sums, block_sums, cursors, first, rest, number, documents, k
                 keys[count] = (np.uint64(block_sums[i]) << np.uint64(32)) | np.uint64(~np.uint32(block * BLOCK + i))
                 count += 1
                 if count == len(keys):
-                    select(keys, count, k, spare)
+                    select(keys, count, k)
                     count, bar = k, np.int32(keys[k - 1] >> np.uint64(32))
         if block & (block + 1) == 0 and block > 1 and (block + 1) * BLOCK < documents:
-            count, bar, floor = _guess((block + 1) * BLOCK / documents, keys, spare, count, bar, floor, k)
+            count, bar, floor = _guess((block + 1) * BLOCK / documents, keys, count, bar, floor, k)
     return count, bar, floor, reached
 
 
 @njit(nogil=True, cache=True)
-def _guess(seen, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-def]
+def _guess(seen, keys, count, bar, floor, k):  # type: ignore[no-untyped-def]
     """Raise the bar to just below what the k-th document will probably score, after the share *seen* of all documents.
 
     Return the number of keys, the bar, and the largest bar that was a guess; all unchanged where it is too early for a guess.
@@ -240,7 +240,7 @@ def _guess(seen, keys, spare, count, bar, floor, k):  # type: ignore[no-untyped-
     expected = k * seen
     rank = np.int64(expected + _DEVIATIONS * np.sqrt(expected) + _AT_LEAST)
     if rank < min(count, k):
-        select(keys, count, rank, spare)
+        select(keys, count, rank)
         least = np.int32(keys[rank - 1] >> np.uint64(32)) - np.int32(1)
         if least > bar:
             count_above = rank
