@@ -7,15 +7,19 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 
 torch = pytest.importorskip("torch", reason="torch is in the extra neural")
 pytest.importorskip("transformers", reason="transformers is in the extra neural")
 
 from checkpoints import tiny_bert  # noqa: E402 - needs torch
 
+from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
-from lexbench.neural.int8 import Int8Linear, check_int8, int8_works, quantised_states  # noqa: E402
+from lexbench.neural.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
+from lexbench.neural.int8_bert import Int8Layer  # noqa: E402
+from lexbench.neural.int8_kernels import gelu  # noqa: E402
 from lexbench.neural.precision import fast_note, slow_note, times_as_long  # noqa: E402
 from lexbench.neural.transformer_model import pack  # noqa: E402
 
@@ -84,7 +88,61 @@ def test_what_is_not_a_number_stays_so():
 
     assert found.isfinite().all(1).tolist() == [True, False, False]
     assert not found[1:].isfinite().any()
-    assert quantised_states(states).scales.isfinite().tolist() == [[True], [False], [False]]
+    assert quantised_states(states).scales.isfinite().tolist() == [True, False, False]
+
+
+def test_what_stands_between_products_is_as_by_torch():
+    """GELU and layer norm are torch's, but for a last digit of float32, which moves whole numbers by one at most."""
+    layer = Int8Linear(torch.randn(70, 48), torch.randn(70))
+    norm = torch.nn.LayerNorm(70, eps=1e-3)
+    torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
+    states, before = quantised_states(torch.randn(9, 48) * 3), torch.randn(9, 70)
+    with torch.inference_mode():
+        results = layer.product(states)
+        gelu, expected = layer.quantised_gelu(states), quantised_states(torch.nn.functional.gelu(results))
+
+        assert torch.allclose(layer.normalised(states, before, norm), norm(results + before), rtol=1e-5, atol=1e-5)
+        assert torch.allclose(gelu.scales, expected.scales, rtol=1e-6)
+        assert (gelu.values.int() - expected.values.int()).abs().max() <= 1
+        assert (gelu.values == expected.values).float().mean() > 0.99
+
+
+def test_gelu_is_off_by_a_last_digit_of_float32():
+    """From far below 0 to far above GELU is scipy's to 1e-6, and what is no number stays none."""
+    x = np.linspace(-9, 9, 4001, dtype=np.float32)
+
+    assert np.abs([gelu(one) for one in x] - x * scipy.stats.norm.cdf(x.astype(float))).max() < 1e-6
+    assert not np.isfinite([gelu(np.float32(one)) for one in (np.nan, np.inf, -np.inf)]).any()
+
+
+def test_the_largest_of_each_text_is_that_of_all_its_products():
+    """Over several layers it is, to the bit, the maximum of what they give; a text of no tokens is left; NaN is seen."""
+    layers = [Int8Linear(torch.randn(outputs, 48), torch.randn(outputs)) for outputs in (33, 20)]
+    lengths, states = [3, 0, 1, 4], torch.randn(8, 48)
+    found = torch.full((4, 53), -7.0)
+    with torch.inference_mode():
+        write_largest(layers, states, lengths, found)
+        results = torch.cat([layer(states) for layer in layers], 1)
+        expected = [part.amax(0) if len(part) else torch.full((53,), -7.0) for part in results.split(lengths)]
+
+        assert torch.equal(found, torch.stack(expected))
+        states[4, 9] = torch.nan
+        write_largest(layers, states, lengths, found)
+        assert found.isnan().all(1).tolist() == [False, False, False, True]
+
+
+def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
+    """In int8 a whole layer gives what the same steps by torch give of int8 products, with and without a mask."""
+    files = masked_lm_files(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
+    layer = load_masked_lm(files, dtype=torch.float32).body.encoder.layer[0]
+    states = torch.randn(2, 6, layer.output.dense.out_features)
+    mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
+    mask[1, ..., 4:] = False
+    fused = Int8Layer(layer)
+    with torch.inference_mode():
+        pack(layer, Int8Linear)
+        for one in (None, mask):
+            assert torch.allclose(fused(states, one), layer(states, one), atol=0.02)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")

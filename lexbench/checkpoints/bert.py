@@ -94,7 +94,9 @@ class _Added(nn.Module):
         return normed
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
+    """Attention and what stands behind it."""
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         width = config.hidden_size
@@ -103,6 +105,7 @@ class _Layer(nn.Module):
         self.output = _Added(config.intermediate_size, config)
 
     def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the next states (texts, length, width); a position sees what *mask* (texts, 1, length, length) lets it."""
         attended = self.attention["output"](self.attention["self"](states, mask), states)
         changed: Tensor = self.output(functional.gelu(self.intermediate["dense"](attended)), attended)
         return changed
@@ -111,7 +114,7 @@ class _Layer(nn.Module):
 class _Layers(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
 
     def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
         for layer in self.layer:

@@ -9,7 +9,7 @@ pieces: at most `tokens x 2,048` logits and `texts x vocabulary` maxima are held
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch.nn import functional
 from lexbench.checkpoints.causal_lm import CausalLM, causal_lm_files, load_causal_lm
 from lexbench.checkpoints.hub import fetch
 from lexbench.checkpoints.masked_lm import MaskedLM, load_masked_lm, masked_lm_files
-from lexbench.neural.int8 import Int8Linear, quantised_states
+from lexbench.neural.int8 import Int8Linear, write_largest
 from lexbench.neural.token_batches import Batch
 from lexbench.neural.transformer_model import ModelSpec, PackedLinear, TransformerModel
 
@@ -33,6 +33,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; w
     "log1p_log1p_relu": lambda values: values.log1p().log1p(),
     "relu": lambda values: values,
 }
+_Projections: TypeAlias = list[Any]  # each (tokens, width) -> (tokens, terms); in int8 they are Int8Linear
 
 
 class VocabularyModel(TransformerModel):
@@ -48,12 +49,12 @@ class VocabularyModel(TransformerModel):
         terms = _NARROW_PIECE // checkpoint.weight.element_size()
         self._of_many = self._pieces(checkpoint.weight, bias, terms) if narrow else self._of_few
 
-    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> list[Callable[[Any], Tensor]]:
-        """Return the projections of states (tokens, width), in int8 of quantised ones, each onto so many *terms* of all."""
+    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> _Projections:
+        """Return the projections of states (tokens, width), each onto so many *terms* of all."""
         pieces = (slice(start, start + terms) for start in range(0, self.vocabulary, terms))
         parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
         if self.int8:
-            return [Int8Linear(*part).product for part in parts]
+            return [Int8Linear(*part) for part in parts]
         return [PackedLinear(*part) if self.packed else partial(_linear, *part) for part in parts]
 
     def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
@@ -66,14 +67,11 @@ class VocabularyModel(TransformerModel):
         states = self.transform(states.flatten(0, 1).index_select(0, pooled))
         lengths = batch.pools.sum(axis=1).tolist()
         maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
-        given = quantised_states(states) if self.int8 else states
-        first = 0
-        for project in self._of_few if len(states) <= _FEW else self._of_many:
-            logits = project(given)
-            terms = slice(first, first + logits.shape[1])
-            for rows, positions, shape in _equally_long(lengths):
-                maxima[rows, terms] = _largest(logits[positions].view(*shape, -1))
-            first = terms.stop
+        pieces = self._of_few if len(states) <= _FEW else self._of_many
+        if self.int8:
+            write_largest(pieces, states, lengths, maxima)
+        else:
+            _write_largest(pieces, states, lengths, maxima)
         return maxima
 
 
@@ -143,6 +141,17 @@ def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda val
 
 def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:
     return functional.linear(states, weight, bias)
+
+
+def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
+    """Write the largest logits of texts of *lengths*, whose *states* (tokens, width) stand behind each other, into *maxima*."""
+    first = 0
+    for project in pieces:
+        logits = project(states)
+        terms = slice(first, first + logits.shape[1])
+        for rows, positions, shape in _equally_long(lengths):
+            maxima[rows, terms] = _largest(logits[positions].view(*shape, -1))
+        first = terms.stop
 
 
 def _largest(logits: Tensor) -> Tensor:

@@ -6,10 +6,13 @@ does not fit: 2 x 255 x 63 does. The operation is what `torch.compile` puts into
 so it is tried before use. It is given states from 1 to 255, as without AMX it falls back on plain loops for signed ones.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart
@@ -24,7 +27,7 @@ class QuantisedStates(NamedTuple):
     """Rows of (values - 128) * scales."""
 
     values: Tensor  # uint8 (tokens, inputs), 1 to 255
-    scales: Tensor  # float32 (tokens, 1)
+    scales: Tensor  # float32 (tokens,)
 
 
 class QuantisedWeight(NamedTuple):
@@ -36,9 +39,11 @@ class QuantisedWeight(NamedTuple):
 
 def quantised_states(states: Tensor) -> QuantisedStates:
     """Return *states* (tokens, inputs), float32, each row in whole numbers; the scale of a row with NaN or infinity is that."""
-    largest = torch.maximum(states.amax(1, keepdim=True), -states.amin(1, keepdim=True)).clamp(min=_SMALLEST)
-    values = torch.mul(states, _STATE_MOST / largest).add_(_ZERO + 0.5).to(torch.uint8)  # which cuts towards 0
-    return QuantisedStates(values, largest / _STATE_MOST)
+    from lexbench.neural.int8_kernels import quantise
+
+    found = _unfilled(*states.shape)
+    quantise(states.contiguous().numpy(), *_arrays(found))
+    return found
 
 
 def quantised_weight(weight: Tensor) -> QuantisedWeight:
@@ -55,7 +60,7 @@ class Int8Linear(nn.Module):
         values, self.scales = quantised_weight(weight.detach())
         self.values = torch.ops.onednn.qlinear_prepack(values, [_ROWS, weight.shape[1]])
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
-        self.bias = None if bias is None else bias.detach()
+        self.bias = np.zeros(len(weight), np.float32) if bias is None else bias.detach().numpy()  # what compiled loops add
 
     def forward(self, states: Tensor) -> Tensor:
         """Return (..., outputs) for *states* (..., inputs), float32."""
@@ -63,10 +68,60 @@ class Int8Linear(nn.Module):
 
     def product(self, states: QuantisedStates) -> Tensor:
         """Return (tokens, outputs), float32."""
+        from lexbench.neural.int8_kernels import scale_and_add
+
+        products = self.unscaled(states)
+        scale_and_add(products.numpy(), states.scales.numpy(), self.bias)
+        return products
+
+    def quantised_gelu(self, states: QuantisedStates) -> QuantisedStates:
+        """Return GELU of the result, each row in whole numbers again."""
+        from lexbench.neural.int8_kernels import quantise_gelu
+
+        products = self.unscaled(states)
+        found = _unfilled(*products.shape)
+        quantise_gelu(products.numpy(), states.scales.numpy(), self.bias, *_arrays(found))
+        return found
+
+    def normalised(self, states: QuantisedStates, before: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """Return what *norm* makes of the result and *before* (tokens, outputs), float32, together."""
+        from lexbench.neural.int8_kernels import add_and_normalise
+
+        products = self.unscaled(states)
+        added, weight, shift = (tensor.detach().numpy() for tensor in (before, norm.weight, norm.bias))
+        epsilon = np.float32(norm.eps)
+        add_and_normalise(products.numpy(), states.scales.numpy(), self.bias, added, weight, shift, epsilon)
+        return products
+
+    def unscaled(self, states: QuantisedStates) -> Tensor:
+        """Return the products (tokens, outputs), float32, before they are multiplied by the scales of states."""
         given = (states.values, 1.0, _ZERO, self.values, self.scales, self.zeros, None)
-        result: Tensor = torch.ops.onednn.qlinear_pointwise(*given, 1.0, 0, torch.float32, "none", [], "")
-        result.mul_(states.scales)
-        return result if self.bias is None else result.add_(self.bias)
+        products: Tensor = torch.ops.onednn.qlinear_pointwise(*given, 1.0, 0, torch.float32, "none", [], "")
+        return products
+
+
+def write_largest(layers: Sequence[Int8Linear], states: Tensor, lengths: Sequence[int], largest: Tensor) -> None:
+    """Write the largest of each output of all *layers* over each text's tokens into *largest* (texts, outputs), float32.
+
+    Texts have *lengths* tokens, whose *states* (tokens, inputs) stand behind each other; for a text of none nothing is written.
+    """
+    from lexbench.neural.int8_kernels import largest_of_texts
+
+    quantised = quantised_states(states)
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    first = 0
+    scales, written = quantised.scales.numpy(), largest.numpy()
+    for layer in layers:
+        largest_of_texts(layer.unscaled(quantised).numpy(), scales, layer.bias, starts, written, first)
+        first += len(layer.bias)
+
+
+def _unfilled(tokens: int, width: int) -> QuantisedStates:
+    return QuantisedStates(torch.empty((tokens, width), dtype=torch.uint8), torch.empty(tokens))
+
+
+def _arrays(states: QuantisedStates) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    return states.values.numpy(), states.scales.numpy()
 
 
 def check_int8(device: torch.device) -> None:

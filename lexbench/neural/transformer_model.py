@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.neural.int8 import Int8Linear, check_int8
+from lexbench.neural.int8_bert import replace_layers
 from lexbench.neural.token_batches import Batch, cutter
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class TransformerModel:
     def pack(self, module: nn.Module) -> None:
         """Replace the linear layers inside *module* by those of its type, where there are other ones than torch's."""
         if self.int8:
+            replace_layers(module)
             pack(module, Int8Linear)
         elif self.packed:
             pack(module)
