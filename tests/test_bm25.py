@@ -220,7 +220,7 @@ def test_texts_are_numbered_in_blocks(analyzer, room):
     times = [1 + i % 3 for i in range(len(ODD))]
     expected = [number(text) * count for text, count in zip(ODD, times, strict=True)] * 2
     plain, vocabulary = vocabulary, {}
-    texts = TermsOfTexts(number, *room)
+    texts = TermsOfTexts(analyzer, lambda term: vocabulary.setdefault(term, len(vocabulary)), number, *room)
     blocks = [texts.of(ODD[:4], times[:4]), texts.of(ODD[4:] + ODD, times[4:] + times), texts.of([], [])]
 
     assert [term for terms, _ in blocks for term in terms.tolist()] == [term for terms in expected for term in terms]

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, cycle, islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from lexbench.retrievers._bm25_settings import ANSERINI, Settings
 from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
 from lexbench.types import Corpus, Hits
+
+if TYPE_CHECKING:
+    from lexbench.retrievers._bm25_terms import Begun, TermsOfTexts
 
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
 _LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
@@ -112,9 +115,19 @@ class BM25(Settings):
             if len(corpus) < _COMPILED:
                 _add(documents, numbers, inverter)
             else:
-                _add_blocks(documents, numbers, inverter, submit, self.threads)
+                _add_blocks(documents, self._tables(vocabulary.__getitem__, numbers), inverter, submit)
             inverter.finish()
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
+
+    def _tables(self, number: Callable[[str], int], numbers: _TermNumbers) -> "list[TermsOfTexts]":
+        """Return the tables that number the terms of texts, one a thread.
+
+        Several tables do not know of each other, so what is new to one is often known, and remembered in Python.
+        """
+        from lexbench.retrievers._bm25_terms import TermsOfTexts
+
+        of_chunk = numbers.fresh if self.threads == 1 else numbers.__getitem__
+        return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(self.threads)]
 
     def open(self, path: Path) -> "BM25Searcher":
         """Open what *build* wrote, and compile the search if it has not been compiled on this machine before."""
@@ -157,16 +170,13 @@ def _add(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverte
 
 
 def _add_blocks(
-    documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter, submit: Submit, threads: int
+    documents: Iterator[list[RepeatedText]], tables: "list[TermsOfTexts]", inverter: Inverter, submit: Submit
 ) -> None:
-    """Do the same by a compiled loop, *threads* blocks in hand at a time, each of which is looked up in a table of its own.
+    """Do the same by a compiled loop, as many blocks in hand at a time as there are *tables*, each looked up in the next one.
 
-    Blocks are finished in order, so terms have the numbers that they have with one thread.
+    Blocks are finished in order, so terms have the numbers that they have with one table.
     """
-    from lexbench.retrievers._bm25_terms import Begun, TermsOfTexts
-
-    # Several tables do not know of each other, so what is new to one is often known, and remembered in Python.
-    tables = cycle([TermsOfTexts(numbers.fresh if threads == 1 else numbers.__getitem__) for _ in range(threads)])
+    turns = cycle(tables)
     waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Begun]]] = deque()
 
     def finish() -> None:
@@ -176,9 +186,9 @@ def _add_blocks(
         inverter.add_block(terms, np.diff(before))
 
     while block := list(islice(documents, _BLOCK)):
-        if len(waiting) == threads:
+        if len(waiting) == len(tables):
             finish()
-        table, every = next(tables), [part for document in block for part in document]
+        table, every = next(turns), [part for document in block for part in document]
         waiting.append((table, block, every, submit(table.begin, [part.text for part in every])))
     while waiting:
         finish()

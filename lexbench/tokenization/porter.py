@@ -7,18 +7,18 @@ M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the
 import re
 from collections.abc import Mapping
 
-_STEP_2 = {
+STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
     "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
     "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
 }  # fmt: skip
-_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP_4 = (
+STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+STEP_4 = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous",
     "ive", "ize",
 )  # fmt: skip
-_SUFFIXES_2, _SUFFIXES_3, _SUFFIXES_4 = (tuple(sorted(step, key=len, reverse=True)) for step in (_STEP_2, _STEP_3, _STEP_4))
-_SHORTEST_WORD = 3
+_SUFFIXES_2, _SUFFIXES_3, _SUFFIXES_4 = (tuple(sorted(step, key=len, reverse=True)) for step in (STEP_2, STEP_3, STEP_4))
+SHORTEST_WORD = 3
 
 _ASTRAL = re.compile("[^\0-\uffff]")
 
@@ -31,12 +31,12 @@ def stem(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    if len(word) < _SHORTEST_WORD:
+    if len(word) < SHORTEST_WORD:
         return word
     word = _past_and_gerund(_plural(word))
     if word[-1] == "y" and "v" in _shape(word[:-1]):
         word = word[:-1] + "i"
-    word = _replace(_replace(word, _STEP_2, _SUFFIXES_2), _STEP_3, _SUFFIXES_3)
+    word = _replace(_replace(word, STEP_2, _SUFFIXES_2), STEP_3, _SUFFIXES_3)
     suffix = _suffix(word, _SUFFIXES_4)
     base = word[: len(word) - len(suffix)]
     if suffix and (suffix != "ion" or base.endswith(("s", "t"))) and _measure(base) > 1:

@@ -67,7 +67,7 @@ class _Classes(dict[int, str]):
         return class_letter
 
 
-_classes = cache(_Classes)  # read at the first word, not at import
+classes = cache(_Classes)  # read at the first word, not at import
 
 
 def words(text: str) -> list[str]:
@@ -77,16 +77,16 @@ def words(text: str) -> list[str]:
     inner = text.strip(EDGES)
     if inner.isalnum():
         return [inner]
-    return [text[slice(*match.span())] for match in _WORD.finditer(text.translate(_classes()))]
+    return [text[slice(*match.span())] for match in _WORD.finditer(text.translate(classes()))]
 
 
 def _words(text: str) -> list[str]:
-    classes = text.translate(_classes())
+    spelled = text.translate(classes())
     tokens = []
     position = 0
     while position < len(text):
         limit = _limit(text, position)
-        matches = (rule.match(classes, position, limit) for rule in _RULES.get(classes[position], ()))
+        matches = (rule.match(spelled, position, limit) for rule in _RULES.get(spelled[position], ()))
         end = max((match.end() for match in matches if match), default=position)
         if end > position:
             tokens.append(text[position:end])

@@ -1,0 +1,212 @@
+"""Index terms of lower-case ASCII, compiled: what `english` and `unicode` make of it, byte for byte, without Python.
+
+For indexing, where each word that is new would go through Python once. `word_break`, `term_of` and `porter` say what is right,
+and take everything that is not ASCII; tests hold the two together.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from lexbench.tokenization import STOP_WORDS, porter
+from lexbench.tokenization.word_break import classes
+
+_LETTER, _DIGIT, _UNDERSCORE, _POINT, _COLON, _COMMA = range(1, 7)
+_KIND_OF_CLASS = {"A": _LETTER, "D": _DIGIT, "_": _UNDERSCORE, ".": _POINT, "'": _POINT, ":": _COLON, ",": _COMMA}
+_KINDS = np.array([_KIND_OF_CLASS.get(classes()[letter], 0) for letter in range(128)], np.uint8)
+_JOINS = np.zeros((7, 7), np.bool_)  # whether what is of the second kind joins two characters of the first
+_JOINS[_LETTER, [_POINT, _COLON]] = _JOINS[_DIGIT, [_POINT, _COMMA]] = True
+_STOP_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in sorted(STOP_WORDS)], np.uint64)
+_LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
+
+
+def _letters(letters: str) -> NDArray[np.bool_]:
+    """Return whether each byte is one of *letters*."""
+    return np.isin(np.arange(256), list(letters.encode()))
+
+
+_VOWELS, _STAY_DOUBLE, _NOT_SHORT, _BEFORE_ION = map(_letters, ("aeiou", "lsz", "wxy", "st"))
+_E, _I, _L, _Y = np.frombuffer(b"eily", np.uint8)
+
+
+def _table(replacements: Mapping[str, str]) -> NDArray[np.uint8]:
+    """Return (suffixes, 2, 8): each suffix backwards, then what takes its place, both up to a 0; the longest suffix first."""
+    rows = [(suffix[::-1].encode(), replacements[suffix].encode()) for suffix in sorted(replacements, key=len, reverse=True)]
+    return np.array(rows, "S8").view(np.uint8).reshape(len(rows), 2, 8)
+
+
+_POSSESSIVE, _PLURAL = _table({"'s": ""}), _table({"sses": "ss", "ies": "i", "ss": "ss", "s": ""})
+_EED, _PAST_OR_GERUND, _LOST_E = _table({"eed": "ee"}), _table({"ed": "", "ing": ""}), _table({"at": "", "bl": "", "iz": ""})
+_STEP_2, _STEP_3 = _table(porter.STEP_2), _table(porter.STEP_3)
+_STEP_4 = _table(dict.fromkeys(porter.STEP_4, ""))
+_ION = [bytes(row[0]).strip(b"\0") for row in _STEP_4].index(b"noi")
+
+
+@njit(nogil=True, cache=True)
+def next_word(text, start):  # type: ignore[no-untyped-def]
+    """Return where the next word of *text* (bytes of ASCII) from *start* on begins and ends, as `words` finds them.
+
+    Both are the end of *text* where there is none. No word may be longer than `word_break.LONGEST`, at which it would be cut.
+    """
+    at = start
+    while at < len(text):
+        first, empty = at, True
+        while at < len(text):
+            kind = _KINDS[text[at]]
+            if _LETTER <= kind <= _DIGIT:
+                empty = False
+            elif kind != _UNDERSCORE and not (first < at < len(text) - 1 and _joined(text, at)):
+                break
+            at += 1
+        if not empty:
+            return first, at
+        at = max(at, first + 1)
+    return at, at
+
+
+@njit(nogil=True, cache=True)
+def _joined(text, at):  # type: ignore[no-untyped-def]
+    """Whether the character at *at*, neither the first nor the last, joins two letters or two digits."""
+    return _KINDS[text[at - 1]] == _KINDS[text[at + 1]] and _JOINS[_KINDS[text[at - 1]], _KINDS[text[at]]]
+
+
+@njit(nogil=True, cache=True)
+def english_term(word):  # type: ignore[no-untyped-def]
+    """Turn a lower-case *word* (bytes of ASCII) into its index term, in place, as `term_of` does; return the term's length.
+
+    That is 0 for a stop word.
+    """
+    _, stop = _suffix(word, len(word), _POSSESSIVE)
+    if stop <= _LONGEST_STOP_WORD:
+        code = np.uint64(0)
+        for i in range(stop):
+            code = (code << np.uint64(8)) | np.uint64(word[i])
+        for stop_word in _STOP_WORDS:
+            if code == stop_word:
+                return 0
+    return stem(word[:stop])
+
+
+@njit(nogil=True, cache=True)
+def stem(word):  # type: ignore[no-untyped-def]
+    """Turn a lower-case *word* (bytes of ASCII) into its stem, in place, as `porter.stem` does; return the stem's length."""
+    if len(word) < porter.SHORTEST_WORD:
+        return len(word)
+    row, base = _suffix(word, len(word), _PLURAL)
+    stop = _past_and_gerund(word, _put(word, base, _PLURAL, row))
+    if word[stop - 1] == _Y and _has_vowel(word, stop - 1):
+        word[stop - 1] = _I
+    stop = _replaced(word, _replaced(word, stop, _STEP_2), _STEP_3)
+    row, base = _suffix(word, stop, _STEP_4)
+    if row >= 0 and _measure(word, base) > 1 and (row != _ION or _BEFORE_ION[word[base - 1]]):
+        stop = base
+    return _final_e_and_l(word, stop)
+
+
+@njit(nogil=True, cache=True)
+def _past_and_gerund(word, stop):  # type: ignore[no-untyped-def]
+    row, base = _suffix(word, stop, _EED)
+    if row >= 0:
+        return stop - 1 if _measure(word, base) else stop
+    row, base = _suffix(word, stop, _PAST_OR_GERUND)
+    if row < 0 or not _has_vowel(word, base):
+        return stop
+    lost_e = _suffix(word, base, _LOST_E)[0] >= 0
+    if not lost_e and _doubled(word, base):
+        return base if _STAY_DOUBLE[word[base - 1]] else base - 1
+    if lost_e or (_measure(word, base) == 1 and _short(word, base)):
+        word[base] = _E
+        return base + 1
+    return base
+
+
+@njit(nogil=True, cache=True)
+def _replaced(word, stop, table):  # type: ignore[no-untyped-def]
+    """Replace the first suffix of *table* that word[:stop] ends in, if what is before it has a measure; return the new end."""
+    row, base = _suffix(word, stop, table)
+    return stop if row < 0 or _measure(word, base) == 0 else _put(word, base, table, row)
+
+
+@njit(nogil=True, cache=True)
+def _put(word, base, table, row):  # type: ignore[no-untyped-def]
+    """Write what takes the place of the suffix in *row* of *table*, none if that is -1, at *base*; return where it ends."""
+    if row < 0:
+        return base
+    for letter in table[row, 1]:
+        if letter == 0:
+            break
+        word[base] = letter
+        base += 1
+    return base
+
+
+@njit(nogil=True, cache=True)
+def _suffix(word, stop, table):  # type: ignore[no-untyped-def]
+    """Return the row of the first suffix of *table* that word[:stop] ends in, and where it begins; -1 and *stop* for none."""
+    for row in range(len(table)):
+        base = stop
+        for letter in table[row, 0]:
+            if letter == 0:
+                return row, base
+            base -= 1
+            if base < 0 or word[base] != letter:
+                break
+    return -1, stop
+
+
+@njit(nogil=True, cache=True)
+def _final_e_and_l(word, stop):  # type: ignore[no-untyped-def]
+    measure = _measure(word, stop)
+    if word[stop - 1] == _E and (measure > 1 or (measure == 1 and not _short(word, stop - 1))):
+        stop -= 1
+    return stop - 1 if word[stop - 1] == _L and measure > 1 and _doubled(word, stop) else stop
+
+
+@njit(nogil=True, cache=True)
+def _is_vowel(letter, after_consonant):  # type: ignore[no-untyped-def]
+    return _VOWELS[letter] or (letter == _Y and after_consonant)
+
+
+@njit(nogil=True, cache=True)
+def _measure(word, stop):  # type: ignore[no-untyped-def]
+    """Return Porter's m of word[:stop]: how often a vowel is followed by a consonant."""
+    measure, vowel, consonant = 0, False, False
+    for letter in word[:stop]:
+        before, vowel = vowel, _is_vowel(letter, consonant)
+        consonant = not vowel
+        measure += before and consonant
+    return measure
+
+
+@njit(nogil=True, cache=True)
+def _has_vowel(word, stop):  # type: ignore[no-untyped-def]
+    consonant = False
+    for letter in word[:stop]:
+        if _is_vowel(letter, consonant):
+            return True
+        consonant = True
+    return False
+
+
+@njit(nogil=True, cache=True)
+def _ending(word, stop):  # type: ignore[no-untyped-def]
+    """Return whether the last three letters of word[:stop], from the last to the first, are consonants; False where none is."""
+    last = second = third = False
+    for letter in word[:stop]:
+        last, second, third = not _is_vowel(letter, last), last, second
+    return last, second, third
+
+
+@njit(nogil=True, cache=True)
+def _doubled(word, stop):  # type: ignore[no-untyped-def]
+    """Whether word[:stop] ends in a double consonant."""
+    return stop > 1 and word[stop - 1] == word[stop - 2] and _ending(word, stop)[0]
+
+
+@njit(nogil=True, cache=True)
+def _short(word, stop):  # type: ignore[no-untyped-def]
+    """Whether word[:stop] ends consonant, vowel, consonant, the last not w, x or y: then an e was dropped or stays."""
+    last, second, third = _ending(word, stop)
+    return last and not second and third and not _NOT_SHORT[word[stop - 1]]
