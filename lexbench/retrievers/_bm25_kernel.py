@@ -169,7 +169,8 @@ def _add_term(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
         else:
             _add_rare(docs[start:stop], frequencies[start:stop], classes, weight, inverse_norms, first, sums)
         if touched + stop - start <= few:
-            seen[touched : touched + stop - start] = docs[start:stop]
+            for i in range(stop - start):  # numba takes a second to compile what copies a slice, and its error
+                seen[touched + i] = docs[start + i]
         touched += stop - start
         cursor[3] = stop
 

@@ -21,6 +21,7 @@ from lexbench.plugins import (
     AnyRetriever,
     BuildsFromParts,
     Encoder,
+    EncodesVectors,
     Executor,
     Fusion,
     HoldsObjects,
@@ -29,6 +30,7 @@ from lexbench.plugins import (
     SearchesDerived,
 )
 from lexbench.progress import Progress
+from lexbench.runner.ahead import Ahead
 from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress
 from lexbench.runner.systems import describe, on_workers, reusable
 from lexbench.storage.environment import packages_of
@@ -60,6 +62,7 @@ class CorpusStages(ABC):
     executor: Executor | None  # where corpora are encoded; None: what suits the encoder
     parts: list[Path]  # folders that the index in the making was made from
     unshared: list[Path]  # folders of the system at hand alone, or of an object of it
+    ahead: Ahead | None = None  # what compiles loops until they are needed, while documents are encoded
 
     @property
     @abstractmethod
@@ -142,6 +145,21 @@ class CorpusStages(ABC):
         if describe(encoder, index=True) != recipe["encoder"]:
             raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
         self.progress.end()
+        if self.ahead:
+            self.ahead.wait()
+
+    def to_encode(self, retriever: AnyRetriever) -> bool:
+        """Whether documents of the corpus itself are to be encoded before *retriever* has its index."""
+        if isinstance(retriever, Fusion):
+            return not isinstance(retriever, SearchesDerived) and any(map(self.to_encode, retriever.parts))
+        if not isinstance(retriever, EncodesVectors):
+            return False
+        return not self.has_corpus or self.store.finished("encodings", self._encoding(retriever.encoder)[2]) is None
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the corpus is in the store."""
+        return True
 
     def index(self, retriever: AnyRetriever, label: str = "") -> Path:
         """Return the folder of an index of the corpus, made or found; what it refers to is there, too."""

@@ -26,6 +26,7 @@ from lexbench.plugins import EncodesVectors, Executor, ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
 from lexbench.runner import notes, tuning
+from lexbench.runner.ahead import MANY, Ahead
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
@@ -69,26 +70,48 @@ def run(
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
-    for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
-        jobs = list(grouped)
-        try:
-            opened = open_dataset(jobs[0].contract, jobs[0].source)
-            runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor())
-        except Exception as error:  # noqa: BLE001 - see _failure
-            failure = _failure(error, jobs[0], store)
-            yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
-            continue
-        if timer is None:
-            yield from (_outcome(job, runner) for job in jobs)
-        else:
-            yield from _timed(jobs, runner, timer)
+    with Ahead(list(dict.fromkeys(job.system.text for job in plan.jobs if job.system.text))) as compiling:
+        for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
+            jobs = list(grouped)
+            try:
+                opened = open_dataset(jobs[0].contract, jobs[0].source)
+                runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor(), ahead=compiling)
+            except Exception as error:  # noqa: BLE001 - see _failure
+                failure = _failure(error, jobs[0], store)
+                yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
+                continue
+            yield from _timed(jobs, runner, timer) if timer else _outcomes(jobs, runner)
+
+
+def _outcomes(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer | None = None) -> Iterator[Outcome]:
+    """Yield the outcome of each job in order. Those that encode many documents are done first: meanwhile loops are compiled.
+
+    With a *timer* time those at once that are forgotten once they have been scored.
+    """
+    done: dict[int, Outcome] = {}
+    if (jobs[0].contract.expected.documents or 0) >= MANY:
+        for number in [number for number, job in enumerate(jobs) if _encodes(job, runner)]:
+            if runner.ahead:
+                runner.ahead.start()
+            done[number] = _outcome(jobs[number], runner, timer)
+            if timer:  # from here on there is work for one core
+                timer.prepare([job.system for job in jobs])
+    yield from (done.get(number) or _outcome(job, runner, timer) for number, job in enumerate(jobs))
+
+
+def _encodes(job: Job, runner: DatasetRunner) -> bool:
+    try:
+        return runner.to_encode(job.system.retriever)
+    except Exception:  # noqa: BLE001 - the job will say so itself
+        return False
 
 
 def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Outcome:
     """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results.
 
-    With a *timer* also time it, at once.
+    With a *timer* also time it, at once, if it is forgotten then.
     """
+    timer = None if job.system.reusable else timer
     runner.unshared.clear()
     try:
         outcome = Outcome(job, result=result_of(job, runner))
@@ -103,7 +126,7 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
 
 def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
     """Score all *jobs*, then time them by turns; but at once what is forgotten once it has been scored."""
-    outcomes = [_outcome(job, runner, None if job.system.reusable else timer) for job in jobs]
+    outcomes = list(_outcomes(jobs, runner, timer))
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
     timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
     yield from (next(timed) if wait else outcome for outcome, wait in zip(outcomes, waits, strict=True))

@@ -37,6 +37,7 @@ from lexbench.plugins import (
     pair_scorers,
 )
 from lexbench.progress import Progress
+from lexbench.runner.ahead import Ahead
 from lexbench.runner.corpus_stages import FORMAT, SHARED, CorpusStages
 from lexbench.runner.pairs import PairScores, Told, forget_pairs, learn, pairs_folder, score_pairs
 from lexbench.runner.progressing import counted
@@ -70,6 +71,7 @@ class DatasetRunner(CorpusStages):
     executor: Executor | None = field(default_factory=executor)  # where corpora are encoded; None: what suits the encoder
     parts: list[Path] = field(default_factory=list)  # folders that the index in the making was made from
     unshared: list[Path] = field(default_factory=list)  # folders of the system at hand alone, or of an object of it
+    ahead: Ahead | None = None
 
     @cached_property
     def corpus_name(self) -> str:
@@ -79,20 +81,29 @@ class DatasetRunner(CorpusStages):
     @cached_property
     def corpus(self) -> StoredCorpus:
         """The corpus, read from its source once and checked against the contract before it is kept."""
-        source, contract = self.dataset.source, self.dataset.contract
-        with self.store.draft("corpora", contract.corpus, {"format": FORMAT, "source": source.identity()}) as draft:
+        contract = self.dataset.contract
+        with self.store.draft("corpora", contract.corpus, self._corpus_recipe) as draft:
             if draft.unfinished:
                 self.progress.start(contract.corpus, "read corpus", contract.expected.documents, "documents")
                 watch = Stopwatch()
                 with watch.time("read"):
                     self._write_corpus(draft.unfinished)
                 self.dataset.check_corpus(open_corpus(draft.unfinished))
-                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.remarks()) + "\n")
+                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(self.dataset.source.remarks()) + "\n")
                 watch.write(draft.unfinished)
                 self.progress.end()
         corpus = open_corpus(draft.folder)
         self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
         return corpus
+
+    @property
+    def _corpus_recipe(self) -> Recipe:
+        return {"format": FORMAT, "source": self.dataset.source.identity()}
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the corpus is in the store."""
+        return self.store.finished("corpora", self._corpus_recipe) is not None
 
     def _write_corpus(self, path: Path) -> None:
         """Write the corpus into *path*; InvalidFile says where a document is that cannot be kept, if the source knows."""

@@ -35,6 +35,10 @@ class Timer(Protocol):
         """Raise CannotStart where *system* cannot be timed."""
         ...
 
+    def prepare(self, systems: Sequence[System]) -> None:
+        """Begin, beside other work, what timing *systems* takes that is no measuring."""
+        ...
+
     def round(self) -> AbstractContextManager[None]:
         """Return the block in which the systems are measured once each."""
         ...

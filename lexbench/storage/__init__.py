@@ -7,6 +7,7 @@
     reading       reading: digests, lines, blocks of lines, TOML
     stopwatch     how long stages took, beside their files
     environment   the machine and the versions of packages
+    children      processes of ours that one of ours starts
     legacy        how lexbench 0.1 named plug-ins, in stores and results that still read
 
 It knows nothing of datasets or systems; every package may use it.

@@ -3,14 +3,13 @@
 Without a file it is the process that measuring processes are forked from; its parent is in `lexbench.timing.forks`.
 """
 
-import os
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
 
 from lexbench.errors import LexbenchError
+from lexbench.storage.children import end_with_parent
 from lexbench.timing.protocol import DONE, Baseline, Calibrate, Task
 
 
@@ -18,19 +17,6 @@ def tell() -> None:
     """Say that a pass is done."""
     sys.stdout.write(f"{DONE}\n")
     sys.stdout.flush()
-
-
-def end_with_parent() -> None:
-    """End this process as soon as its parent has: then the pipe from it is at its end, of which a thread waits.
-
-    Where the parent was killed nobody wants the timing, and what still runs would disturb the next.
-    """
-
-    def wait() -> None:
-        sys.stdin.read()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def main(path: Path) -> None:
@@ -51,12 +37,15 @@ def main(path: Path) -> None:
 
 def stem() -> None:
     """Let forks of this process do tasks, as long as the parent has some."""
-    from lexbench.timing import child, counters, forks
+    from lexbench.timing import calibration, child, counters, forks
 
     def do(path: Path, last: bool) -> list[str]:  # noqa: FBT001 - as `forks.serve` calls it
         end_with_parent()
-        task = msgspec.json.decode(path.read_bytes(), type=Task)
-        return child.measure(task, tell, child.Start(last=last))
+        task = msgspec.json.decode(path.read_bytes(), type=Task | Calibrate)
+        if isinstance(task, Task):
+            return child.measure(task, tell, child.Start(last=last))
+        calibration.write(task.core, Path(task.out))
+        return []
 
     forks.serve(do, counters.import_all)
 

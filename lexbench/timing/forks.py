@@ -16,24 +16,27 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 import msgspec
 
 from lexbench.errors import LexbenchError
-from lexbench.storage import atomic
-from lexbench.timing.protocol import DONE, Task, child_environment, ended
+from lexbench.storage import atomic, children
+from lexbench.timing import counters
+from lexbench.timing.protocol import DONE, Calibrate, Task, child_environment, ended
 
 _THREADS = Path("/proc/self/task")
 _DEVICES = "/dev/nvidia"  # begin the names of files that a process has open once it uses a GPU, which no fork of it can
+_LIBRARIES = ("lexbench", "llvmlite", "numba", "numpy", "scipy")  # that systems of ours import
 _TASK, _ERRORS = "task.json", "errors.txt"
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stem is told: to import modules, and to let a fork of it do a task."""
+    """What a stem is told: to import modules, and then to let a fork of it do a task."""
 
     imports: Sequence[str]
-    folder: str  # with the task, and for what goes wrong
-    last: bool  # the fork measures, whatever it has to import
+    folder: str = ""  # with the task, and for what goes wrong; "": there is none
+    last: bool = False  # the fork measures, whatever it has to import
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +62,17 @@ class Stem:
         self._process: subprocess.Popen[bytes] | None = None
         self._cannot = not can_fork()
 
-    def run(self, task: Task, on_pass: Callable[[], None], packages: Sequence[str] = ()) -> bool:
+    def prepare(self, packages: Sequence[str]) -> None:
+        """Start it now, beside other work, and let it import what this process has imported of lexbench and of *packages*.
+
+        Modules of the user's are not imported, as importing them may do more than that.
+        """
+        known = {*_LIBRARIES, *packages, *sys.stdlib_module_names}
+        imports = [name for name in counters.imported_modules() if name.partition(".")[0] in known]
+        if not self._cannot:
+            self._send(Order(imports=imports))
+
+    def run(self, task: Task | Calibrate, on_pass: Callable[[], None] = lambda: None, packages: Sequence[str] = ()) -> bool:
         """Let a fork do *task*, telling *on_pass* of each pass. LexbenchError, in one line, where it fails.
 
         *packages* are what plug-ins of the system may import; of these the stem imports at once what this process has
@@ -68,7 +81,7 @@ class Stem:
         imports = [name for name in packages if name in sys.modules]
         with TemporaryDirectory() as folder:
             atomic.write_bytes(Path(folder) / _TASK, msgspec.json.encode(task))
-            answer = self._told(Order(imports=imports, folder=folder, last=False), on_pass)
+            answer = self._told(Order(imports=imports, folder=folder), on_pass)
             if answer.imports:
                 answer = self._told(Order(imports=answer.imports, folder=folder, last=True), on_pass)
             if answer.code:
@@ -79,13 +92,8 @@ class Stem:
         """Return what came of an order."""
         if self._cannot:
             return Answer(code=None)
-        process = self._process = self._process or _started()
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            process.stdin.write(msgspec.json.encode(order) + b"\n")
-            process.stdin.flush()
-            for line in process.stdout:
+            for line in self._send(order):
                 if line != f"{DONE}\n".encode():
                     answer = msgspec.json.decode(line, type=Answer)
                     self._cannot = answer.code is None
@@ -99,6 +107,15 @@ class Stem:
         self.close()
         raise LexbenchError("the process that others are forked from, to time systems, has ended")
 
+    def _send(self, order: Order) -> IO[bytes]:
+        """Give an order to the process, which is started if it is not there; return what it writes."""
+        process = self._process = self._process or _started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(order) + b"\n")
+        process.stdin.flush()
+        return process.stdout
+
     def close(self) -> None:
         """End the process, and what it has forked, which ends when its input does."""
         if self._process is not None:
@@ -108,8 +125,7 @@ class Stem:
 
 
 def _started() -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", "-m", "lexbench.timing"]
-    pipe = subprocess.PIPE
+    command, pipe = children.command("lexbench.timing"), subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=child_environment(1))
 
 
@@ -125,7 +141,8 @@ def serve(do: Callable[[Path, bool], list[str]], imported: Callable[[Sequence[st
     while line := _line():
         order = msgspec.json.decode(line, type=Order)
         imported(order.imports)
-        _say(msgspec.json.encode(_forked(order, do) if _alone() else Answer(code=None)))
+        if order.folder:
+            _say(msgspec.json.encode(_forked(order, do) if _alone() else Answer(code=None)))
 
 
 def _line() -> bytes:

@@ -60,7 +60,7 @@ class Timer:
     """Times systems as its *settings* say: the `lexbench.runner.timer.Timer` of a run."""
 
     settings: Settings
-    _stem: Stem | None = field(default=None, init=False)  # of the round that is under way
+    _stem: Stem | None = field(default=None, init=False)  # of the round that is under way, or of the first one
 
     def check(self, system: System) -> None:
         """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
@@ -77,10 +77,17 @@ class Timer:
         """How many processes a system is timed in."""
         return self.settings.processes
 
+    def prepare(self, systems: Sequence[System]) -> None:
+        """Begin to import what timing *systems* takes, beside other work."""
+        if self._stem is None:
+            self._stem = Stem()
+            self._stem.prepare(environment.packages_of([system.retriever for system in systems]))
+
     @contextmanager
     def round(self) -> Iterator[None]:
         """Let the processes of one query in flight that are measured in this block be forked from one that has its imports."""
-        with closing(Stem()) as self._stem:
+        self._stem = self._stem or Stem()
+        with closing(self._stem):
             yield
         self._stem = None
 
@@ -197,7 +204,7 @@ def _measure(
         disk=_disk(timed.parts),
         fingerprint=fingerprint(),
         machine=_machine(core),
-        calibration=calibration.calibrate(),
+        calibration=calibration.calibrate(stem),
         taken=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))

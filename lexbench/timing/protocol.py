@@ -6,7 +6,6 @@ for it. It is told a task, and writes what it measured into the task's folder.
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lexbench.errors import LexbenchError
-from lexbench.storage import atomic
+from lexbench.storage import atomic, children
 
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # that are timed
@@ -144,8 +143,7 @@ def run_task(task: Task | Baseline | Calibrate, threads: int, on_pass: Callable[
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         path = Path(folder) / _TASK
         atomic.write_bytes(path, msgspec.json.encode(task))
-        # -P: the folder that the user happens to be in is on the path only if it was on this process's
-        command = [sys.executable, "-P", "-m", "lexbench.timing", str(path)]
+        command = children.command("lexbench.timing", str(path))
         pipe = subprocess.PIPE  # to the process nothing is written: that this pipe ends tells it that we have ended
         environment = child_environment(threads)
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment, text=True) as process:
@@ -171,5 +169,4 @@ def ended(code: int, errors: str) -> LexbenchError:
 def child_environment(threads: int) -> dict[str, str]:
     """Return the environment of a measuring process: the same modules can be imported, and libraries take so many threads."""
     numbers = {f"{name}_NUM_THREADS": str(threads) for name in _THREADS}
-    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    return {**os.environ, **numbers, "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false", "PYTHONPATH": path}
+    return children.environment(**numbers, TOKENIZERS_PARALLELISM="true" if threads > 1 else "false")
