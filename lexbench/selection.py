@@ -31,7 +31,8 @@ def select(numbers: NDArray[Any], count: int | np.int64, k: int | np.int64) -> N
             spare[down] = number
             up += larger
             down -= np.uint64(1) - larger
-        numbers[low:high] = spare[low:high]
+        for i in range(low, high):  # numba takes a second and a half to compile what copies a slice, and its error
+            numbers[np.uint64(i)] = spare[np.uint64(i)]
         if np.int64(up) >= k:
             high = np.int64(up)
         elif np.int64(up) > low:
