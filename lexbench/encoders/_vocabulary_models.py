@@ -27,6 +27,7 @@ from lexbench.neural.transformer_model import ModelSpec, PackedLinear, Transform
 _PIECE = 2048  # terms projected at a time
 _NARROW = 256  # dimensions of states up to which taking the maxima counts beside the projection
 _NARROW_PIECE = 1024  # bytes of a row of logits then, on a processor: those of 768 tokens stay in its second-level cache
+_COMPILED = (torch.float32, torch.bfloat16)  # what there are compiled loops for
 _FEW = 64  # tokens, as of a query, up to which calling for each piece takes longer than what a cache saves
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; what is not positive is no term
     "log1p_relu": torch.log1p,
@@ -70,6 +71,8 @@ class VocabularyModel(TransformerModel):
         pieces = self._of_few if len(states) <= _FEW else self._of_many
         if self.int8:
             write_largest(pieces, states, lengths, maxima)
+        elif self.device.type == "cpu" and states.dtype in _COMPILED and len(states) > _FEW:
+            _write_largest_compiled(pieces, states, lengths, maxima)
         else:
             _write_largest(pieces, states, lengths, maxima)
         return maxima
@@ -152,6 +155,21 @@ def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], max
         for rows, positions, shape in _equally_long(lengths):
             maxima[rows, terms] = _largest(logits[positions].view(*shape, -1))
         first = terms.stop
+
+
+def _write_largest_compiled(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
+    """Do the same on a processor, by loops that numba compiles at first use, for which a few tokens should not wait."""
+    from lexbench.encoders._maxima_kernel import largest_bfloat16, largest_float32
+
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    first, found = 0, maxima.numpy()
+    for project in pieces:
+        logits = project(states)
+        if logits.dtype == torch.bfloat16:
+            largest_bfloat16(logits.view(torch.int16).numpy(), starts, found.view(np.int32), first)
+        else:
+            largest_float32(logits.numpy(), starts, found, first)
+        first += logits.shape[1]
 
 
 def _largest(logits: Tensor) -> Tensor:
