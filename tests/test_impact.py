@@ -94,7 +94,6 @@ def test_lists_that_wait_are_passed_over_where_they_cannot_reach_the_bar(tmp_pat
     """Said to add nothing, which is a lie, three dense lists are not added, and nothing is found; as it is, all is."""
     documents, query = sparse.csr_array(np.ones((300, 3), np.float32)), sparse.csr_array(np.ones((1, 3), np.float32))
     index = indexed(tmp_path, documents)
-    index._share = impact_search.SHARE
     assert index.search(query, 2).docs.tolist() == [[0, 1]]
 
     starts, lists, factors, bounds = index._lists_of(query)
@@ -104,17 +103,17 @@ def test_lists_that_wait_are_passed_over_where_they_cannot_reach_the_bar(tmp_pat
 
 
 def test_lists_wait_that_add_least_and_are_enough_to_pay():
-    """Of bounds 90, 30, 20, 10 and 5: 35 for three, 65 for four, and none where two would wait; sums of 16 bits end before."""
-    rows = np.array([[0, 0, 65_537 * factor, 7, bound] for factor, bound in ((9, 90), (3, 30), (2, 20), (200, 10), (60, 5))])
+    """Three may wait for 9,900 and four for 29,900, and none where two would; sums end before them, and before 65,536."""
+    rows = np.array([[0, 0, 65_537 * 9, 7, bound] for bound in (40_000, 20_000, 6_000, 3_000, 900)])
     ends = {}
-    for limit in (14.0, 34.9, 35.0, 65.0):
+    for limit in (3_900.0, 9_899.9, 9_900.0, 29_900.0):
         ends[limit] = (*impact_search.split(rows, limit), rows[:, 3].tolist())
 
     assert ends == {
-        14.0: (5, 0, [0, 0, 0, 1, 1]),
-        34.9: (5, 0, [0, 0, 0, 1, 1]),
-        35.0: (2, 35, [0, 1, 0, 1, 1]),
-        65.0: (1, 65, [1, 0, 0, 1, 1]),
+        3_900.0: (5, 0, [0, 1, 0, 0, 1]),
+        9_899.9: (5, 0, [0, 1, 0, 0, 1]),
+        9_900.0: (2, 9_900, [0, 1, 0, 0, 1]),
+        29_900.0: (1, 29_900, [1, 0, 0, 0, 1]),
     }
 
 

@@ -70,7 +70,7 @@ class ImpactIndex:
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
-        self._share = 0.0 if llvm.machine_has("avx512vbmi2") else impact_search.SHARE  # see there; with it, adding is quick
+        self._share = impact_search.SHARE
         facts = json.loads((path / "facts.json").read_bytes())
         if facts.get("layout", 1) != _LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")

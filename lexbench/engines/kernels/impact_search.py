@@ -9,8 +9,8 @@ Sums above a bar become keys (see best_k). The bar is the k-th best score when t
 the documents so far. If fewer than k sums turn out to be above a bar that was a guess, the query is searched again without
 guessing, so hits are always exact.
 
-Where adding dense lists is slow, those that can add least wait: they are added to a block only if one of its sums could get
-above the bar by all that they can add (Turtle and Flood's MaxScore, a block at a time). That changes no hit.
+Dense lists that can add least wait: they are added to a block only if one of its sums could get above the bar by all that
+they can add (Turtle and Flood's MaxScore, a block at a time). That changes no hit.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lexbench.engines.kernels.impact_lists import formed, place_of
-from lexbench.engines.kernels.llvm import BLOCK, CURSOR, NARROW, add, ones, prefetch, sweep, trailing_zeros
+from lexbench.engines.kernels.llvm import AHEAD, BLOCK, CURSOR, NARROW, SHORT, add, ones, prefetch, sweep, trailing_zeros
 from lexbench.selection import select
 
 _SPARE = 64  # keys beyond twice k, after which the bar is raised
@@ -69,7 +69,7 @@ def search(  # noqa: PLR0913, PLR0917 - tuples of arrays would take numba severa
     lists: NDArray[np.int32],  # (query lists,)
     factors: NDArray[np.int32],  # (query lists,) what a list's weights are multiplied with
     bounds: NDArray[np.int32],  # (query lists,) the most that a list adds to a sum
-    share: float,  # SHARE, or 0 where no list is to wait
+    share: float,  # SHARE; 0 where no list is to wait
     expands: bool,  # noqa: FBT001 - whether the machine spreads bytes by a mask in one instruction
     passes: NDArray[np.int64],  # (queries,) out: how often a query was searched, twice where a guess was wrong
     best: NDArray[np.uint64],  # (queries, k) out: flipped keys of the best, in no order; untouched where there are no more
@@ -129,6 +129,9 @@ def _pass(weights, bitmaps, documents, sums, block_sums, sparse, dense, wide, mo
         count, bar, floor, reached = _sweep(
             bitmaps, sums, block_sums, dense, first, rest, number, sample, keys, count, bar, floor, k
         )
+        if count > k + k // 4:  # there may be room for many more, but a higher bar is worth it
+            select(keys, count, k)
+            count, bar = k, np.int64(keys[k - 1] >> np.uint64(32))
         if first < len(dense) and (len(dense) - first) * (blocks - reached) < _PAYS * blocks:
             share /= 2
         else:
@@ -190,12 +193,12 @@ def split(cursors, limit):  # type: ignore[no-untyped-def]
         first, rest = len(cursors), 0
     room = 0
     for i in range(len(cursors)):
-        factor, cursors[i, 3] = cursors[i, 2] // 65_537, 1
-        if i != first and factor <= room:
+        cursors[i, 3] = 1
+        if i != first and cursors[i, 4] <= room:
             cursors[i - 1, 3] = 0
         else:
-            room = NARROW
-        room -= factor
+            room = SHORT
+        room -= cursors[i, 4]
     return first, np.int32(rest)
 
 
@@ -214,6 +217,8 @@ def _sweep(bitmaps, sums, block_sums, cursors, first, rest, number, documents, k
             above = sweep(block_sums.ctypes.data, cursors[first:].ctypes.data, waiting, block, bar, block_sums.ctypes.data)
         elif waiting:
             for i in range(first, len(cursors)):
+                prefetch(cursors[i, 1] + BLOCK)
+                prefetch(cursors[i, 0] + 8 * block + AHEAD[1])
                 cursors[i, 1] += ones(words[np.uint64((cursors[i, 0] - bitmaps.ctypes.data) >> 3) + np.uint64(block)])
         while above:
             i = trailing_zeros(above)

@@ -15,7 +15,8 @@ from numba.extending import intrinsic
 BLOCK = 64  # numbers that are looked at together, a bit of a word for each
 STEP = 8  # postings that are added without a jump
 CURSOR = 5  # int64 of a list's row, of which `sweep` takes four; the last says how much the list adds to a sum at most
-NARROW = 65_535 // 255  # what weights of a byte can be multiplied with in 16 bits
+SHORT, NARROW = 65_535, 65_535 // 255  # the most that 16 bits hold; what weights of a byte can be multiplied with in them
+AHEAD = 256, 128  # how many bytes before they are needed weights, and bitmaps, are asked for
 
 _BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BITS, _BYTES, _WORDS, _INTS = (ir.VectorType(*kind) for kind in ((_BIT, 64), (_BYTE, 64), (_SHORT, 32), (_INT, 16)))
@@ -195,9 +196,9 @@ def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, ta
 
     *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
     *block*; the address of the block's weights, which is moved on; their factor, times 65,537, so that it is there twice, in 16
-    bits each; whether this is the last of lists whose factors are together at most NARROW, so that what they add to a sum fits
-    in 16 bits. If a sum is above the bar, all go to the BLOCK int32 at *target*, which may be *sums*. There must be no lists
-    where `machine_expands` is False.
+    bits each; whether this is the last of lists that add at most SHORT to a sum together, so that it fits in 16 bits. If a sum
+    is above the bar, all go to the BLOCK int32 at *target*, which may be *sums*. There must be no lists where `machine_expands`
+    is False.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -240,9 +241,11 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
     spread = _spread_by_mask if machine_has("avx512vbmi2") else _spread_by_table
     with _cgutils.for_range(builder, lists) as loop:
         row = write.address(cursors, loop.index, 8 * CURSOR)
-        word = write.load(write.address(write.load(row, _LONG), block, 8), _LONG)
-        weights, size = write.load(write.address(row, 1, 8), _LONG), builder.ctpop(word)
-        write.store(builder.add(weights, size), write.address(row, 1, 8))
+        at, weights = write.address(write.load(row, _LONG), block, 8), write.load(write.address(row, 1, 8), _LONG)
+        for address, ahead in zip((weights, at), AHEAD, strict=True):  # of so many lists the machine does not do it by itself
+            write.prefetch(builder.add(address, ir.Constant(_LONG, ahead)))
+        word = write.load(at, _LONG)
+        write.store(builder.add(weights, builder.ctpop(word)), write.address(row, 1, 8))
         words = builder.bitcast(spread(write, weights, word), _WORDS)
         factor = builder.bitcast(write.splat(write.load(write.address(row, 2, 8), _INT), _INTS), _WORDS)
         halves = builder.and_(words, ir.Constant(_WORDS, [255] * 32)), builder.lshr(words, ir.Constant(_WORDS, [8] * 32))
