@@ -111,7 +111,7 @@ def main() -> None:
         (given.folder / "answer.json").write_text(str(measure(given.system, given.folder, given)))
         return
     contenders = [f"CrossEncoder {dtype} {batch}" for dtype in TYPES[given.device] for batch in BATCHES[given.device]]
-    contenders += [f"lexbench {dtype}" for dtype in TYPES[given.device]]
+    contenders += [f"lexbench {dtype}" for dtype in (*TYPES[given.device], *(["int8"] if given.device == "cpu" else []))]
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder, "model"))
         rounds = [{name: in_own_process(name, Path(folder), given) for name in contenders} for _ in range(given.repeats)]

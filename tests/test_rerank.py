@@ -18,6 +18,7 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchErro
 from lexbench.executors import executor
 from lexbench.executors.here import Here
 from lexbench.neural.cross_encoder import pair_lengths
+from lexbench.neural.int8 import int8_works
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -207,10 +208,15 @@ def test_batches_change_nothing_but_the_rounding(models):
         assert CrossEncoder(str(models[0])).score(queries, documents) == pytest.approx(whole, abs=1e-4)
 
 
-def test_in_bfloat16_scores_are_nearly_the_same(models):
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
     """Reduced precision rounds and does no more."""
+    if dtype == "int8" and not int8_works():
+        pytest.skip("this torch has no int8 products for this processor")
     documents = [Document("a", "neural search"), Document("b", "lexical dense retrieval")]
-    exact, rounded = (CrossEncoder(str(models[0]), dtype=one).score(["term"] * 2, documents) for one in ("float32", "bfloat16"))
+    exact, rounded = (
+        CrossEncoder(str(models[0]), dtype=one, device="cpu").score(["term"] * 2, documents) for one in ("float32", dtype)
+    )
 
     assert rounded.dtype == np.float32
     assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()

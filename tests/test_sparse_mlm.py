@@ -518,7 +518,7 @@ def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folde
 
     assert len(notes) == 3
     assert "of float32's time" not in done.stderr
-    assert notes[0][0].startswith("SparseMLM on bread: ")
+    assert notes[0][0].startswith("sparse_mlm on bread: ")
     assert [note[1:] for note in notes] == [
         ("bfloat16", 'dtype="float32"'),
         ("float16", 'dtype="float32"'),

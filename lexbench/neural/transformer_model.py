@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MODELS = 4  # in memory: two towers of each of two encoders in a hybrid, or one beside a reranker
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # counted from behind the number of [PAD]
 _ROWS = 768  # tokens that the layout of packed layers is chosen for
+_INT8_OUTPUTS = 8  # of a layer that is worth int8: one of one output, a score, takes no time and decides all
 _PACKABLE = (torch.float32, torch.bfloat16)
 _loading = Lock()  # tokenising and encoding threads ask for the same model at the same time
 
@@ -53,11 +54,13 @@ class PackedLinear(nn.Module):
         return result
 
 
-def pack(module: nn.Module, packed: Callable[[Tensor, Tensor | None], nn.Module] = PackedLinear) -> None:
-    """Replace every linear layer inside *module* by what *packed* makes of its weight and bias."""
+def pack(
+    module: nn.Module, packed: Callable[[Tensor, Tensor | None], nn.Module] = PackedLinear, least_outputs: int = 1
+) -> None:
+    """Replace every linear layer inside *module* of *least_outputs* or more by what *packed* makes of its weight and bias."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
-            if type(layer) is nn.Linear:
+            if type(layer) is nn.Linear and layer.out_features >= least_outputs:
                 setattr(parent, name, packed(layer.weight, layer.bias))
 
 
@@ -130,7 +133,7 @@ class TransformerModel:
         """Replace the linear layers inside *module* by those of its type, where there are other ones than torch's."""
         if self.int8:
             replace_layers(module)
-            pack(module, Int8Linear)
+            pack(module, Int8Linear, _INT8_OUTPUTS)
         elif self.packed:
             pack(module)
 

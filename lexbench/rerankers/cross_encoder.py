@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CHOICES = {
     "titles": ("off", "string"),
     "truncation": ("longest_first", "only_second"),
-    "dtype": ("float32", "bfloat16", "float16"),
+    "dtype": ("float32", "bfloat16", "float16", "int8"),
 }
 _SHORTEST = 8  # tokens: the special ones of a pair, and something to cut
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
@@ -37,7 +37,8 @@ class CrossEncoder:
     hub, where a *revision* can be given. *length*: tokens of a pair, special ones included, or as many as the model takes if
     that is fewer. *titles*: "off" takes the document's text as it is, its title in front; "string" puts a separator between
     title and body. *truncation*: "longest_first" cuts the longer of query and document first, as sentence-transformers does;
-    "only_second" cuts documents, and a query only where it leaves no room by itself. *batch_tokens* is how many tokens are
+    "only_second" cuts documents, and a query only where it leaves no room by itself. *dtype* is what the model computes in
+    ("int8": its linear layers, on a processor; the one that scores stays in float32). *batch_tokens* is how many tokens are
     computed at once, padding included; 0 suits the device. No sigmoid is applied: it changes no order, and makes large scores
     equal.
     """

@@ -32,7 +32,7 @@ from lexbench.plugins import (
 from lexbench.progress import Progress
 from lexbench.runner.ahead import Ahead
 from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress
-from lexbench.runner.systems import describe, on_workers, reusable
+from lexbench.runner.systems import describe, on_workers, reusable, typed_name
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Recipe, Store
@@ -130,10 +130,10 @@ class CorpusStages(ABC):
         return 0
 
     def _encoding(self, encoder: Encoder[Any]) -> tuple[str, str, Recipe]:
-        """Return what an encoder and its encoding are called, and what decides on the vectors."""
+        """Return what folders call an encoder, what people call its encoding, and what decides on the vectors."""
         name = type(encoder).__name__
         recipe = {"format": FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
-        return name, f"{name} on {self.corpus_name}", recipe
+        return name, f"{typed_name(encoder)} on {self.corpus_name}", recipe
 
     def _encode(self, encoder: Encoder[Any], shards: Sequence[range], path: Path) -> None:
         """Encode *shards* of the corpus into *path*, wherever that is done."""

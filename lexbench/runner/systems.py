@@ -1,6 +1,7 @@
 """From what a user names, or hands over, to a system that the harness can run."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -41,6 +42,7 @@ _EXACT = {
     Kind.MULTI: "maxsim",
 }  # what searches the vectors of an encoder that names no engine
 _SESSION = "only in this session"
+_typed: dict[Any, str] = {}  # by encoder, which two systems may have named
 _sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
 
@@ -193,7 +195,17 @@ def _encoded(part: Part) -> Encoded:
     whole = any(TransformFacts.of(transform).impacts for transform in transforms)
     if EngineFacts.of(engine).impacts and not whole:
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
-    return Encoded(registry.create("encoders", head), engine, tuple(transforms))  # last: a checkpoint may have to be fetched
+    encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
+    with suppress(TypeError):  # of a setting that has no hash
+        _typed[encoder] = part.head.name
+    return Encoded(encoder, engine, tuple(transforms))
+
+
+def typed_name(encoder: Encoder[Any]) -> str:
+    """Return what a user typed for *encoder*, as lexmae_nano; of an object that was handed over its class."""
+    with suppress(KeyError, TypeError):
+        return _typed[encoder]
+    return type(encoder).__name__
 
 
 def _engine(call: Call) -> Any:
