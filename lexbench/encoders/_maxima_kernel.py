@@ -17,7 +17,8 @@ def largest_float32(logits, starts, largest, first):  # type: ignore[no-untyped-
         start, stop = starts[text], starts[text + 1]
         of_text = largest[text, first : first + logits.shape[1]]
         if start < stop:
-            of_text[:] = logits[start]
+            for i in range(len(of_text)):  # numba takes a second and a half to compile what copies a slice, and its error
+                of_text[i] = logits[start, i]
         for row in range(start + 1, stop):
             of_row = logits[row]
             for i in range(len(of_row)):
@@ -37,7 +38,8 @@ def largest_bfloat16(logits, starts, largest, first):  # type: ignore[no-untyped
         start, stop = starts[text], starts[text + 1]
         if start == stop:
             continue
-        most[:] = logits[start]
+        for i in range(len(most)):
+            most[i] = logits[start, i]
         for row in range(start + 1, stop):
             of_row = logits[row]
             for i in range(len(most)):

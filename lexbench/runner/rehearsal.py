@@ -50,7 +50,8 @@ def rehearse(texts: Sequence[str]) -> None:
     with TemporaryDirectory() as folder:
         collection, store = Path(folder) / "made-up", Store(Path(folder) / "store")
         _write(collection)
-        for part in made_up_parts(texts):
+        parts = list(made_up_parts(texts))
+        for part in sorted(parts, key=lambda part: isinstance(part, EncodesVectors), reverse=True):  # encoders call loops, too
             list(jobs.run(plan_dataset(str(collection), {"part": part}, ["nDCG@10"], _DEPTH), store))
 
 
