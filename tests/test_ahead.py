@@ -76,8 +76,9 @@ def plan_bm25(tmp_path):
 
 
 def test_the_parts_of_systems_are_tried_once_each_and_without_models():
-    """Of systems that differ in settings one is enough; run files and engines of others have no loops of ours."""
-    parts = list(made_up_parts([*SYSTEMS, "lexmae_nano|top_k(4)@impact", 'run_file(path="x")', "bm25@lucene", "no_such"]))
+    """Of systems that differ in settings one is enough; run files, servers and engines of others have no loops of ours."""
+    others = ['run_file(path="x")', "bm25@lucene", "no_such", "lexmae_nano@opensearch", "lexmae_nano@sharded(opensearch)"]
+    parts = list(made_up_parts([*SYSTEMS, "lexmae_nano|top_k(4)@impact", *others]))
     vectors = [part for part in parts if isinstance(part, EncodesVectors)]
 
     assert [type(part).__name__ for part in parts] == ["BM25", "Encoded", "Encoded"]

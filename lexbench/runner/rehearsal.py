@@ -5,7 +5,7 @@ Vectors are made up, too: no model is loaded. `lexbench.runner.ahead` starts it.
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,9 +64,17 @@ def made_up_parts(texts: Sequence[str]) -> Iterator[AnyRetriever]:
             part = replace(leaf, encoder=MadeUp(leaf.engine.kind))  # type: ignore[type-var] # a dataclass
             plugins = (leaf.engine, *leaf.transforms)
         kinds = tuple(map(type, plugins))
-        if kinds not in seen and not isinstance(leaf, ReadsRuns) and not packages_of(plugins):
+        if kinds not in seen and not isinstance(leaf, ReadsRuns) and not packages_of(plugins) and not _has_server(plugins):
             seen.add(kinds)
             yield part
+
+
+def _has_server(plugin: Any) -> bool:
+    """Whether a plug-in, or a part of it, sends what it is given to a server, where nothing made-up may go."""
+    if isinstance(plugin, tuple | list):
+        return any(map(_has_server, plugin))
+    names = [item.name for item in fields(plugin)] if is_dataclass(plugin) else []
+    return "url" in names or any(_has_server(getattr(plugin, name)) for name in names)
 
 
 def _leaves(text: str) -> list[AnyRetriever]:

@@ -70,7 +70,8 @@ class Stem:
         known = {*_LIBRARIES, *packages, *sys.stdlib_module_names}
         imports = [name for name in counters.imported_modules() if name.partition(".")[0] in known]
         if not self._cannot:
-            self._send(Order(imports=imports))
+            with suppress(BrokenPipeError):  # of one that has ended at once: `run` will say so
+                self._send(Order(imports=imports))
 
     def run(self, task: Task | Calibrate, on_pass: Callable[[], None] = lambda: None, packages: Sequence[str] = ()) -> bool:
         """Let a fork do *task*, telling *on_pass* of each pass. LexbenchError, in one line, where it fails.
@@ -81,6 +82,7 @@ class Stem:
         imports = [name for name in packages if name in sys.modules]
         with TemporaryDirectory() as folder:
             atomic.write_bytes(Path(folder) / _TASK, msgspec.json.encode(task))
+            (Path(folder) / _ERRORS).touch()
             answer = self._told(Order(imports=imports, folder=folder), on_pass)
             if answer.imports:
                 answer = self._told(Order(imports=answer.imports, folder=folder, last=True), on_pass)
@@ -181,7 +183,7 @@ def _forked(order: Order, do: Callable[[Path, bool], list[str]]) -> Answer:
 
 def _task_done(order: Order, do: Callable[[Path, bool], list[str]], imports: int) -> int:
     """Do the task in this process, which is forked; write what was to be imported. Return its exit code."""
-    os.dup2(os.open(Path(order.folder) / _ERRORS, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+    os.dup2(os.open(Path(order.folder) / _ERRORS, os.O_WRONLY), 2)
     try:
         if wanted := do(Path(order.folder) / _TASK, order.last):
             os.write(imports, msgspec.json.encode(wanted))
