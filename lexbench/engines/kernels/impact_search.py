@@ -5,8 +5,8 @@ windows whose sums stay in the first-level cache. Gaps become places as they are
 are added those of the next are prefetched, which saves a third of their time where the index is larger than the caches. Dense
 lists are added when the window is swept for its best documents: their sums then never leave the registers.
 
-Sums above a bar become keys (see best_k). The bar is the k-th best score when the room for keys was last full, or a guess from
-the documents so far. If fewer than k sums turn out to be above a bar that was a guess, the query is searched again without
+Sums above a bar become keys (see best_k). The bar is the k-th best score when there were last many keys, or a guess from the
+documents so far. If fewer than k sums turn out to be above a bar that was a guess, the query is searched again without
 guessing, so hits are always exact.
 
 Dense lists that can add least wait: they are added to a block only if one of its sums could get above the bar by all that
