@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fruit import CORPUS, QUERIES, write
+from fruit import CORPUS, write
 
 from lexbench.plugins import EncodesVectors
 from lexbench.runner import jobs
@@ -43,15 +43,16 @@ def planned(tmp_path):
 
 
 def test_what_encodes_is_done_first_and_waits_for_what_compiles(planned, tmp_path, monkeypatch):
-    """Documents are encoded while it compiles, nothing is searched before it has ended; outcomes are in the plan's order."""
+    """Documents are encoded while it compiles, bm25 is indexed when it has ended, and outcomes are in the plan's order."""
     encoder, plan = planned
     slowly = f"import sys, time; time.sleep(1); open({str(encoder.file)!r}, 'w').write(' '.join(sys.argv[1:]))"
     monkeypatch.setattr("lexbench.runner.ahead.children.command", lambda _, *systems: [sys.executable, "-c", slowly, *systems])
     monkeypatch.setattr("lexbench.runner.jobs.MANY", 0)
     outcomes = list(jobs.run(plan, Store(tmp_path / "store")))
 
+    (index,) = (tmp_path / "store" / "indexes").glob("fruit-bm25-*")
     assert encoder.seen[CORPUS["a4"]] is False
-    assert encoder.seen[QUERIES["qa"]] is True
+    assert min(path.stat().st_mtime_ns for path in index.rglob("*.*")) > encoder.file.stat().st_mtime_ns
     assert encoder.file.read_text() == "bm25"  # an object of this process has no text
     assert [outcome.job.system.label for outcome in outcomes] == ["bm25", "Length"]
     assert all(outcome.result for outcome in outcomes)

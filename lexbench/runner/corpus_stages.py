@@ -145,8 +145,6 @@ class CorpusStages(ABC):
         if describe(encoder, index=True) != recipe["encoder"]:
             raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
         self.progress.end()
-        if self.ahead:
-            self.ahead.wait()
 
     def to_encode(self, retriever: AnyRetriever) -> bool:
         """Whether documents of the corpus itself are to be encoded before *retriever* has its index."""
@@ -184,6 +182,8 @@ class CorpusStages(ABC):
                 if isinstance(retriever, BuildsFromParts):
                     retriever.assemble(self.corpus, path, self)
                 elif not isinstance(retriever, ReadsRuns):
+                    if self.ahead:  # engines of vectors come first in it, and are ready when vectors are
+                        self.ahead.wait()
                     self.progress.start(what, "build index", len(self.corpus), "documents")
                     retriever.build(CorpusWithProgress(self.corpus, self.progress), path)
                     self.progress.end()
