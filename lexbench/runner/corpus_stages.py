@@ -30,7 +30,7 @@ from lexbench.plugins import (
     SearchesDerived,
 )
 from lexbench.progress import Progress
-from lexbench.runner.ahead import Ahead
+from lexbench.runner.precompilation import Precompilation
 from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress
 from lexbench.runner.systems import describe, on_workers, reusable, typed_name
 from lexbench.storage.environment import packages_of
@@ -62,7 +62,7 @@ class CorpusStages(ABC):
     executor: Executor | None  # where corpora are encoded; None: what suits the encoder
     parts: list[Path]  # folders that the index in the making was made from
     unshared: list[Path]  # folders of the system at hand alone, or of an object of it
-    ahead: Ahead | None = None  # what compiles loops until they are needed, while documents are encoded
+    precompilation: Precompilation | None = None  # what compiles loops until they are needed, while documents are encoded
 
     @property
     @abstractmethod
@@ -182,8 +182,8 @@ class CorpusStages(ABC):
                 if isinstance(retriever, BuildsFromParts):
                     retriever.assemble(self.corpus, path, self)
                 elif not isinstance(retriever, ReadsRuns):
-                    if self.ahead:  # engines of vectors come first in it, and are ready when vectors are
-                        self.ahead.wait()
+                    if self.precompilation:  # engines of vectors come first in it, and are ready when vectors are
+                        self.precompilation.wait()
                     self.progress.start(what, "build index", len(self.corpus), "documents")
                     retriever.build(CorpusWithProgress(self.corpus, self.progress), path)
                     self.progress.end()

@@ -26,9 +26,9 @@ from lexbench.plugins import EncodesVectors, Executor, ReadsRuns
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
 from lexbench.runner import notes, tuning
-from lexbench.runner.ahead import MANY, Ahead
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
+from lexbench.runner.precompilation import MANY, Precompilation
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
@@ -70,12 +70,14 @@ def run(
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
-    with Ahead(list(dict.fromkeys(job.system.text for job in plan.jobs if job.system.text))) as compiling:
+    with Precompilation(list(dict.fromkeys(job.system.text for job in plan.jobs if job.system.text))) as compiling:
         for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
             jobs = list(grouped)
             try:
                 opened = open_dataset(jobs[0].contract, jobs[0].source)
-                runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor(), ahead=compiling)
+                runner = DatasetRunner(
+                    opened, store, progress or Silent(), executor or named_executor(), precompilation=compiling
+                )
             except Exception as error:  # noqa: BLE001 - see _failure
                 failure = _failure(error, jobs[0], store)
                 yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
@@ -91,8 +93,8 @@ def _outcomes(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer | None = 
     done: dict[int, Outcome] = {}
     if (jobs[0].contract.expected.documents or 0) >= MANY:
         for number in [number for number, job in enumerate(jobs) if _encodes(job, runner)]:
-            if runner.ahead:
-                runner.ahead.start()
+            if runner.precompilation:
+                runner.precompilation.start()
             done[number] = _outcome(jobs[number], runner, timer)
             if timer:  # from here on there is work for one core
                 timer.prepare([job.system for job in jobs])

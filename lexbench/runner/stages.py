@@ -37,9 +37,9 @@ from lexbench.plugins import (
     pair_scorers,
 )
 from lexbench.progress import Progress
-from lexbench.runner.ahead import Ahead
 from lexbench.runner.corpus_stages import FORMAT, SHARED, CorpusStages
 from lexbench.runner.pairs import PairScores, Told, forget_pairs, learn, pairs_folder, score_pairs
+from lexbench.runner.precompilation import Precompilation
 from lexbench.runner.progressing import counted
 from lexbench.runner.stored_run import block_files, read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, rerankers
@@ -71,7 +71,7 @@ class DatasetRunner(CorpusStages):
     executor: Executor | None = field(default_factory=executor)  # where corpora are encoded; None: what suits the encoder
     parts: list[Path] = field(default_factory=list)  # folders that the index in the making was made from
     unshared: list[Path] = field(default_factory=list)  # folders of the system at hand alone, or of an object of it
-    ahead: Ahead | None = None
+    precompilation: Precompilation | None = None
 
     @cached_property
     def corpus_name(self) -> str:

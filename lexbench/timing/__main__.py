@@ -1,6 +1,6 @@
 """The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`.
 
-Without a file it is the process that measuring processes are forked from; its parent is in `lexbench.timing.forks`.
+Without a file it is the process that measuring processes are forked from; its parent is in `lexbench.timing.fork_server`.
 """
 
 import sys
@@ -35,11 +35,11 @@ def main(path: Path) -> None:
         child.measure(task, tell)
 
 
-def stem() -> None:
+def server() -> None:
     """Let forks of this process do tasks, as long as the parent has some."""
-    from lexbench.timing import calibration, child, counters, forks
+    from lexbench.timing import calibration, child, counters, fork_server
 
-    def do(path: Path, last: bool) -> list[str]:  # noqa: FBT001 - as `forks.serve` calls it
+    def do(path: Path, last: bool) -> list[str]:  # noqa: FBT001 - as `fork_server.serve` calls it
         end_with_parent()
         task = msgspec.json.decode(path.read_bytes(), type=Task | Calibrate)
         if isinstance(task, Task):
@@ -47,12 +47,12 @@ def stem() -> None:
         calibration.write(task.core, Path(task.out))
         return []
 
-    forks.serve(do, counters.import_all)
+    fork_server.serve(do, counters.import_all)
 
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
-        stem()
+        server()
         sys.exit()
     end_with_parent()
     try:

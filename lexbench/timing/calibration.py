@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.storage import atomic
-from lexbench.timing.forks import Stem
+from lexbench.timing.fork_server import ForkServer
 from lexbench.timing.protocol import SEED, Calibrate, last_core, run_task
 
 _REPEATS = 5
@@ -25,7 +25,7 @@ _FILE = "calibration.json"
 _measured: list[dict[str, float]] = []  # in this process, once
 
 
-def calibrate(stem: Stem | None = None) -> dict[str, float]:
+def calibrate(server: ForkServer | None = None) -> dict[str, float]:
     """Return speeds of one core of this machine, measured in a process of its own, once in each of ours.
 
     scan_gb_per_s (adding up an array that no cache holds), copy_gb_per_s (reading and writing it), matmul_gflops,
@@ -34,7 +34,7 @@ def calibrate(stem: Stem | None = None) -> dict[str, float]:
     if not _measured:
         with TemporaryDirectory() as folder:
             task = Calibrate(core=last_core(), out=folder)
-            if not (stem and stem.run(task)):
+            if not (server and server.run(task)):
                 run_task(task, 1)
             _measured.append(msgspec.json.decode((Path(folder) / _FILE).read_bytes(), type=dict[str, float]))
     return _measured[0]

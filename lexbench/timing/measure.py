@@ -32,7 +32,7 @@ from lexbench.storage.store import Recipe, Store
 from lexbench.timing import calibration
 from lexbench.timing.child import chosen_weights
 from lexbench.timing.fingerprint import fingerprint, performance, siblings
-from lexbench.timing.forks import Stem
+from lexbench.timing.fork_server import ForkServer
 from lexbench.timing.protocol import (
     FACTS_FILE,
     SINGLE,
@@ -60,7 +60,7 @@ class Timer:
     """Times systems as its *settings* say: the `lexbench.runner.timer.Timer` of a run."""
 
     settings: Settings
-    _stem: Stem | None = field(default=None, init=False)  # of the round that is under way, or of the first one
+    _server: ForkServer | None = field(default=None, init=False)  # of the round that is under way, or of the first one
 
     def check(self, system: System) -> None:
         """Raise CannotStart where a process of its own could not open *system*, or it has no search."""
@@ -79,17 +79,17 @@ class Timer:
 
     def prepare(self, systems: Sequence[System]) -> None:
         """Begin to import what timing *systems* takes, beside other work."""
-        if self._stem is None:
-            self._stem = Stem()
-            self._stem.prepare(environment.packages_of([system.retriever for system in systems]))
+        if self._server is None:
+            self._server = ForkServer()
+            self._server.prepare(environment.packages_of([system.retriever for system in systems]))
 
     @contextmanager
     def round(self) -> Iterator[None]:
         """Let the processes of one query in flight that are measured in this block be forked from one that has its imports."""
-        self._stem = self._stem or Stem()
-        with closing(self._stem):
+        self._server = self._server or ForkServer()
+        with closing(self._server):
             yield
-        self._stem = None
+        self._server = None
 
     def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
         """Time process *number*, from 0, of each scenario that has so many, unless this machine has before.
@@ -102,7 +102,7 @@ class Timer:
                 if settings.again and (before := runner.store.finished(STAGE, recipe)):
                     shutil.rmtree(before)
                 label = f"{runner.dataset.contract.id} {timed.named.label} {scenario.name}"
-                runner.store.produce(STAGE, label, recipe, partial(_measure, timed, runner, settings, scenario, self._stem))
+                runner.store.produce(STAGE, label, recipe, partial(_measure, timed, runner, settings, scenario, self._server))
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
         """Return the timing of each scenario that `measure` has measured, of all its processes."""
@@ -164,9 +164,9 @@ def _on(timed: TimedRun, runner: DatasetRunner) -> str:
 
 
 def _measure(
-    timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, stem: Stem | None, draft: Path
+    timed: TimedRun, runner: DatasetRunner, settings: Settings, scenario: Scenario, server: ForkServer | None, draft: Path
 ) -> None:
-    """Write the durations of one process, forked from *stem* if it can be, and the conditions, into *draft*."""
+    """Write the durations of one process, forked from *server* if it can be, and the conditions, into *draft*."""
     drop = runner.dataset.contract.protocol.self_match == "drop"
     queries, k = sample(runner.dataset.queries, settings.queries), _depth(timed, runner, settings)
     core = last_core() if scenario.single else None
@@ -189,7 +189,7 @@ def _measure(
     runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", scenario.name, None, "queries")
     packages = environment.packages_of(timed.system.retriever)
     one_thread = scenario.threads == 1 and not task.on  # the libraries of more, and pipes to workers, outlive no fork
-    if not (stem and one_thread and stem.run(task, on_pass, packages)):
+    if not (server and one_thread and server.run(task, on_pass, packages)):
         run_task(task, scenario.threads, on_pass)
     runner.progress.end()
     conditions = Conditions(
@@ -204,7 +204,7 @@ def _measure(
         disk=_disk(timed.parts),
         fingerprint=fingerprint(),
         machine=_machine(core),
-        calibration=calibration.calibrate(stem),
+        calibration=calibration.calibrate(server),
         taken=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))

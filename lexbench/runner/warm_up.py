@@ -1,6 +1,6 @@
-"""A run on made-up documents, so that numba compiles what systems need: `python -m lexbench.runner.rehearsal SYSTEM ...`.
+"""A run on made-up documents, so that numba compiles what systems need: `python -m lexbench.runner.warm_up SYSTEM ...`.
 
-Vectors are made up, too: no model is loaded. `lexbench.runner.ahead` starts it.
+Vectors are made up, too: no model is loaded. `lexbench.runner.precompilation` starts it.
 """
 
 import sys
@@ -45,7 +45,7 @@ class MadeUp:
     encode_query = encode_document
 
 
-def rehearse(texts: Sequence[str]) -> None:
+def warm_up(texts: Sequence[str]) -> None:
     """Index and search made-up documents with the parts of the systems *texts* that have loops of ours."""
     with TemporaryDirectory() as folder:
         collection, store = Path(folder) / "made-up", Store(Path(folder) / "store")
@@ -98,4 +98,4 @@ def _write(path: Path) -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    rehearse(sys.argv[1:])
+    warm_up(sys.argv[1:])

@@ -1,8 +1,8 @@
-"""Compiling ahead: a process compiles the loops that systems need, while their corpus is read and encoded.
+"""Compiling beforehand: a process compiles the loops that systems need, while their corpus is read and encoded.
 
 numba compiles a loop when it is first called and keeps it in files. For a first run that takes ten seconds and more of one
 core; encoding takes all cores, and none of these loops, so both are done at once. What the process does is in
-`lexbench.runner.rehearsal`. Where it fails nothing is lost: loops are then compiled when they are called.
+`lexbench.runner.warm_up`. Where it fails nothing is lost: loops are then compiled when they are called.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from lexbench.storage import children
 MANY = 1000  # documents from which on encoding takes longer than starting a process
 
 
-class Ahead:
+class Precompilation:
     """The process that compiles what *systems*, in the notation of parts, need; it does not outlive the block of this."""
 
     def __init__(self, systems: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ class Ahead:
     def start(self) -> None:
         """Start it, unless it has been."""
         if self._systems and self._process is None:
-            command, environment = children.command("lexbench.runner.rehearsal", *self._systems), children.environment()
+            command, environment = children.command("lexbench.runner.warm_up", *self._systems), children.environment()
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
             self._process = subprocess.Popen(command, stdin=pipe, stdout=nowhere, stderr=nowhere, env=environment)
 

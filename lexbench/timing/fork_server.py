@@ -1,9 +1,9 @@
 """Measuring processes that import nothing: forked from one that has imported what they need, and has done nothing else.
 
 Importing torch and numba takes a second or two, for which each measuring process, and each that says what memory imports take,
-would wait. What the first system needs the process that is forked from, the stem, does not know: the first measuring process
-says what it had to import, the stem imports that too, and another one is forked that measures. So no import is in what is
-measured, and the memory of a measuring process before it opens a system is what the imports take.
+would wait. What the first system needs the process that is forked from, the fork server, does not know: the first measuring
+process says what it had to import, the server imports that too, and another one is forked that measures. So no import is in
+what is measured, and the memory of a measuring process before it opens a system is what the imports take.
 
 Linux alone: elsewhere forked processes are not safe with the libraries that are imported, or memory is not counted.
 """
@@ -32,7 +32,7 @@ _TASK, _ERRORS = "task.json", "errors.txt"
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stem is told: to import modules, and then to let a fork of it do a task."""
+    """What the server is told: to import modules, and then to let a fork of it do a task."""
 
     imports: Sequence[str]
     folder: str = ""  # with the task, and for what goes wrong; "": there is none
@@ -51,11 +51,11 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and _THREADS.is_dir()
 
 
-class Stem:
+class ForkServer:
     """The process that measuring processes of one thread are forked from, seen from the one that started it.
 
-    It is started when the first is needed. Forks of one stem have their libraries at the same addresses, so a stem serves one
-    round of the systems that are timed by turns: the processes of a system differ as fresh ones do.
+    It is started when the first is needed. Forks of one server have their libraries at the same addresses, so a server is for
+    one round of the systems that are timed by turns: the processes of a system differ as fresh ones do.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Stem:
     def run(self, task: Task | Calibrate, on_pass: Callable[[], None] = lambda: None, packages: Sequence[str] = ()) -> bool:
         """Let a fork do *task*, telling *on_pass* of each pass. LexbenchError, in one line, where it fails.
 
-        *packages* are what plug-ins of the system may import; of these the stem imports at once what this process has
+        *packages* are what plug-ins of the system may import; of these the server imports at once what this process has
         imported, too. Return False, and do nothing, where processes cannot be forked.
         """
         imports = [name for name in packages if name in sys.modules]

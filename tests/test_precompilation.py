@@ -1,4 +1,4 @@
-"""Compiling ahead: while documents are encoded a process compiles what is needed afterwards."""
+"""Compiling beforehand: while documents are encoded a process compiles what is needed afterwards."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from fruit import CORPUS, write
 from lexbench.plugins import EncodesVectors
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
-from lexbench.runner.rehearsal import MadeUp, made_up_parts
+from lexbench.runner.warm_up import MadeUp, made_up_parts
 from lexbench.storage.children import command, environment
 from lexbench.storage.store import Store
 from lexbench.types import Kind
@@ -46,7 +46,9 @@ def test_what_encodes_is_done_first_and_waits_for_what_compiles(planned, tmp_pat
     """Documents are encoded while it compiles, bm25 is indexed when it has ended, and outcomes are in the plan's order."""
     encoder, plan = planned
     slowly = f"import sys, time; time.sleep(1); open({str(encoder.file)!r}, 'w').write(' '.join(sys.argv[1:]))"
-    monkeypatch.setattr("lexbench.runner.ahead.children.command", lambda _, *systems: [sys.executable, "-c", slowly, *systems])
+    monkeypatch.setattr(
+        "lexbench.runner.precompilation.children.command", lambda _, *systems: [sys.executable, "-c", slowly, *systems]
+    )
     monkeypatch.setattr("lexbench.runner.jobs.MANY", 0)
     outcomes = list(jobs.run(plan, Store(tmp_path / "store")))
 
@@ -62,7 +64,8 @@ def test_where_little_is_encoded_nothing_is_started(planned, tmp_path, monkeypat
     """For few documents, and for vectors that are there, no process is started."""
     encoder, plan = planned
     monkeypatch.setattr(
-        "lexbench.runner.ahead.children.command", lambda *_: [sys.executable, "-c", f"open({str(encoder.file)!r}, 'w')"]
+        "lexbench.runner.precompilation.children.command",
+        lambda *_: [sys.executable, "-c", f"open({str(encoder.file)!r}, 'w')"],
     )
     assert all(outcome.result for outcome in jobs.run(plan, Store(tmp_path / "store")))
     monkeypatch.setattr("lexbench.runner.jobs.MANY", 0)
@@ -92,7 +95,7 @@ def test_nothing_is_left_to_compile(tmp_path):
     """What a run with the embedded collection calls has been compiled for made-up documents, and is compiled once."""
     given = {"NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "LEXBENCH_STORE": str(tmp_path / "store")}
     run = [sys.executable, "-m", "lexbench", "run", "suite", "pydoc", *[word for one in SYSTEMS for word in ("-r", one)]]
-    words = command("lexbench.runner.rehearsal", *SYSTEMS)
+    words = command("lexbench.runner.warm_up", *SYSTEMS)
     with subprocess.Popen(
         words, env=environment(**given), stdin=subprocess.PIPE
     ) as process:  # whose input has no end before it
