@@ -8,7 +8,7 @@ PYTEST := $(BIN)/pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile 
 # torch is 190 MB for processors and gigabytes for GPUs: those want an index of their own here, or TORCH= for PyPI's.
 TORCH ?= https://download.pytorch.org/whl/cpu
 NANO := lexmae_nano@impact
-# On 64-bit x86 the demo's LexMAE multiplies whole numbers: exactly the same on each of these processors, in half of the time.
+# On 64-bit x86 the demo's LexMAE multiplies whole numbers, in half of the time on the one processor where that was measured.
 INT8 := $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m))
 SMALL := lexmae_nano$(if $(INT8),(dtype="int8"))
 NAME := lexmae_nano$(if $(INT8),/int8)

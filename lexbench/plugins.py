@@ -57,6 +57,7 @@ class Facts:
     requires: Sequence[str] = ()  # modules that must be importable, as ("faiss",)
     extra: str = ""  # the extra of lexbench that installs them; "" where it is another package's
     family: str = "other"  # of the systems that it makes, in the words of the catalogue; "" is that of its first part
+    remote: bool = False  # whether it may send what it is given to a server, where nothing made-up is to go
     absent_is_zero: bool = False  # of a retriever: documents that a list shorter than asked lacks have the score 0
 
     @classmethod

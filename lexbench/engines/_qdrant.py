@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class QdrantSettings:
     url: str = ""
     shards: int = runtime(1)
     replicas: int = runtime(1)
+
+    remote: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse keys in addresses, which are in recipes and results."""

@@ -46,6 +46,7 @@ class OpenSearch:
     kind: ClassVar[Kind] = Kind.SPARSE
     exact: ClassVar[bool] = True
     impacts: ClassVar[bool] = True
+    remote: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = False
 

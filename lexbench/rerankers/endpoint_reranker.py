@@ -37,6 +37,7 @@ class EndpointReranker:
     timeout: float = runtime(60.0)
 
     family: ClassVar[str] = "reranker"
+    remote: ClassVar[bool] = True
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import AnyRetriever, EncodesVectors, ReadsRuns
+from lexbench.plugins import AnyRetriever, EncodesVectors, Facts, ReadsRuns
 from lexbench.runner import jobs, systems
 from lexbench.runner.plan import plan_dataset
 from lexbench.storage.children import end_with_parent
@@ -64,17 +64,17 @@ def made_up_parts(texts: Sequence[str]) -> Iterator[AnyRetriever]:
             part = replace(leaf, encoder=MadeUp(leaf.engine.kind))  # type: ignore[type-var] # a dataclass
             plugins = (leaf.engine, *leaf.transforms)
         kinds = tuple(map(type, plugins))
-        if kinds not in seen and not isinstance(leaf, ReadsRuns) and not packages_of(plugins) and not _has_server(plugins):
+        if kinds not in seen and not isinstance(leaf, ReadsRuns) and not packages_of(plugins) and not _is_remote(plugins):
             seen.add(kinds)
             yield part
 
 
-def _has_server(plugin: Any) -> bool:
-    """Whether a plug-in, or a part of it, sends what it is given to a server, where nothing made-up may go."""
+def _is_remote(plugin: Any) -> bool:
+    """Whether a plug-in, or a part of it, may send what it is given to a server (`plugins.Facts.remote`)."""
     if isinstance(plugin, tuple | list):
-        return any(map(_has_server, plugin))
-    names = [item.name for item in fields(plugin)] if is_dataclass(plugin) else []
-    return "url" in names or any(_has_server(getattr(plugin, name)) for name in names)
+        return any(map(_is_remote, plugin))
+    parts = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
+    return Facts.of(plugin).remote or any(map(_is_remote, parts))
 
 
 def _leaves(text: str) -> list[AnyRetriever]:
