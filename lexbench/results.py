@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lexbench.errors import CommandError, InvalidFile
-from lexbench.storage import atomic, legacy
+from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Measurement
 
 BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
@@ -197,7 +197,6 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
 
 R = TypeVar("R")
 
-_OF_CANDIDATES = ("retrievers/pipeline", "retrievers/rerank")  # whose timings before 0.2 did not tell of candidates
 _SCHEMA = 1  # of files of results, of both kinds
 _ROUNDING = 1e-6  # between a mean and that of the values as they were written
 
@@ -237,9 +236,9 @@ def _decoded(path: Path, kind: type[R]) -> R:
 
 
 def _checked(result: Result, path: Path) -> Result:
-    """Return a result that was just read with the identities of plug-ins that are used today.
+    """Return a result that was just read, if it makes sense.
 
-    InvalidFile where it is of a newer lexbench, or its values by query are not those that its means are of.
+    Raises InvalidFile if a newer lexbench wrote it, or if its means are not those of its values per query.
     """
     _refuse_newer(result.schema, path)
     what = f"{path}: {result.system} on {result.dataset}"
@@ -256,10 +255,7 @@ def _checked(result: Result, path: Path) -> Result:
     for measure, means in result.seeds.means.items() if result.seeds else ():
         if len(means) < 2 or abs(fmean(means) - result.means.get(measure, math.inf)) > _ROUNDING:  # noqa: PLR2004 - seeds
             raise InvalidFile(f"{what}: the mean of {measure} is not that of its seeds, or there are not two of them")
-    recipe = legacy.modern(result.recipe)
-    ranked = int(recipe.get("settings", {}).get("k", 0)) if recipe.get("plugin") in _OF_CANDIDATES else 0
-    timings = [msgspec.structs.replace(timing, candidates=timing.candidates or ranked) for timing in result.timings]
-    return msgspec.structs.replace(result, recipe=recipe, timings=timings)
+    return result
 
 
 def _refuse_newer(schema: int, path: Path) -> None:

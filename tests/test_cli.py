@@ -115,20 +115,6 @@ def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, 
     assert err.count("\n") == 1
 
 
-def test_former_names_of_options_still_work(folder, capsys):
-    """`--retriever`, `--save`, `--from` and `leaderboard FOLDER` are what they were in 0.1, and stand in no help."""
-    assert run(capsys, "run", "suite", "pydoc", "--retriever", "bm25", "--save", "board")[0] == 0
-    written = run(capsys, "export", "csv", "out", "--from", "board", "--retriever", "bm25")[1]
-    assert written == "out/pydoc-test.bm25.csv\n"
-    assert run(capsys, "export", "csv", "out", "--results", "board", "--system", "bm25")[1] == written
-    assert run(capsys, "leaderboard", "board")[:2] == (0, "board/README.md\nboard/index.html\n")
-    assert run(capsys, "leaderboard", "--results", "board", "--check")[0] == 0
-    for words in (("run", "suite"), ("export",), ("leaderboard",)):
-        shown = run(capsys, *words, "--help")[1]
-        assert "--results" in shown
-        assert not {"--retriever", "--save", "--from", "[FORMER]"} & set(shown.replace(",", " ").split())
-
-
 def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
     """A dataset that is not here costs one line and exit code 1; the other datasets of the suite still run."""
     suite = folder.parent / "mine.toml"

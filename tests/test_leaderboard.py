@@ -9,7 +9,6 @@ import pytest
 from lexbench import catalog, registry, suites
 from lexbench.analysis.significance.randomisation import minimum_detectable, resamples_for
 from lexbench.cli import code
-from lexbench.datasets.contracts import suite_folders
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.plugins import Facts
 from lexbench.report import leaderboard
@@ -179,13 +178,13 @@ def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(
 
 
 def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
-    """A pipeline of 100 candidates is never called exact at k=1000: old results learn it from their recipe."""
+    """A pipeline of 100 candidates is never called exact at k=1000."""
     timing = Timing(
         scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
         stages={"e2e": Latency(p50=0.01, mean=0.01)}, qps={"e2e": 100}, cpu_per_wall=1.0, checked=True, fingerprint="f",
     )  # fmt: skip
-    recipe = {"plugin": "lexbench.retrievers.pipeline:Pipeline", "settings": {"k": 100}}
-    write_results([result("bm25", timings=[timing]), result("p", timings=[timing], recipe=recipe)], "pydoc", tmp_path)
+    ranked = msgspec.structs.replace(timing, candidates=100)
+    write_results([result("bm25", timings=[timing]), result("p", timings=[ranked])], "pydoc", tmp_path)
     titles = [line for line in markdown(tmp_path).splitlines() if line.startswith("### ")]
 
     assert [title.partition(" on ")[0] for title in titles] == [
@@ -359,15 +358,6 @@ def test_a_result_that_does_not_read_names_the_place(tmp_path):
     (tmp_path / "r.json").write_bytes(json_bytes(result("bm25")).replace(b'"depth": 10', b'"depth": "ten"'))
     with pytest.raises(InvalidFile, match=r"r\.json: .* at `\$\.depth`"):
         load(tmp_path / "r.json")
-
-
-HISTORY = sorted((suite_folders()[0].parent / "tests" / "history").glob("*.json"))
-
-
-@pytest.mark.parametrize("path", HISTORY, ids=lambda path: path.stem)
-def test_old_result_files_load_for_ever(path):
-    """A result file of any released format still loads, with its scores."""
-    assert load(path).means
 
 
 def _changed(entry, where, **values):

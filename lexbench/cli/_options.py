@@ -1,4 +1,4 @@
-"""Options that several commands have: one name for one thing. Names of earlier versions still work, and stand in no help."""
+"""Options that several commands have: one name for one thing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,30 +14,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # where no suite says which
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
-
-
-class Option(click.Option):
-    """An option that has also the names of earlier versions."""
-
-    def __init__(self, *names: Any, former: Iterable[str] = (), **settings: Any) -> None:
-        """Take *former*, the names that no help shows."""
-        super().__init__(*names, **settings)
-        self.former = list(former)
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Let the parser know the former names too."""
-        shown, self.opts = self.opts, [*self.opts, *self.former]
-        super().add_to_parser(parser, ctx)
-        self.opts = shown
-
-
-class FormerArgument(click.Argument):
-    """An argument of earlier versions, now an option: it may be left out and stands in no help."""
-
-    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return nothing."""
-        del ctx
-        return []
 
 
 class FormatCommand(click.Command):
@@ -59,19 +35,17 @@ def system_option(text: str, **settings: Any) -> Callable[[F], F]:
     """Return what adds `-r`, repeatable unless *settings* say otherwise, as `systems` or under another name."""
     settings = {"multiple": True, **settings}
     name = "systems" if settings["multiple"] else "system"
-    return click.option("-r", "--system", name, cls=Option, former=["--retriever"], metavar="SYSTEM", help=text, **settings)
+    return click.option("-r", "--system", name, metavar="SYSTEM", help=text, **settings)
 
 
-def results_option(former: Iterable[str] = ()) -> Callable[[F], F]:
-    """Return what adds `--results`, the folder of results that are read instead of those in the store."""
+def results_option(function: F) -> F:
+    """Add `--results`, the folder of results that are read instead of those in the store."""
     return click.option(
         "--results",
-        cls=Option,
-        former=former,
         metavar="FOLDER",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         help="Take the results in this folder, which `run suite --results` wrote, instead of those in the store.",
-    )
+    )(function)
 
 
 def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F], F]:

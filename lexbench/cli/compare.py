@@ -11,7 +11,7 @@ from lexbench.cli._output import print_json, print_rich, say
 
 @click.command()
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
-@results_option()
+@results_option
 @datasets_option("Only this dataset; repeatable. Default: all that all have.")
 @click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline of the dataset's suite.")
 @click.option(

@@ -15,7 +15,7 @@ from lexbench.interop.formats import exports
 @click.argument("folder", type=FOLDER)
 @system_option("Only this system; repeatable.")
 @datasets_option()
-@results_option(former=["--from"])
+@results_option
 @json_option
 def command(
     format_name: str, folder: Path, systems: tuple[str, ...], datasets: tuple[str, ...], results: Path | None, *, as_json: bool

@@ -5,12 +5,11 @@ from typing import Any
 
 import click
 
-from lexbench.cli._options import FOLDER, FormerArgument, json_option
+from lexbench.cli._options import FOLDER, json_option
 from lexbench.cli._output import print_json, say
 
 
 @click.command()
-@click.argument("former", cls=FormerArgument, type=FOLDER, required=False)
 @click.option(
     "--results",
     metavar="FOLDER",
@@ -31,7 +30,7 @@ from lexbench.cli._output import print_json, say
 @click.option("-d", "--dataset", default="", metavar="ID", help="Of --copy: all measures on this dataset of the suite.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is stale.")
 @json_option
-def command(former: Path | None, results: Path, others: tuple[str, ...], *, check: bool, as_json: bool, **copied: Any) -> None:
+def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: bool, **copied: Any) -> None:
     """Write the pages README.md and index.html into a folder of results, from the files in FOLDER/results.
 
     `lexbench run suite NAME --results FOLDER` puts files there. index.html is one file that needs no network: open it. With
@@ -39,17 +38,17 @@ def command(former: Path | None, results: Path, others: tuple[str, ...], *, chec
     """
     from lexbench.report import leaderboard
 
-    folder, form = former or results, copied.pop("form")
+    form = copied.pop("form")
     people = _people(others)
     if form:
         from lexbench.report.leaderboard import copies
 
-        for line in copies.FORMATS[form](copies.view(leaderboard.read_board(folder, people), **copied)).splitlines():
+        for line in copies.FORMATS[form](copies.view(leaderboard.read_board(results, people), **copied)).splitlines():
             say(line)
         return
     if any(copied.values()):
         raise click.UsageError("--suite and -d say which table is printed; type --copy, too")
-    pages = leaderboard.pages(folder, people)
+    pages = leaderboard.pages(results, people)
     stale = leaderboard.stale(pages)
     if stale and not check:
         leaderboard.write(pages)
@@ -59,9 +58,9 @@ def command(former: Path | None, results: Path, others: tuple[str, ...], *, chec
         for page in pages:
             say(str(page))
     elif stale:
-        say(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {folder}", err=True)
+        say(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {results}", err=True)
     else:
-        say(f"{folder} is up to date")
+        say(f"{results} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)
 
 

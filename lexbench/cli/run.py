@@ -9,7 +9,6 @@ import click
 from lexbench.cli._options import (
     FOLDER,
     MEASURES,
-    Option,
     datasets_option,
     executor_option,
     json_option,
@@ -47,9 +46,7 @@ def command() -> None:
 @_DEPTH
 @_DRY
 @_BRIEF
-@click.option(
-    "--results", cls=Option, former=["--save"], type=FOLDER, metavar="FOLDER", help="Also write the results into this folder."
-)
+@click.option("--results", type=FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
 @seeds_option
 @executor_option
 @timing_options

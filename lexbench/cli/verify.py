@@ -13,7 +13,7 @@ from lexbench.cli._output import print_json, print_rich, say
 @click.command()
 @click.argument("name", metavar="SUITE")
 @system_option("Only this system; repeatable.")
-@results_option()
+@results_option
 @click.option(
     "--as", "equivalents", multiple=True, metavar="PUBLISHED=LABEL", help="LABEL is the system PUBLISHED; repeatable."
 )

@@ -8,7 +8,6 @@
     stopwatch     how long stages took, beside their files
     environment   the machine and the versions of packages
     children      processes of ours that one of ours starts
-    legacy        how lexbench 0.1 named plug-ins, in stores and results that still read
 
 It knows nothing of datasets or systems; every package may use it.
 """

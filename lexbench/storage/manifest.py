@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lexbench.errors import LexbenchError
-from lexbench.storage import atomic, legacy
+from lexbench.storage import atomic
 from lexbench.storage.reading import file_digest
 
 MANIFEST = "manifest.json"
@@ -98,23 +98,23 @@ class Listed(dict[str, tuple[int, str]]):
 def measured_text(folder: Path) -> bytes | None:
     """Return what `measured.json` of a finished folder holds, None where it is not there, cut, or changed.
 
-    It is in no manifest, for it differs from run to run, and so it has a digest of its own; of before 0.2.0 it has none.
+    It is in no manifest, for it differs from run to run, and so it has a digest of its own.
     """
     try:
         content = (folder / MEASURED).read_bytes()
         values = json.loads(content)
-        expected = values.pop("sha256", None)
-        return content if isinstance(values["seconds"], dict) and expected in (None, digest(values)) else None
+        expected = values.pop("sha256")
+        return content if isinstance(values["seconds"], dict) and expected == digest(values) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def recipe_of(folder: Path) -> dict[str, Any]:
-    """Return the recipe that a finished folder was made from, with the identities that plug-ins have today."""
+    """Return the recipe that a finished folder was made from."""
     recipe = json.loads((folder / MANIFEST).read_bytes())["recipe"]
     if not isinstance(recipe, dict):
         raise LexbenchError(f"{folder / MANIFEST}: the recipe is no table")
-    return dict(legacy.modern(recipe))
+    return recipe
 
 
 def size(folder: Path, part: str = "") -> int:

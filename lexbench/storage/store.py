@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
-from lexbench.storage import atomic, legacy
+from lexbench.storage import atomic
 from lexbench.storage.manifest import MANIFEST, MEASURED, Listed, digest, key_of, measured_text, seal
 
 _DRAFT = ".draft"
@@ -77,16 +77,12 @@ class Store:
     _sound: set[Path] = field(default_factory=set, repr=False)  # checked by this process already
 
     def finished(self, stage: str, recipe: Recipe) -> Path | None:
-        """Return the finished folder of *recipe*, or None; one that is damaged counts for none.
-
-        A folder that lexbench 0.1 made of the same recipe is as good.
-        """
+        """Return the finished folder of *recipe*, or None if there is none or it is damaged."""
         folder = self._folder(stage, recipe)
         return folder if folder and (folder in self._sound or next(self.damage(folder), None) is None) else None
 
     def _folder(self, stage: str, recipe: Recipe) -> Path | None:
-        keys = digest(recipe), digest(legacy.of_0_1(recipe))
-        return next((path for key in keys for path in (self.root / stage).glob(f"*-{key}")), None)
+        return next((self.root / stage).glob(f"*-{digest(recipe)}"), None)
 
     def _mended(self, stage: str, recipe: Recipe) -> Path | None:
         """Return the finished folder of *recipe*, whose lock is held, or None; one that is damaged is removed, and said."""

@@ -24,7 +24,7 @@ from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
-from lexbench.storage import atomic, legacy
+from lexbench.storage import atomic
 from lexbench.storage.manifest import digest
 from lexbench.storage.reading import blocks, file_digest
 from lexbench.storage.store import Store
@@ -108,8 +108,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and facts_path.is_file():
         facts = json.loads(facts_path.read_bytes())
-        of_0_1 = made_from | {"system": digest(legacy.of_0_1(system.recipe))}
-        if facts["made_from"] in (made_from, of_0_1) and facts["sha256"] == file_digest(path):
+        if facts["made_from"] == made_from and facts["sha256"] == file_digest(path):
             return
         progress.note(f"{path} has other settings than the recipe, or was changed; its negatives are mined again")
     path.parent.mkdir(parents=True, exist_ok=True)
