@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.corpus import open_corpus, write_corpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.encodings import shards as shards_

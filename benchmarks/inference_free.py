@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from lexbench import measures
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.progress import Silent
 from lexbench.runner.stages import DatasetRunner

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
 from lexbench.engines.impact import Impact

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.fusion.normalise import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun

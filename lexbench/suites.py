@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from lexbench.datasets.contracts import find_contract, toml_files
+from lexbench.contracts import find_contract, toml_files
 from lexbench.errors import InvalidFile, UnknownName
 from lexbench.storage.reading import Strict, read_toml
 

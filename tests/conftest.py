@@ -18,7 +18,7 @@ settings.load_profile("lexbench")
 for _library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from lexbench.datasets import contracts  # noqa: E402 - threads first
+from lexbench import contracts  # noqa: E402 - threads first
 
 _LONGEST = ("test_readme.py", "test_docs.py", "test_learned_sparse.py")
 DATA = Path(__file__).parent / "data"

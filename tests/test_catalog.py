@@ -11,7 +11,7 @@ import pytest
 
 from lexbench import catalog, registry, suites
 from lexbench.cli import code
-from lexbench.datasets.contracts import all_contracts
+from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.interop.formats.mteb import TASKS
 from lexbench.measures import parse

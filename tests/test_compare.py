@@ -10,7 +10,7 @@ from lexbench import results, suites
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.results import BOUND, Counts, Measurement, Result, Vectors, Work, write_results
 from lexbench.storage.store import Store
 

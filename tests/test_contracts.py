@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from lexbench import suites
+from lexbench.contracts import Contract, Expected, all_contracts, contract_of, suite_folders
 from lexbench.datasets import digests
-from lexbench.datasets.contracts import Contract, Expected, all_contracts, contract_of, suite_folders
 from lexbench.datasets.dataset import check
 from lexbench.errors import ContractMismatch, InvalidFile, UnknownName
 from lexbench.storage.reading import read_toml

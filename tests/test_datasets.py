@@ -15,7 +15,7 @@ import pytest
 from conftest import DATA
 
 from lexbench import registry
-from lexbench.datasets.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
+from lexbench.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.dataset import Topics, absent_documents, check, read_topics
 from lexbench.datasets.find import find, find_folder, status
@@ -336,7 +336,7 @@ def test_silence_is_given_up(monkeypatch):
 
 FAILING = """
 import sys
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.sources.ir_datasets import IrDatasets
 from lexbench.errors import MissingData
 for name in sys.argv[1:]:
@@ -364,7 +364,7 @@ MOVED = """
 import os
 import ir_datasets  # as ranx does
 os.environ["IR_DATASETS_HOME"] = "/later"
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.sources.ir_datasets import IrDatasets
 from lexbench.errors import CommandError
 try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lexbench.contracts import suite_folders
 from lexbench.datasets import docstrings
-from lexbench.datasets.contracts import suite_folders
 from lexbench.datasets.records import read_records
 from lexbench.trec.qrels import read_judgements
 

@@ -8,7 +8,7 @@ import pytest
 from lexbench import catalog
 from lexbench.checkpoints.training_data import training_data
 from lexbench.cli import code
-from lexbench.datasets.contracts import all_contracts, contract_of
+from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.overlap import overlap
 from lexbench.encoders.dense import Dense

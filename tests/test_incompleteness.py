@@ -9,7 +9,7 @@ import pytest
 from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.analysis.pool import is_contributor, leave_one_out
 from lexbench.cli import code
-from lexbench.datasets.contracts import Protocol, contract_of
+from lexbench.contracts import Protocol, contract_of
 from lexbench.errors import CommandError
 from lexbench.measures import incomplete_report, score
 from lexbench.report import leaderboard

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lexbench.analysis.verify.published import PublishedFile
 from lexbench.cli import code
-from lexbench.datasets.contracts import all_contracts
+from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.interop.files import export, import_file
 from lexbench.interop.formats import exports, hub, imports, ir_metadata, mteb, ranx

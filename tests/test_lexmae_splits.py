@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="models are in the extra neural")
 
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.find import find
 from lexbench.datasets.overlap import SimilarQueries
 from lexbench.errors import CannotStart

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lexbench import measures, registry
-from lexbench.datasets.contracts import Contract, Relevance, SourceFacts
+from lexbench.contracts import Contract, Relevance, SourceFacts
 from lexbench.errors import CannotStart, LexbenchError, NotationError, UnknownName
 from lexbench.measures import parse, score, tie_report, with_threshold
 from lexbench.trec.qrels import Qrels

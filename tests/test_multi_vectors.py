@@ -11,11 +11,10 @@ from safetensors.numpy import load_file
 from staged import encode
 
 from lexbench import api
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
-from lexbench.encodings.vectors import kind_of, stacked
 from lexbench.engines import maxsim
 from lexbench.engines.kernels import maxsim as kernel
 from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
@@ -26,6 +25,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.types import Document, Kind, MultiVectors
+from lexbench.vectors import kind_of, stacked
 
 WIDTH = 16
 ROWS = [[[1, 2], [3, 4]], [], [[5, 6]], [[7, 8], [9, 0.1], [0, 0]]]

@@ -15,7 +15,7 @@ import rank_feature_server
 from scipy import sparse
 
 from lexbench import registry
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.find import find
 from lexbench.engines import _qdrant
 from lexbench.engines.csr import Csr

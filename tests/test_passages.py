@@ -21,7 +21,6 @@ from scipy import sparse
 from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.passages import Windows, passages, sentences_of, words
-from lexbench.encodings.vectors import offsets_of
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
 from lexbench.plugins import encode_queries
@@ -34,6 +33,7 @@ from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import resolve
 from lexbench.storage.store import Store
 from lexbench.types import Document, Kind, MultiVectors
+from lexbench.vectors import offsets_of
 
 DOCUMENTS, QUERIES, SIZE, STRIDE = 150, 9, 10, 4
 VOCABULARY = [f"w{number}" for number in range(60)]

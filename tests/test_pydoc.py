@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from lexbench.contracts import contract_of, suite_folders
 from lexbench.datasets import docstrings
-from lexbench.datasets.contracts import contract_of, suite_folders
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.sources.pydoc import Pydoc
 

@@ -9,7 +9,7 @@ import pytest
 from lexbench import suites
 from lexbench.analysis.aggregates import mean
 from lexbench.cli import code
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.errors import InvalidFile, UnknownName
 
 SUITES = [

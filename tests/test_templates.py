@@ -14,7 +14,7 @@ import yaml
 
 from lexbench.cli import app
 from lexbench.cli.encode import _part
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.executors import executor
 from lexbench.notation import parse
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from lexbench import suites
 from lexbench.analysis import aggregates
-from lexbench.datasets.contracts import all_contracts, contract_of
+from lexbench.contracts import all_contracts, contract_of
 from lexbench.engines.csr import Csr
 from lexbench.errors import ContractMismatch
 from lexbench.measures import score, tie_report, with_threshold

@@ -13,7 +13,7 @@ import pytest
 
 import lexbench
 from lexbench import suites
-from lexbench.datasets.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
+from lexbench.contracts import Contract, Protocol, Relevance, SourceFacts, all_contracts
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid

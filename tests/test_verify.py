@@ -8,7 +8,7 @@ import fruit
 import pytest
 import pytrec_eval
 
-from lexbench import api, catalog, measures
+from lexbench import api, catalog, contracts, measures
 from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify import (
     PublishedScore,
@@ -22,8 +22,7 @@ from lexbench.analysis.verify import (
 )
 from lexbench.analysis.verify.published import source as source_of
 from lexbench.cli import code
-from lexbench.datasets import contracts
-from lexbench.datasets.contracts import all_contracts, contract_of
+from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
 from lexbench.results import Counts, Result, write_results

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lexbench import catalog
 from lexbench.catalog import Model
-from lexbench.datasets.contracts import all_contracts
+from lexbench.contracts import all_contracts
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lexbench.datasets import contracts
+from lexbench import contracts
 
 _DEEP = "[" * 100_000 + "]" * 100_000
 _MARK = b"\xef\xbb\xbf"

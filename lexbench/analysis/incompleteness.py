@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lexbench.analysis.pool import is_contributor
-from lexbench.datasets.contracts import find_contract
+from lexbench.contracts import find_contract
 from lexbench.results import Result
 
 GAP = 0.1  # a difference of `Judged` from which on systems are no peers

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lexbench.analysis.stored_results import stored_results
-from lexbench.datasets.contracts import Contract, Protocol
+from lexbench.contracts import Contract, Protocol
 from lexbench.errors import LexbenchError, MissingData
 from lexbench.notation import parse
 from lexbench.runner.scoring import excluded

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.notation import parse
 from lexbench.trec.qrels import Qrels

@@ -22,7 +22,7 @@ def command(texts: tuple[Path, ...], systems: tuple[str, ...], datasets: tuple[s
     """
     import msgspec
 
-    from lexbench.datasets.contracts import all_contracts, contract_of
+    from lexbench.contracts import all_contracts, contract_of
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.overlap import overlap
     from lexbench.report import exposure as report

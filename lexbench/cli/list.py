@@ -49,7 +49,7 @@ def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ..
         header = ("suite", "datasets", "headline", "what")
         return header, [(suite.id, str(len(suite.datasets)), suite.headline, suite.description) for suite in every_suite]
     if what == "datasets":
-        from lexbench.datasets.contracts import all_contracts
+        from lexbench.contracts import all_contracts
         from lexbench.datasets.find import status
 
         return ("dataset", "documents", "queries", "here"), [

@@ -29,7 +29,7 @@ def command(what: str, name: str | None, *, as_json: bool) -> None:
 def _shown(what: str, name: str) -> Any:
     from lexbench import suites
     from lexbench.analysis.stored_results import stored_results
-    from lexbench.datasets.contracts import contract_of
+    from lexbench.contracts import contract_of
     from lexbench.errors import UnknownName
     from lexbench.storage import environment, store
 

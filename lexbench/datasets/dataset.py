@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from lexbench.contracts import Contract, Expected
 from lexbench.datasets import digests
-from lexbench.datasets.contracts import Contract, Expected
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
 from lexbench.errors import ContractMismatch, InvalidFile

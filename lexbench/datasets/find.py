@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
 from lexbench.datasets import hub_layout
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
 from lexbench.datasets.source import locators, missing, user_folders
 from lexbench.datasets.sources.files import CORPUS, Files
 from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from lexbench import registry
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.errors import MissingData
 from lexbench.plugins import SourceFinder
 

@@ -17,11 +17,11 @@ from lexbench.checkpoints.body import body_files
 from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.checkpoints.settings import late_interaction_defaults
 from lexbench.encoders._transformer import Transformer, no_progress
-from lexbench.encodings.vectors import offsets_of, rows_of
 from lexbench.errors import CommandError
 from lexbench.neural.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search
 from lexbench.types import Document, Kind, MultiVectors
+from lexbench.vectors import offsets_of, rows_of
 
 if TYPE_CHECKING:
     from lexbench.encoders._body_models import LateInteractionModel

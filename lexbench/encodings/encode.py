@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lexbench.encodings.shards import packed
-from lexbench.encodings.vectors import stacked
 from lexbench.errors import LexbenchError, echoed
 from lexbench.plugins import AnyEncoder, BatchEncoder, CountsTruncated, Encoder, EncoderFacts
 from lexbench.types import Corpus, Document
+from lexbench.vectors import stacked
 
 Advance = Callable[[int], None]
 # Returns the next shard, waiting for it where its argument is true; None: there is none, or none without waiting.

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from lexbench.encodings.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
+from lexbench.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 
 SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop
 _NARROW = 1 << 16  # terms that two bytes can name

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.vectors import offsets_of
 from lexbench.engines import _matrix_file
 from lexbench.engines.kernels.checks import all_finite, same_width
 from lexbench.types import Hits, Kind, MultiVectors
+from lexbench.vectors import offsets_of
 
 _TOKENS = 32_768  # of documents that are in memory at a time: 16 MB of float32 at 128 dimensions
 

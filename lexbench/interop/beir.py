@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lexbench.datasets.contracts import Contract, Protocol, SourceFacts
+from lexbench.contracts import Contract, Protocol, SourceFacts
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.datasets.records import document

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from lexbench import registry
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.errors import NotationError, UnknownName, echoed
 from lexbench.measures import _external
 from lexbench.measures._external import External

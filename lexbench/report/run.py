@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lexbench.analysis import aggregates
 from lexbench.analysis.incompleteness import judged_gaps
-from lexbench.datasets.contracts import find_contract
+from lexbench.contracts import find_contract
 from lexbench.report.table import Table, heading, number, with_deviation
 from lexbench.report.vectors import vector_tables
 from lexbench.results import EXPOSURES, Latency, Result, Seeds, Timing

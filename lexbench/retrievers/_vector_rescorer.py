@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import read_rows
-from lexbench.encodings.vectors import rows_of
 from lexbench.engines.kernels.checks import same_width
 from lexbench.plugins import EncodesVectors
 from lexbench.types import MultiVectors, Query
+from lexbench.vectors import rows_of
 
 _ROWS = 4096  # documents whose vectors are in memory at a time
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.statistics import Sizes, Tally, query_work
-from lexbench.encodings.vectors import kind_of
 from lexbench.errors import LexbenchError
 from lexbench.plugins import (
     BuildContext,
@@ -28,6 +27,7 @@ from lexbench.plugins import (
 from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
 from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE
 from lexbench.types import Corpus, Hits, Kind, Query
+from lexbench.vectors import kind_of
 
 _FREQUENCIES = "document_frequency.npy"
 

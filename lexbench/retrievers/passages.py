@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences_of, words, write_passages
-from lexbench.encodings.vectors import offsets_of, ranges
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import (
@@ -34,6 +33,7 @@ from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import absent_is_zero, must_rescore
 from lexbench.storage.index_files import read_references, write_references, write_remarks
 from lexbench.types import Corpus, Hits, Query
+from lexbench.vectors import offsets_of, ranges
 
 SCORES = ("max", "first", "sum")
 _UNITS = {"tokens": 4.5, "words": 6.0, "sentences": 110.0}  # with the bytes of one in English, for estimates

@@ -7,9 +7,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.encodings.vectors import stacked
 from lexbench.errors import CommandError
 from lexbench.types import Document
+from lexbench.vectors import stacked
 
 _PIECE = 256  # documents handed over at a time, after which progress is told
 _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # beir gives the same three

@@ -18,7 +18,7 @@ from typing import Any
 
 from lexbench import catalog
 from lexbench.catalog import Model
-from lexbench.datasets.contracts import Contract, find_contract
+from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData
 from lexbench.notation import Part, Value, parse
 from lexbench.plugins import (

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, contract_of
+from lexbench.contracts import Contract, contract_of
 from lexbench.datasets.find import named as named_dataset
 from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, Protocol
+from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.find import scored_by
 from lexbench.errors import CommandError, LexbenchError

@@ -8,7 +8,6 @@ from uuid import uuid4
 from weakref import ref
 
 from lexbench import catalog, registry
-from lexbench.encodings.vectors import kind_of
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, parse
 from lexbench.plugins import (
@@ -35,6 +34,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.beir_model import BeirEncoder, is_beir_model
 from lexbench.storage.store import Recipe
 from lexbench.types import Kind
+from lexbench.vectors import kind_of
 
 _EXACT = {
     Kind.SPARSE: "csr",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from lexbench import measures
-from lexbench.datasets.contracts import Contract, all_contracts, contract_of
+from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError
 from lexbench.plugins import CHOSEN_WEIGHTS, AnyRetriever, EncodesVectors, Fusion, KnowsTrainingData, Weighted

@@ -14,10 +14,10 @@ import pytest
 from scipy import sparse
 
 from lexbench import plugins
-from lexbench.encodings.vectors import kind_of
 from lexbench.runner import systems
 from lexbench.testing._rows import close, content, rows
 from lexbench.types import Document, Kind, MultiVectors, Query
+from lexbench.vectors import kind_of
 
 DOCUMENTS = [
     Document("short", "Sparse retrieval of a document"),

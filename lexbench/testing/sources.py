@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.errors import MissingData
 from lexbench.plugins import Source, SourceFinder
 from lexbench.storage.manifest import digest

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench.encodings.vectors import kind_of
 from lexbench.plugins import CountsChanges
 from lexbench.testing._rows import rows
 from lexbench.types import Kind, MultiVectors
+from lexbench.vectors import kind_of
 
 WIDTH = 12
 _TEXTS = 40

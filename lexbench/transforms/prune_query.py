@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
 from lexbench.types import Kind
+from lexbench.vectors import canonical, select_entries
 
 _SLACK = 1 - 1e-12  # so that the rounding of a sum of weights never asks for one term more than the weights do
 

@@ -12,9 +12,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.encodings.vectors import canonical, select_entries
 from lexbench.errors import CommandError
 from lexbench.types import Kind
+from lexbench.vectors import canonical, select_entries
 
 _MODES = {"rint": np.rint, "floor": np.floor}
 _BITS = (8, 16)

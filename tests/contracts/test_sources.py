@@ -14,7 +14,7 @@ import pytest
 from conftest import DATA
 
 from lexbench import registry
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy, contract_of
+from lexbench.contracts import Contract, SourceFacts, TextPolicy, contract_of
 from lexbench.plugins import SourceFinder
 from lexbench.testing.sources import SourceCase, SourceContract
 

@@ -6,7 +6,7 @@ from lexbench_example.numerals import Numerals
 from lexbench_example.one_by_one import OneByOne
 from lexbench_example.square import Square
 
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.testing import EncoderContract, EngineContract, SourceCase, SourceContract, TransformContract
 
 

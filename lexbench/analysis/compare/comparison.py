@@ -27,7 +27,7 @@ from lexbench.analysis.significance import bootstrap, noninferiority, randomisat
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
-from lexbench.datasets.contracts import find_contract
+from lexbench.contracts import find_contract
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result

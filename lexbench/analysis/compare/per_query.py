@@ -12,7 +12,7 @@ import numpy as np
 from lexbench import measures
 from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
 from lexbench.analysis.stored_results import StoredResult
-from lexbench.datasets.contracts import find_contract
+from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import is_here
 from lexbench.encodings.shards import read_rows

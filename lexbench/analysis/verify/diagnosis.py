@@ -13,7 +13,7 @@ from lexbench import measures
 from lexbench.analysis.stored_results import stored_results
 from lexbench.analysis.verify.published import PublishedScore
 from lexbench.analysis.verify.verdicts import Check
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.datasets.records import document, numbered_records, read_records
 from lexbench.datasets.source import missing
 from lexbench.datasets.topics import rows, topics

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from lexbench.contracts import Contract
 from lexbench.datasets import hub_layout
-from lexbench.datasets.contracts import Contract
 from lexbench.datasets.hub_layout import TABLES, Layout
 from lexbench.datasets.records import document
 from lexbench.datasets.source import missing, offline

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.datasets.records import document
 from lexbench.datasets.source import missing, offline
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile

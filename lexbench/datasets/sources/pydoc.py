@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import docstrings
-from lexbench.datasets.contracts import Contract, suite_folders
 from lexbench.datasets.records import read_records
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.qrels import read_judgements

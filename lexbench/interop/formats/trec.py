@@ -16,7 +16,7 @@ _RULES = "the contract's rules: thresholds and self-matches"
 
 
 def _write_qrels(entry: "StoredResult", path: Path) -> None:
-    from lexbench.datasets.contracts import contract_of
+    from lexbench.contracts import contract_of
     from lexbench.datasets.dataset import open_dataset
     from lexbench.trec.qrels import write_qrels
 

@@ -23,7 +23,7 @@ def _writer(layout: str) -> Writer:
     """
 
     def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
-        from lexbench.datasets.contracts import contract_of
+        from lexbench.contracts import contract_of
         from lexbench.datasets.dataset import open_dataset
         from lexbench.plugins import EncodesVectors
         from lexbench.progress import Silent

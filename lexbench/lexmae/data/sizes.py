@@ -6,8 +6,8 @@ A dataset is named by its id, by the path of a BEIR folder, or by that of a qrel
 from pathlib import Path
 from typing import NamedTuple
 
+from lexbench.contracts import Contract, all_contracts
 from lexbench.datasets import find
-from lexbench.datasets.contracts import Contract, all_contracts
 from lexbench.errors import InvalidFile, MissingData, UnknownName
 from lexbench.storage.reading import open_file
 

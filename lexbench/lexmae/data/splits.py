@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from lexbench import suites
-from lexbench.datasets.contracts import all_contracts
+from lexbench.contracts import all_contracts
 from lexbench.datasets.find import find, is_here
 from lexbench.datasets.overlap import SimilarQueries
 from lexbench.errors import CannotStart, LexbenchError

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.contracts import Contract, SourceFacts, TextPolicy
+from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.datasets.sources.files import Files

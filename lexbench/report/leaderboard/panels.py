@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.analysis.incompleteness import judged_gaps
 from lexbench.analysis.significance import bootstrap, groups, randomisation
-from lexbench.datasets.contracts import find_contract
+from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpeed, Panel, machine_line, ranks
 from lexbench.report.leaderboard.trade_off import curves_of, plots_of

@@ -12,7 +12,7 @@ from lexbench.analysis import aggregates
 from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.verify.published import PublishedScore, published_scores, system_of
 from lexbench.catalog import Model
-from lexbench.datasets.contracts import contract_of
+from lexbench.contracts import contract_of
 from lexbench.errors import CommandError, visible
 from lexbench.report.leaderboard.board import (
     UNKNOWN_FAMILY,

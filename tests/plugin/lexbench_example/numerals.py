@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lexbench.datasets.contracts import Contract
+from lexbench.contracts import Contract
 from lexbench.types import Document, Judgement, Query
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

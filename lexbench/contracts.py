@@ -147,7 +147,7 @@ class Contract(Strict, frozen=True):
 @cache
 def suite_folders() -> tuple[Path, ...]:
     """Return the folders that hold suites and contracts: our own, then those of plug-ins (entry points `lexbench.suites`)."""
-    package = Path(__file__).parent.parent
+    package = Path(__file__).parent
     in_wheel = package / "_suites"
     return in_wheel if in_wheel.is_dir() else package.parent / "suites", *map(_folder, entries("lexbench.suites"))
 
