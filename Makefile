@@ -79,7 +79,7 @@ test-cluster: .venv/.dev  ## Ray with two workers, and Qdrant, which `make insta
 
 test-arm: .venv/.dev  ## the compiled loops as on a 64-bit Arm processor, emulated: on Debian or Ubuntu, with qemu-user-static
 	$(BIN)/python tools/aarch64.py build/aarch64 -q -m 'not slow' -k 'not published_scores' $(addprefix tests/test_,$(addsuffix .py, \
-		analysis bm25 dense_engines impact multi_vectors reading run_lines selection trec vector_formats))
+		analysis bm25 dense_engines impact multi_vectors reading selection trec vector_formats))
 
 test-faults: .venv/.dev  ## kill, fill, damage and race lexbench, and count what came of it: TRIALS=1000 for a thousand kills; what was cut off goes on
 	$(BIN)/python tools/fault_campaign.py --trials $(or $(TRIALS),40) --state build/faults.jsonl

@@ -15,7 +15,7 @@ from lexbench.cli import code
 from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, InvalidFile
 from lexbench.interop.files import export, import_file
-from lexbench.interop.formats import exports, hub, imports, ir_metadata, mteb, ranx
+from lexbench.interop.formats import exports, hub, imports, mteb, ranx
 from lexbench.interop.scores import ImportedScore, from_mteb, to_mteb, write_scores
 from lexbench.results import Counts, Measurement, Result, write_results
 from lexbench.storage.reading import read_toml
@@ -127,59 +127,6 @@ def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
         (tmp_path / name).write_text(text)
     with pytest.raises(InvalidFile, match=message):
         ranx.read_run(tmp_path / name)
-
-
-# ir_metadata
-
-
-def test_a_run_and_its_metadata_read_back(tmp_path):
-    """The pair that TIRA expects: run.txt has no comment, and every field of ir-metadata.yml is as it was."""
-    paths = list(ir_metadata.write(RUN, result(), tmp_path / "it"))
-    run, found = ir_metadata.read_run(tmp_path / "it"), ir_metadata.read_metadata(tmp_path / "it")
-
-    assert [path.name for path in paths] == ["run.txt", "ir-metadata.yml"]
-    assert b"#" not in paths[0].read_bytes()
-    assert order(run) == order(RUN)
-    assert found == ir_metadata.metadata(result())
-    cpu = {"model": "P", "architecture": "x86_64", "number of cores": 2}
-    assert found["schema version"] == 0.2
-    assert found["platform"]["hardware"] == {"cpu": cpu, "ram": "24576 MB"}
-    assert found["method"]["retrieval"] == [{"name": "bm25", "method": "bm25"}]
-    assert found["implementation"]["executable"]["cmd"] == ["lexbench", "run", "dataset", "beir/scifact/test", "-r", "bm25"]
-
-
-def test_metadata_tell_what_a_run_took_and_what_its_name_stands_for():
-    """The stages' seconds are the wall clock of ir_metadata 0.2, in ms; of a run that was resumed nobody knows it."""
-    measured = Measurement(seconds={"build": 1.5, "search": 0.25}, started="2026-11-22T10:00:00+00:00")
-    named = msgspec.structs.replace(result(), system="flat", notation="bm25(b=0.0)", measured=measured)
-    resumed = msgspec.structs.replace(named, measured=msgspec.structs.replace(measured, resumed=True))
-    found = ir_metadata.metadata(named)
-
-    assert found["resources"]["runtime"] == {"start time": "2026-11-22T10:00:00+00:00", "wallclock": "1750 ms"}
-    assert ir_metadata.metadata(resumed)["resources"]["runtime"] == {"start time": "2026-11-22T10:00:00+00:00"}
-    assert found["implementation"]["executable"]["cmd"][-1] == "flat = bm25(b=0.0)"
-
-
-def test_what_is_not_known_is_no_field():
-    """A result without machine and versions has no platform: an empty field would say that there is none."""
-    found = ir_metadata.metadata(msgspec.structs.replace(result(), measured=Measurement()))
-
-    assert found.keys().isdisjoint({"platform", "resources"})
-    assert "python" not in found["implementation"]
-
-
-def test_metadata_in_the_head_of_a_run_are_read(tmp_path):
-    """The specification's own place is the head of the run file; a run without it is refused as such."""
-    (tmp_path / "run").write_text(
-        "# ir_metadata.start\n# tag: x\n# method:\n#   automatic: true\n# ir_metadata.end\nq Q0 d 1 2.5 x\n"
-    )
-    run, found = ir_metadata.read_run(tmp_path / "run"), ir_metadata.read_metadata(tmp_path / "run")
-
-    assert found == {"tag": "x", "method": {"automatic": True}}
-    assert order(run) == {"q": ["d"]}
-    (tmp_path / "bare").write_text("q Q0 d 1 2.5 x\n")
-    with pytest.raises(InvalidFile, match=r"bare: it does not begin with `# ir_metadata\.start`"):
-        ir_metadata.read_metadata(tmp_path / "bare")
 
 
 # MTEB
@@ -395,13 +342,12 @@ def runs(tmp_path):
     lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
     (tmp_path / "scored").write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
     ranx.write_run(RUN, tmp_path / "ranx")
-    list(ir_metadata.write(RUN, result(), tmp_path / "ir-metadata"))
     write_beir_qrels(QRELS, tmp_path / "qrels")
     ranx.write_qrels(QRELS, tmp_path / "ranx-qrels")
     return tmp_path
 
 
-@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "ir-metadata", "qrels", "ranx-qrels"])
+@pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "qrels", "ranx-qrels"])
 def test_an_imported_file_is_ours(runs, layout):
     """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
     following = import_file(layout, runs / layout, runs / "new folder" / "out")
@@ -411,7 +357,6 @@ def test_an_imported_file_is_ours(runs, layout):
     else:
         assert order(read_run(runs / "new folder" / "out")) == order(RUN)
         assert f"""-r 'run_file(path="{runs}/new folder/out")'""" in following
-    assert (runs / "new folder" / "out.ir-metadata.yml").exists() == (layout == "ir-metadata")
 
 
 def test_the_command_says_what_is_lost(tmp_path, capsys):
@@ -443,9 +388,9 @@ def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsy
 
 def test_every_format_says_what_is_lost(capsys):
     """Each format that the commands take has its line, is handled, and is in the help of its command."""
-    assert {"trec", "msmarco", "ranx", "ir-metadata", "qrels", "csv", "parquet", "json"} < exports().keys()
-    assert {"mteb", "model-index", "eval-results", "figures", "anserini", "bigann", "ciff", "seismic"} < exports().keys()
-    assert {"trec", "msmarco", "scored", "ranx", "ir-metadata", "qrels", "ranx-qrels"} < imports().keys()
+    assert {"trec", "msmarco", "ranx", "qrels", "csv", "parquet", "json"} < exports().keys()
+    assert {"mteb", "model-index", "eval-results", "figures", "anserini", "ciff", "seismic"} < exports().keys()
+    assert {"trec", "msmarco", "scored", "ranx", "qrels", "ranx-qrels"} < imports().keys()
     assert {"mteb", "model-index", "eval-results"} < imports().keys()
     for command, formats in (("export", exports()), ("import", imports())):
         assert code([command, "--help"]) == 0

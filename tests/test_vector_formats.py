@@ -17,7 +17,7 @@ from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary
 
 TOKENS = ["a", "##b", "ü", "d"]
-NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "bigann": "v.csr", "ciff": "v.ciff", "seismic": "v.jsonl"}
+NAMES = {"anserini": "v.jsonl", "anserini-topics": "v.tsv", "ciff": "v.ciff", "seismic": "v.jsonl"}
 # Two documents of the vocabulary above: {a: 2, ü: 300} and {##b: 1}; between them one without terms, where that may be.
 WEIGHTS = [[2, 0, 300, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
 DESCRIPTION = b"impacts of sparse vectors, written by lexbench"  # 46 bytes
@@ -43,7 +43,6 @@ EXAMPLES = {
         '{"id":"d3","contents":"","vector":{"##b":1}}\n'
     ).encode(),
     "anserini-topics": ("d1\ta a " + " ".join(["ü"] * 300) + "\nd3\t##b\n").encode(),
-    "bigann": struct.pack("<3q4q3i3f", 3, 4, 3, 0, 2, 2, 3, 0, 2, 1, 2.0, 300.0, 1.0),
     "ciff": CIFF,
     "seismic": (
         '{"id":"d1","content":"","vector":{"a":2.0,"ü":300.0}}\n'
@@ -90,7 +89,6 @@ def attempt(name, path):
 def expected(name, dense=WEIGHTS, ids=None):
     """Return what `read` gives for rows of weights."""
     ids = ids or [f"d{row}" for row in range(1, len(dense) + 1)]
-    ids = [str(row) for row in range(len(dense))] if name == "bigann" else ids
     return ids, [{TOKENS[i]: float(row[i]) for i in np.flatnonzero(row)} for row in dense]
 
 
@@ -119,7 +117,7 @@ def test_bytes_that_are_read(tmp_path, name):
     assert read(name, tmp_path / NAMES[name]) == expected(name, weights, ids)
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != "bigann"])
+@every
 def test_compressed_files(tmp_path, name):
     """A name in `.gz` is written compressed, twice the same bytes, and read so."""
     weights, ids = without_empty(name)
@@ -133,12 +131,12 @@ def test_compressed_files(tmp_path, name):
 
 
 @every
-def test_a_compressed_csr_is_refused_and_others_that_are_none(tmp_path, name):
-    """What ends in `.gz` and is not compressed, or cannot be mapped into memory, is refused by name."""
+def test_a_file_that_is_not_compressed_is_refused(tmp_path, name):
+    """The error names a `.gz` file that is not compressed."""
     path = tmp_path / "v.gz"
     path.write_bytes(EXAMPLES[name])
 
-    with pytest.raises(InvalidFile, match=r"v\.gz: (Not a gzipped file|such a file is mapped .* type: gunzip -k)"):
+    with pytest.raises(InvalidFile, match=r"v\.gz: Not a gzipped file"):
         read(name, path)
 
 
@@ -146,7 +144,7 @@ def test_a_compressed_csr_is_refused_and_others_that_are_none(tmp_path, name):
 @LASTING
 def test_whole_weights_survive_every_format(tmp_path, dense):
     """Any matrix of whole numbers from 0, empty rows and none at all among them, comes back from each format of documents."""
-    for name in ("anserini", "bigann", "ciff", "seismic"):
+    for name in ("anserini", "ciff", "seismic"):
         FORMATS[name].write(blocks_of(dense, size=4), tmp_path / NAMES[name], Vocabulary(TOKENS))
         assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
 
@@ -163,11 +161,10 @@ def test_queries_survive_as_topics(tmp_path, dense):
 
 @given(arrays(np.float32, (3, 4), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 @LASTING
-def test_every_float32_survives_seismic_and_bigann(tmp_path, dense):
+def test_every_float32_survives_seismic(tmp_path, dense):
     """Weights of any size and sign come back to the last bit."""
-    for name in ("bigann", "seismic"):
-        FORMATS[name].write(blocks_of(dense), tmp_path / NAMES[name], Vocabulary(TOKENS))
-        assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
+    FORMATS["seismic"].write(blocks_of(dense), tmp_path / "v.jsonl", Vocabulary(TOKENS))
+    assert read("seismic", tmp_path / "v.jsonl") == expected("seismic", dense)
 
 
 @every
@@ -313,7 +310,7 @@ def test_no_file_or_a_broken_one(tmp_path, name):
             assert str(path) in message
             assert "\n" not in message
         else:
-            assert name not in {"bigann", "ciff"}
+            assert name != "ciff"
             assert len(ids) == len(EXAMPLES[name][:stop].splitlines())
 
 
@@ -326,52 +323,16 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path, name):
         read(name, path)
 
 
-@pytest.mark.parametrize("name", ["bigann", "ciff"])
-def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path, name):
+def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path):
     """With any one byte changed the file reads, or is refused in one line with the place; nothing else happens."""
-    path, good, refused = tmp_path / NAMES[name], EXAMPLES[name], 0
+    path, good, refused = tmp_path / "v.ciff", EXAMPLES["ciff"], 0
     for place in range(len(good)):
         for byte in {0, 1, 0x7F, 0x80, 0xFF, good[place] ^ 1, (good[place] + 1) % 256} - {good[place]}:
             path.write_bytes(good[:place] + bytes([byte]) + good[place + 1 :])
-            ids, message = attempt(name, path)
+            ids, message = attempt("ciff", path)
             refused += ids is None
             assert ids is not None or (str(path) in message and "\n" not in message)
     assert refused > len(good)
-
-
-@pytest.mark.parametrize(
-    ("entry", "value", "message"),
-    [
-        (0, 4, "at byte 0: 4 rows, 4 columns and 3 weights are no file of 80 bytes"),
-        (1, -1, "at byte 0: 3 rows, -1 columns"),
-        (1, 2, "at byte 60: the term 2 is no column"),
-        (1, 5, "5 columns, and the vocabulary has 4 tokens"),
-        (3, 1, "at byte 24: the offsets do not ascend from 0 to 3"),
-        (5, 1, "at byte 40: the offsets do not ascend from 0 to 3"),
-        (6, 4, "at byte 48: the offsets do not ascend from 0 to 3"),
-        (7, -1, "at byte 56: the term -1 is no column"),
-        (11, float("nan"), "at byte 72: the weight nan is no number"),
-    ],
-)
-def test_a_matrix_that_is_none_is_refused(tmp_path, entry, value, message):
-    """The message says at which byte."""
-    fields = [3, 4, 3, 0, 2, 2, 3, 0, 2, 1, 2.0, 300.0, 1.0]
-    fields[entry] = value
-    (tmp_path / "v.csr").write_bytes(struct.pack("<3q4q3i3f", *fields))
-
-    with pytest.raises(InvalidFile, match=rf"v\.csr: {message}"):
-        read("bigann", tmp_path / "v.csr")
-
-
-def test_a_matrix_is_as_wide_as_it_says_without_a_vocabulary(tmp_path):
-    """A file of numbers gives a vocabulary nothing; one that is longer gives the width."""
-    (tmp_path / "v.csr").write_bytes(EXAMPLES["bigann"])
-
-    assert [block.vectors.shape for block in FORMATS["bigann"].read(tmp_path / "v.csr")] == [(3, 4)]
-    wide = Vocabulary([*TOKENS, "e"])
-    assert [block.vectors.shape for block in FORMATS["bigann"].read(tmp_path / "v.csr", wide)] == [(3, 5)]
-    FORMATS["bigann"].write(blocks_of(WEIGHTS), tmp_path / "w.csr", Vocabulary())
-    assert (tmp_path / "w.csr").read_bytes() == EXAMPLES["bigann"]
 
 
 LIST = b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"  # the list of "a" in the example

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy import sparse
 from staged import encode
@@ -15,8 +14,6 @@ from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingDat
 from lexbench.notation import Call
 from lexbench.runner import plan
 from lexbench.types import Document, Query
-from lexbench.vector_formats import FORMATS
-from lexbench.vector_formats.blocks import Block, Vocabulary
 
 DOCUMENTS = {"a": {"red": 3, "fox": 2}, "b": {"fox": 1}, "c": {}}
 QUERIES = {"q2": {"fox": 2, "blue": 9}, "q1": {"red": 1}}
@@ -63,18 +60,6 @@ def test_a_vocabulary_file_numbers_the_terms(files, tmp_path):
     assert encoder.token(3) == "red"
     assert encoder.encode_queries([Query("q2", "")]).toarray().tolist() == [[9, 2, 0, 0]]
     assert encoded(encoder, tmp_path).shape == (3, 4)
-
-
-def test_numbers_are_ids_where_a_format_has_none(tmp_path):
-    """big-ann files have neither ids nor tokens: the row is the id, as MS MARCO's passages are numbered."""
-    matrix = sparse.csr_array(np.array([[1.5, 0], [0, 2.5]], np.float32))
-    for name in ("documents", "queries"):
-        FORMATS["bigann"].write([Block(["0", "1"], matrix)], tmp_path / name, Vocabulary())
-    encoder = vectors(documents=str(tmp_path / "documents"), queries=str(tmp_path / "queries"), format="bigann")
-
-    assert encoder.encode_queries([Query("1", "")]).toarray().tolist() == [[0, 2.5]]
-    assert encoded(encoder, tmp_path, "01").tolist() == [[0, 2.5], [1.5, 0]]
-    assert encoder.token(1) == "1"
 
 
 def test_a_missing_vector_is_named(files, tmp_path):

@@ -96,8 +96,6 @@ def import_file(format_name: str, source: Path, target: Path, tell: Callable[[st
         if target.samefile(source):
             raise CommandError(f"{target} is what is read; name another file to write")
         tell(f"replaced: {target}")
-    if form.beside:
-        form.beside(source, target)
     if isinstance(content, Run):
         write_run(content, target)
         system = quote(f"run_file(path={json.dumps(str(target), ensure_ascii=False)})")

@@ -11,20 +11,21 @@ This is what a retrieval step of lsr-benchmark takes and leaves in TIRA's sandbo
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
 from lexbench.errors import CommandError
-from lexbench.interop.formats.ir_metadata import SCHEMA, machine_fields, write_metadata
 from lexbench.notation import parse, write_value
 from lexbench.plugins import EncodesVectors
 from lexbench.runner.systems import resolve
+from lexbench.storage import atomic
 from lexbench.storage.environment import facts, packages_of, versions
 from lexbench.trec.ids import encode
 from lexbench.trec.runs import Run, write_run
@@ -60,7 +61,7 @@ def retrieve(embeddings: Path, output: Path, searched_by: str, k: int, named: di
     write_run(run, output / RUN, named.get("tag", "lexbench"))
     yield output / RUN
     for name, spent in ((INDEX, building), (RETRIEVAL, searching)):
-        write_metadata(_metadata(system, searched_by, spent, named), output / name)
+        atomic.write_bytes(output / name, msgspec.yaml.encode(_metadata(system, searched_by, spent, named)))
         yield output / name
 
 
@@ -98,11 +99,11 @@ def _spent() -> Iterator[dict[str, str]]:
 
 def _metadata(system: EncodesVectors, searched_by: str, spent: dict[str, str], named: dict[str, str]) -> dict[str, Any]:
     """Return the metadata of one step."""
-    fields = machine_fields(facts(), versions(packages_of(system)))
+    fields = _machine_fields(facts(), versions(packages_of(system)))
     data = {"test collection": {"name": named["dataset"]}} if "dataset" in named else {}
     model = {"embedding model": {"name": named["embedding"]}} if "embedding" in named else {}
     return {
-        **SCHEMA,
+        "schema version": 0.2,  # as TIREx's tracker writes it
         "tag": named.get("tag", "lexbench"),
         **({"actor": {"team": named["team"]}} if "team" in named else {}),
         **fields,
@@ -110,3 +111,29 @@ def _metadata(system: EncodesVectors, searched_by: str, spent: dict[str, str], n
         "method": {"automatic": True, "retrieval": [{"name": searched_by, "method": "lexbench"}]},
         "data": data | model,
     }
+
+
+def _machine_fields(machine: Mapping[str, Any], packages: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields `platform` and `implementation`, without what is unknown: an empty field would claim something."""
+    system, _, architecture = machine.get("system", "").partition(" ")
+    cores, gibibytes = (int(machine.get(name) or 0) for name in ("cores", "memory_gib"))
+    cpu = {"model": machine.get("processor"), "architecture": architecture, "number of cores": cores or None}
+    fields: dict[str, Any] = _filled(
+        {
+            "platform": {
+                "hardware": {"cpu": cpu, "ram": f"{gibibytes * 1024} MB" if gibibytes else None},
+                "operating system": {"kernel": system},
+                "software": {"python": machine.get("python")},
+            },
+            "implementation": {"python": {"packages": [f"{name}=={number}" for name, number in packages.items()]}},
+        }
+    )
+    return fields
+
+
+def _filled(value: Any) -> Any:
+    """Return *value* without empty fields."""
+    if isinstance(value, dict):
+        fields = ((name, _filled(field)) for name, field in value.items())
+        return {name: field for name, field in fields if field not in (None, "", [], {})}
+    return value

@@ -20,9 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lexbench.retrievers._bm25_keys import COMPARED, SPARE, above, below, collect_all, scan, seen_above, visit
-from lexbench.retrievers._bm25_postings import BLOCK, codes_at, skip, unpack
+from lexbench.retrievers._bm25_postings import BLOCK, codes_at, skip, unpack, word_at
 from lexbench.selection import select
-from lexbench.trec.swar import word_at
 
 WINDOW = 1 << 16  # positions; with 8 bytes each, half of a common second-level cache
 COMMON_BITS = 4  # of a frequency, less 1, that is common

@@ -13,15 +13,34 @@ block needs, so a posting takes a byte to two, and a term of one document six by
 for each window of documents, which is too much for a vocabulary of words, most of which are rare.
 """
 
-import numpy as np
-from numba import njit
+from typing import Any
 
-from lexbench.trec.swar import word_at
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 BLOCK = 128
 PAD = 8  # bytes after the last, so that words can be read past it
 MOST = 1 << 26  # what a frequency can be: it and a gap of 31 bits are read as one word at any bit of a byte
 _HEADER, _LAST = 2, 4  # bytes
+
+
+def _word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the arguments
+    """Return the 8 bytes at *address* as a uint64, the lowest byte first. Nothing checks that 8 bytes are there.
+
+    Addresses (`array.ctypes.data`) are whole numbers: numba counts references to an array that is passed on, which costs more.
+    """
+
+    def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        word = builder.load(builder.inttoptr(args[0], ir.PointerType(ir.IntType(64))))
+        word.align = 1
+        return word
+
+    return types.uint64(types.int64), code
+
+
+word_at: Any = intrinsic(_word_at)
 
 
 def room(postings: int, terms: int) -> int:

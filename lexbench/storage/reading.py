@@ -20,7 +20,6 @@ import msgspec
 from lexbench.errors import InvalidFile
 
 _BLOCK = 1 << 22  # bytes of a block of lines
-FREE = 16  # bytes behind what `whole_lines` fills: compiled loops read words of it
 _LONGEST = 1 << 28  # bytes of a line: more is no line, but a file of another kind, or one that was made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _MAGIC = 10  # bytes that tell how a file is compressed
@@ -132,35 +131,6 @@ def blocks(path: Path) -> Iterator[Block]:
         raise _invalid(f"{path}", error) from None
     if rest:
         yield Block(first, rest)
-
-
-def whole_lines(path: Path, room: bytearray) -> Iterator[tuple[int, bool]]:
-    """Fill *room* with whole lines of a file, again and again from where it was; yield how many bytes of it they are.
-
-    Besides, whether the first of them is the last of those before: it stays, for what is compared with it. A last line without
-    a newline gets one. FREE bytes at the end are not filled. Where a line is too long, 0 bytes are yielded and nothing after.
-    """
-    filled, stays = 0, -1  # bytes in hand; of them, those of the line that stays
-    try:
-        with cast(io.BufferedReader, open_file(path)) as file:
-            while read := file.readinto(memoryview(room)[filled:-FREE]):
-                if stays < 0:
-                    begin = _line(bytes(room[:read]), path)
-                    room[: len(begin)], read, stays = begin, len(begin), 0
-                filled += read
-                end = room.rfind(b"\n", stays, filled) + 1
-                if end:
-                    yield end, stays > 0
-                    first = room.rfind(b"\n", 0, end - 1) + 1
-                    room[: filled - first], stays, filled = room[first:filled], end - first, filled - first
-                if filled == len(room) - FREE:  # of one line, and perhaps of the one that stays
-                    yield 0, False
-                    return
-    except _UNREADABLE as error:
-        raise _invalid(f"{path}", error) from None
-    if filled > max(stays, 0):
-        room[filled : filled + 1] = b"\n"
-        yield filled + 1, stays > 0
 
 
 def _line(begin: bytes, path: Path) -> bytes:

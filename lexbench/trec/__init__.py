@@ -6,7 +6,6 @@
     order     the order of ties: score, then document id, both descending
     ids       document ids as bytes, and as codes whose order is that of ties
     columns   text files of columns, read with numpy
-    run_lines     large run files, read by a compiled loop
 
 It knows nothing of datasets or systems; whatever ranks, scores or exports takes `Run` and `Qrels` from here.
 """

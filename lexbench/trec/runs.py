@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
 from lexbench.trec import order
-from lexbench.trec.columns import Kind, first_fields, is_large, naming, read_columns
+from lexbench.trec.columns import Kind, first_fields, naming, read_columns
 from lexbench.trec.ids import (
     MANY,
     Factors,
@@ -35,7 +35,6 @@ from lexbench.trec.ids import (
     check_writable,
     encode,
     factorize,
-    factorize_words,
     lookup,
     text_of,
 )
@@ -234,26 +233,11 @@ def read_run(path: Path, layout: RunFormat | None = None, precision: Precision =
     if layout in ("msmarco", "scored") or (layout is None and len(first) == len(_RANKED)):
         return _read_ranked(path, layout, precision)
     tagged = not _has_no_tag(first)
-    if is_large(path) and (run := _read_plain(path, precision, tagged=tagged)):
-        return run
     queries, documents, ranks, scores, *tags = read_columns(path, _TREC if tagged else _TREC[:-1], more=tagged)
     with naming(path):
         run = Run.from_entries(queries, documents, scores, precision)
     every = [*tags[0][:1].tolist(), *np.unique(tags[0][tags[0] != tags[0][:1]]).tolist()] if tags else []
     return replace(run, remarks=tuple(remarks(against_ranks(queries, ranks, scores), len(run.query_ids), every)))
-
-
-def _read_plain(path: Path, precision: Precision, *, tagged: bool) -> Run | None:
-    """Read a large run of six columns, or of five, in one pass; None where a line is not as most are, and may be wrong."""
-    from lexbench.trec.run_lines import read_lines
-
-    lines = read_lines(path, tagged=tagged)
-    if lines is None:
-        return None
-    with naming(path):
-        run = Run.from_lists(lines.queries, lines.starts, factorize_words(lines.words), lines.scores, precision)
-    against = {lines.queries[i] for i in np.flatnonzero(lines.against).tolist()}
-    return replace(run, remarks=tuple(remarks(len(against), len(run.query_ids), lines.tags)))
 
 
 def _read_ranked(path: Path, layout: RunFormat | None, precision: Precision) -> Run:

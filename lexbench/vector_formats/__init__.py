@@ -47,7 +47,6 @@ FORMATS: Mapping[str, Format] = {
     _TOPICS: Format(
         "anserini", "queries, one TSV file", ".tsv", "", whole=True, tokens=True, reader="read_topics", writer="write_topics"
     ),
-    "bigann": Format("bigann", "CSR matrices, without ids and tokens", ".csr", queries="bigann", whole=False, tokens=False),
     "ciff": Format("ciff", "an inverted index, its topics as TSV", ".ciff", queries=_TOPICS, whole=True, tokens=True),
     "lsr-benchmark": Format(
         "lsr_benchmark",

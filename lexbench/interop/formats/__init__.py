@@ -56,7 +56,6 @@ class Import:
     what: str  # is read, for people
     lost: str  # what of it is not kept
     read: "Callable[[Path], Run | Qrels | Iterable[ImportedScore]]"  # a file or a folder
-    beside: Callable[[Path, Path], None] | None = None  # writes more of the source beside the file that is made of it
 
 
 @cache
