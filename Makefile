@@ -17,7 +17,7 @@ SYSTEMS := -r bm25 -r '$(NAME) = $(SMALL)@impact' \
 	-r 'ensemble bm25 + $(NAME) = ensemble(bm25, $(SMALL)@impact)' \
 	-r 'pipeline bm25 + $(NAME) = pipeline(bm25, $(SMALL)@impact, k=100)'
 
-.PHONY: help demo nano mini install test lint format test-slow test-cluster test-arm test-faults docs picture clean
+.PHONY: help demo nano mini install test lint format golden test-slow test-cluster test-arm test-faults docs picture clean
 
 help:            ## say what there is
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -65,6 +65,9 @@ lint: .venv/.dev  ## ruff, mypy --strict, and whether the leaderboard is fresh
 format: .venv/.dev  ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+golden: .venv/.dev build/minilm  ## compare all computed numbers with the recorded digests (half an hour)
+	$(BIN)/python tools/golden.py
 
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point
 	$(PYTEST) -m slow

@@ -1,0 +1,238 @@
+"""Compare what lexbench computes with recorded digests, so that a refactoring can be shown to change no result.
+
+    python tools/golden.py                       compare with tests/golden/digests.tsv; exit status 1 if a row differs
+    python tools/golden.py --dataset pydoc       only the data sets that are named
+    python tools/golden.py --write               record this checkout's answers
+
+Each row is a data set, a system, a file that the store holds for it (corpus, vectors, index, run, scores) or the numbers that a
+command prints with --json, and a digest. Rows of neural models depend on the processor: they are compared only on a processor
+of the kind that recorded them. Cranfield and SciFact are read from LEXBENCH_SHARED (default: ../shared), where they are missing
+only the embedded pydoc is compared. MiniLM is read from build/minilm (`make build/minilm`).
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "tests" / "golden" / "digests.tsv"
+SHARED = Path(os.environ.get("LEXBENCH_SHARED", ROOT.parent / "shared"))
+NANO = "lexmae_nano@impact"
+STAGES = ("corpora", "encodings", "indexes", "runs", "results")
+CHANGING = {"manifest.json", "measured.json", "remarks.json"}  # keys, times and sentences
+Rows: TypeAlias = dict[tuple[str, str, str], str]  # digest by data set, system and file
+
+LEXICAL = ["bm25", "bm25(k1=1.2, b=0.75)", "passages(bm25, words=64, stride=32)"]
+SPARSE = [NANO, "lexmae_nano|top_k(32)@impact", "lexmae_nano|top_k(8)|quantize(100)@csr"]
+HYBRID = [
+    f"ensemble(bm25, {NANO})",
+    f"ensemble(bm25, {NANO}, weights=[0.3, 0.7])",
+    f"pipeline(bm25, {NANO}, k=100)",
+]
+MODELS = [
+    'dense(model="{minilm}")@flat',
+    'late_interaction(model="{colbert}")@maxsim',
+    'rerank(bm25, cross_encoder(model="{reranker}"), k=5)',
+]
+SYSTEMS = {
+    "pydoc": LEXICAL + SPARSE + HYBRID,
+    "cranfield": LEXICAL + SPARSE + HYBRID + MODELS,
+    "scifact": [*LEXICAL[:2], NANO, HYBRID[0]],
+}
+COMMANDS = {  # by data set: a command whose numbers are recorded, {dataset} being what it is called on the command line
+    "pydoc": [
+        ["compare", "bm25", NANO, HYBRID[0], "-d", "{dataset}"],
+        ["score", "bm25", "-d", "{dataset}", "-m", "nDCG@10", "-m", "AP@1000", "-m", "RR@10"],
+        ["explain", "qid:sys-46", "-r", NANO, "-d", "{dataset}"],
+        ["explain", "qid:sys-46", "-r", "bm25", "-d", "{dataset}"],
+        ["verify", "pydoc", "--results", "leaderboard"],
+    ],
+    "cranfield": [["compare", "bm25", NANO, "-d", "{dataset}"], ["score", NANO, "-d", "{dataset}", "--scores", "float32"]],
+}
+
+
+def digest(content: bytes) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of *content*."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def numbers(value: Any) -> Iterator[str]:
+    """Yield the numbers of a JSON value in document order; sentences and names may change, numbers may not."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(float(value))
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a stored file without what may change: keys of other artifacts, and sentences beside scores."""
+    if path.name == "result.json":
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return json.dumps({name: result[name] for name in ("means", "query_ids", "per_query")}, sort_keys=True).encode()
+    if path.suffix == ".json":
+        return re.sub(r"-[0-9a-f]{16}\b", "", path.read_text(encoding="utf-8")).encode()
+    return path.read_bytes()
+
+
+def processor() -> str:
+    """Return the name of this machine's kind of processor."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        if found:
+            return f"{platform.machine()} {found[1]}"
+    return f"{platform.machine()} {platform.processor()}"
+
+
+def depends_on_processor(row: tuple[str, str, str]) -> bool:
+    """Return whether a row comes of a neural model; a corpus does not, and BM25's results do not."""
+    text = " ".join(row)
+    return "corpora/" not in text and any(name in text for name in ("lexmae", "model=", "verify"))
+
+
+class Harness:
+    """Runs commands of this checkout with a store of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "store"
+        self.environment = os.environ | {
+            "LEXBENCH_STORE": str(self.store),
+            "IR_DATASETS_HOME": str(folder / "ir_datasets"),
+            "PYTHONPATH": str(ROOT),
+            "HF_HUB_OFFLINE": "1",
+        }
+        if (home := SHARED / "data" / "ir_datasets_home").is_dir():
+            shutil.copytree(home, folder / "ir_datasets")
+
+    def __call__(self, *arguments: str) -> str:
+        """Return what a command prints. Raises SystemExit with its error message if it fails."""
+        done = subprocess.run(
+            [sys.executable, "-m", "lexbench", *arguments],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode and not done.stdout:
+            sys.exit(f"lexbench {' '.join(arguments)}\n{done.stderr}")
+        return done.stdout
+
+    def files(self) -> set[Path]:
+        """Return the files in the store whose content is an answer."""
+        stages = [self.store / stage for stage in STAGES]
+        return {path for stage in stages for path in stage.rglob("*") if path.is_file() and path.name not in CHANGING}
+
+
+def write_model(folder: Path, architecture: str, *, projection: int = 0) -> Path:
+    """Write a BERT of two layers with random weights and lexmae_nano's words into *folder*, and return *folder*.
+
+    *projection* is the width of a ColBERT's last layer; 0 for none.
+    """
+    from safetensors.numpy import save_file
+    from transformers import AutoConfig, AutoTokenizer, BertForSequenceClassification, BertModel
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "lexbench" / "catalog" / "lexmae_nano")
+    tokenizer.save_pretrained(folder)
+    config = AutoConfig.for_model(
+        "bert", vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, num_labels=1, architectures=[architecture],
+    )  # fmt: skip
+    config.save_pretrained(folder)
+    model = (BertModel if projection else BertForSequenceClassification)(config)
+    random = np.random.default_rng(7)
+    prefix = "bert." if projection else ""
+    weights = {prefix + name: random.normal(0, 0.2, tuple(value.shape)) for name, value in model.state_dict().items()}
+    if projection:
+        weights["linear.weight"] = random.normal(0, 0.2, (projection, 32))
+    save_file(
+        {name: value.astype(np.float32) for name, value in weights.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
+    return folder
+
+
+def data_sets() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the name of each data set that is here, what the command line calls it, and how a run of it begins."""
+    yield "pydoc", "pydoc/test", ["run", "suite", "pydoc"]
+    cranfield = SHARED / "data" / "classic" / "cranfield"
+    if cranfield.is_dir():
+        yield "cranfield", str(cranfield.resolve()), ["run", "dataset", str(cranfield.resolve())]
+    if (SHARED / "data" / "ir_datasets_home" / "beir" / "scifact").is_dir():
+        yield "scifact", "beir/scifact/test", ["run", "dataset", "beir/scifact/test"]
+
+
+def answers(wanted: Iterable[str], systems: str) -> Rows:
+    """Return this checkout's rows for the data sets *wanted* and the systems whose expression contains *systems*."""
+    rows: Rows = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run = Harness(folder)
+        models = {"minilm": ROOT / "build" / "minilm"}
+        if "cranfield" in wanted:
+            models |= {
+                "colbert": write_model(folder / "colbert", "HF_ColBERT", projection=8),
+                "reranker": write_model(folder / "reranker", "BertForSequenceClassification"),
+            }
+        for data_set, typed, command in data_sets():
+            if data_set not in wanted:
+                continue
+            for system in SYSTEMS[data_set]:
+                if systems not in system or ("{minilm}" in system and not models["minilm"].is_dir()):
+                    continue
+                before = run.files()
+                run(*command, "-r", system.format(**models) if "{" in system else system)
+                for path in sorted(run.files() - before):
+                    stage, _, *inner = path.relative_to(run.store).parts
+                    rows[data_set, system, "/".join([stage, *inner])] = digest(content_of(path))
+            if not systems:
+                for arguments in COMMANDS.get(data_set, []):
+                    printed = json.loads(run(*(word.format(dataset=typed) for word in arguments), "--json"))
+                    rows[data_set, "--json", " ".join(arguments)] = digest("\n".join(numbers(printed)).encode())
+    return rows
+
+
+def recorded() -> tuple[str, Rows]:
+    """Return the processor that recorded the table, and its rows."""
+    first, *lines = TABLE.read_text(encoding="utf-8").splitlines()
+    cells = (line.split("\t") for line in lines)
+    return first.removeprefix("# "), {(data_set, system, file): value for data_set, system, file, value in cells}
+
+
+def main() -> None:
+    """Compare or record, and say which rows differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="record this checkout's answers")
+    parser.add_argument("--dataset", choices=list(SYSTEMS), action="append", help="only this data set; repeatable")
+    parser.add_argument("--system", default="", help="only systems whose expression contains this text")
+    options = parser.parse_args()
+    here = answers(options.dataset or list(SYSTEMS), options.system)
+    if options.write:
+        _, old = recorded() if TABLE.exists() else ("", {})
+        lines = ["\t".join((*row, value)) for row, value in (old | here).items()]
+        TABLE.write_text("\n".join([f"# {processor()}", *lines]) + "\n", encoding="utf-8")
+        return
+    where, rows = recorded()
+    comparable = {row: value for row, value in here.items() if where == processor() or not depends_on_processor(row)}
+    different = [row for row, value in comparable.items() if rows.get(row) != value]
+    for row in different:
+        print("differs" if row in rows else "is new", *row, sep="\t")
+    print(f"{len(comparable) - len(different)} of {len(comparable)} rows equal the recorded ones")
+    if where != processor():
+        print(f"{len(here) - len(comparable)} rows of neural models were recorded on another processor ({where}): not compared")
+    sys.exit(bool(different))
+
+
+if __name__ == "__main__":
+    main()
