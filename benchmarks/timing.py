@@ -6,7 +6,7 @@
 A round times the system, the system again, and a wrapper that spins for a share of each call's time after it; each time in a
 fresh process. The noise floor of a single measurement is the largest ratio between two of the same system, of all rounds; that
 of all rounds together, each query's median being of all their passes, is the ratio of the system and the system again. A
-difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.timing.statistics`).
+difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.timing.durations`).
 """
 
 import argparse
@@ -26,10 +26,10 @@ from lexbench.runner import jobs
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import suite
-from lexbench.timing.measure import Timer
+from lexbench.timing.durations import Ratio, ratio_of_medians
 from lexbench.timing.protocol import Settings
-from lexbench.timing.statistics import Ratio, ratio_of_medians
 from lexbench.timing.stored_timings import read_durations
+from lexbench.timing.timer import Timer
 
 SLOWER = '''
 """A retriever that takes longer than the one it is given, by spinning."""

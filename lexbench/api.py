@@ -17,8 +17,8 @@ from lexbench.runner.jobs import Outcome
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import Suite, suite
-from lexbench.timing.measure import Timer
 from lexbench.timing.protocol import Settings
+from lexbench.timing.timer import Timer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -119,8 +119,6 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     disk: dict[str, int] = {}  # bytes of the index by file
     fingerprint: str  # of the machine; speeds are ranked within one only
     machine: dict[str, Any] = {}
-    calibration: dict[str, float] = {}
-    energy: dict[str, Any] | None = None
     taken: str = ""  # UTC, ISO 8601
     seconds: dict[str, float] = {}  # open, then first_query, all being imported; that files were not in memory is not verified
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""The seventeen ways to wrong numbers that were seen in other tools, in the order in which they were written down.
+"""The sixteen ways to wrong numbers that were seen in other tools, in the order in which they were written down.
 
 One test a trap. What cannot go wrong here because we do not do it at all is skipped, with the reason.
 """
@@ -22,7 +22,7 @@ from lexbench.results import Measurement
 from lexbench.runner.systems import describe
 from lexbench.storage import environment
 from lexbench.storage.manifest import digest
-from lexbench.timing import counters, statistics
+from lexbench.timing import durations as timing
 from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_run
 from lexbench.types import Judgement
@@ -146,8 +146,8 @@ def test_trap_10_times_divided_by_the_wrong_number():
     """Queries a second are those that were timed, over what they took in the median pass; stages have undivided wall times."""
     durations = np.array([[1, 2, 3, 4], [2, 4, 6, 8], [10, 10, 10, 10]], np.int64) * 1_000_000  # three passes, four queries
 
-    assert statistics.rate(durations, 4) == pytest.approx(4 / 0.020)  # not by 12, nor by the judged ones, nor of the best pass
-    assert statistics.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
+    assert timing.rate(durations, 4) == pytest.approx(4 / 0.020)  # not by 12, nor by the judged ones, nor of the best pass
+    assert timing.latency(durations).p50 == pytest.approx(0.005)  # medians of 2, 4, 6 and 8 ms
     assert set(Measurement.__struct_fields__) == {"seconds", "resumed", "machine", "versions", "started"}
 
 
@@ -206,24 +206,14 @@ def test_trap_15_reports_without_the_machine():
     assert int(facts["cores"]) >= 1
 
 
-def test_trap_16_energy_that_is_a_guess(tmp_path):
-    """Joules are a counter's or there are none, with the reason; no result has an estimate."""
-    assert counters.energy_counters(tmp_path) == {}
-    assert counters.energy_spent({}, {}, 10)["joules"] is None
-    assert "RAPL" in counters.energy_spent({}, {}, 10)["reason"]
-    wrapped = counters.energy_spent({"0 package-0": (900, 1000)}, {"0 package-0": (100, 1000)}, 10)  # the counter began anew
-    assert wrapped["joules"] == {"0 package-0": pytest.approx(200e-6)}
-    assert wrapped["per_query"] == pytest.approx(20e-6)
-
-
-def test_trap_17_self_matches_dropped_everywhere():
+def test_trap_16_self_matches_dropped_everywhere():
     """Only ArguAna drops them."""
     dropping = [name for name, contract in all_contracts().items() if contract.protocol.self_match == "drop"]
     assert dropping == ["beir/arguana"]
     assert without_self_matches(run_of({"7": {"7": 2.0, "8": 1.0}})).dropped == 1
 
 
-def test_trap_17_elsewhere_equal_ids_mean_nothing(shared):
+def test_trap_16_elsewhere_equal_ids_mean_nothing(shared):
     """In no other published judgements is a document with the query's id relevant, which dropping would lose."""
     data = shared / "data"
     files = [*data.glob("beir_topics_qrels/qrels.*"), *data.glob("msmarco/qrels.*-passage*")]

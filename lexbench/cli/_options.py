@@ -87,9 +87,6 @@ def timing_options(function: F) -> F:
         click.option(
             "--time-k", type=_COUNT, multiple=True, help="Documents asked for while timing; repeatable; default: --depth."
         ),
-        click.option(
-            "--time-load", type=click.FloatRange(min=0.01), multiple=True, help="Queries offered a second; repeatable."
-        ),
         click.option("--time-seconds", type=click.FloatRange(min=0), default=10.0, show_default=True, help="Of timed passes."),
         click.option(
             "--time-processes", type=_COUNT, default=3, show_default=True, help="Fresh ones, for one query in flight."
@@ -107,14 +104,14 @@ def timing_settings(options: dict[str, Any]) -> "Settings | None":
     time, again, single, k, queries, threads = (
         options.pop(name) for name in ("time", "time_again", "time_single", "time_k", "time_queries", "time_threads")
     )
-    loads, seconds, processes = (options.pop(name) for name in ("time_load", "time_seconds", "time_processes"))
+    seconds, processes = (options.pop(name) for name in ("time_seconds", "time_processes"))
     if not (time or again):
-        if k or threads or loads or single:
-            raise click.UsageError("--time-k, --time-load, --time-single and --time-threads say how to time; type --time, too")
+        if k or threads or single:
+            raise click.UsageError("--time-k, --time-single and --time-threads say how to time; type --time, too")
         return None
     if single and threads:
         raise click.UsageError("--time-threads is of all queries at once, which --time-single leaves out; type one of them")
     from lexbench.timing.protocol import Settings
 
-    how = {"seconds": seconds, "processes": processes, "loads": loads, "offline": not single}
+    how = {"seconds": seconds, "processes": processes, "offline": not single}
     return Settings(k=k or None, queries=queries, threads=threads, again=again, **how)

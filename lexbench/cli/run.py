@@ -111,7 +111,7 @@ def _carry_out(  # noqa: PLR0913 - one an option
     from lexbench.report.terminal import render
     from lexbench.runner import jobs
     from lexbench.storage.store import Store
-    from lexbench.timing.measure import Timer
+    from lexbench.timing.timer import Timer
 
     outcomes = []
     with shown(plan.suite.id if plan.suite else "dataset", len(plan.jobs)) as progress:

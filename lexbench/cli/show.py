@@ -43,10 +43,10 @@ def _shown(what: str, name: str) -> Any:
         model = catalog.model(name)
         return {**msgspec.structs.asdict(model), **catalog.included(model), "run": catalog.command(model)}
     if what == "machine":
-        from lexbench.timing import fingerprint
+        from lexbench.timing import machine
 
         facts = {**environment.facts(), "versions": environment.versions()}
-        return {**facts, "fingerprint": fingerprint.fingerprint(), "performance": fingerprint.performance()}
+        return {**facts, "fingerprint": machine.fingerprint(), "performance": machine.performance()}
     stored = (entry.result for entry in stored_results(store.Store(on_damage=partial(say, err=True))))
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:

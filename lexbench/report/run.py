@@ -22,7 +22,6 @@ _PERCENTILES = ("p50", "p95", "p99")
 _PASSES = (
     "a query's latency is its median over the passes, each query seen before in the warm-up; e2e is measured, not added up"
 )
-_SERVED = "a query's e2e latency is from its arrival, waiting included; each is counted, and is no median"
 _FEW = "p95 takes 200 queries, p99 1,000"
 _NOISY = "noisy: in no ranking, since the machine was disturbed"
 
@@ -210,14 +209,12 @@ def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
         )
         for row in timed
     ]
-    served = not timed[0].timing.qps
     few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
-    title = f"{dataset}: latency in ms; {conditions(timed[0].timing) if served else qps_name(timed[0].timing)}"
     return Table(
-        title,
+        f"{dataset}: latency in ms; {qps_name(timed[0].timing)}",
         ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
         tuple(rows),
-        (*_timing_notes(timed), *few, _SERVED if served else _PASSES),
+        (*_timing_notes(timed), *few, _PASSES),
     )
 
 

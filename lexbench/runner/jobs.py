@@ -96,8 +96,6 @@ def _outcomes(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer | None = 
             if runner.precompilation:
                 runner.precompilation.start()
             done[number] = _outcome(jobs[number], runner, timer)
-            if timer:  # from here on there is work for one core
-                timer.prepare([job.system for job in jobs])
     yield from (done.get(number) or _outcome(job, runner, timer) for number, job in enumerate(jobs))
 
 
@@ -154,10 +152,9 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
         if made := attempt(number, partial(_ready, outcome.job, runner, timer)):
             ready[number] = made
     for turn in range(timer.rounds):
-        with timer.round():
-            for number in sorted(ready, reverse=turn % 2 == 1):
-                if number not in failed:
-                    attempt(number, partial(timer.measure, ready[number], runner, turn))
+        for number in sorted(ready, reverse=turn % 2 == 1):
+            if number not in failed:
+                attempt(number, partial(timer.measure, ready[number], runner, turn))
     for number, outcome in enumerate(outcomes):
         timings = None if number in failed else attempt(number, partial(timer.timings, ready[number], runner))
         result = outcome.result and msgspec.structs.replace(outcome.result, timings=timings or [])

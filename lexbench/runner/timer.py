@@ -1,7 +1,6 @@
-"""What a run asks of who times its systems; `lexbench.timing.measure.Timer` does it."""
+"""What a run asks of who times its systems; `lexbench.timing.timer.Timer` does it."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,14 +32,6 @@ class Timer(Protocol):
 
     def check(self, system: System) -> None:
         """Raise CannotStart where *system* cannot be timed."""
-        ...
-
-    def prepare(self, systems: Sequence[System]) -> None:
-        """Begin, beside other work, what timing *systems* takes that is no measuring."""
-        ...
-
-    def round(self) -> AbstractContextManager[None]:
-        """Return the block in which the systems are measured once each."""
         ...
 
     def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:

@@ -1,62 +1,36 @@
-"""The process that measures: `python -m lexbench.timing TASK.json`. Its parent is in `lexbench.timing.protocol.run_task`.
+"""The measuring process: `python -m lexbench.timing TASK.json`. `lexbench.timing.protocol.run_task` starts it."""
 
-Without a file it is the process that measuring processes are forked from; its parent is in `lexbench.timing.fork_server`.
-"""
-
+import os
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
 
 from lexbench.errors import LexbenchError
-from lexbench.storage.children import end_with_parent
-from lexbench.timing.protocol import DONE, Baseline, Calibrate, Task
+from lexbench.timing import measuring
+from lexbench.timing.protocol import DONE_LINE, Baseline, Task
 
 
-def tell() -> None:
-    """Say that a pass is done."""
-    sys.stdout.write(f"{DONE}\n")
+def _end_with_parent() -> None:
+    """End this process when its parent ends: nothing is written to its stdin, so reading returns only then."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _report_pass() -> None:
+    sys.stdout.write(f"{DONE_LINE}\n")
     sys.stdout.flush()
 
 
-def main(path: Path) -> None:
-    """Do the task that a file describes."""
-    task = msgspec.json.decode(path.read_bytes(), type=Task | Baseline | Calibrate)
-    if isinstance(task, Calibrate):
-        from lexbench.timing import calibration
-
-        calibration.write(task.core, Path(task.out))
-        return
-    from lexbench.timing import child
-
-    if isinstance(task, Baseline):
-        child.baseline(task.modules, Path(task.out))
-    else:
-        child.measure(task, tell)
-
-
-def server() -> None:
-    """Let forks of this process do tasks, as long as the parent has some."""
-    from lexbench.timing import calibration, child, counters, fork_server
-
-    def do(path: Path, last: bool) -> list[str]:  # noqa: FBT001 - as `fork_server.serve` calls it
-        end_with_parent()
-        task = msgspec.json.decode(path.read_bytes(), type=Task | Calibrate)
-        if isinstance(task, Task):
-            return child.measure(task, tell, child.Start(last=last))
-        calibration.write(task.core, Path(task.out))
-        return []
-
-    fork_server.serve(do, counters.import_all)
-
-
 if __name__ == "__main__":
-    if not sys.argv[1:]:
-        server()
-        sys.exit()
-    end_with_parent()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        main(Path(sys.argv[1]))
+        task = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Task | Baseline)
+        if isinstance(task, Baseline):
+            measuring.measure_imports(task)
+        else:
+            measuring.measure(task, _report_pass)
     except LexbenchError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)

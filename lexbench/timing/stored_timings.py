@@ -1,6 +1,6 @@
-"""Timings in the store: raw durations are stored, and statistics of them are made when they are read."""
+"""Timings in the store: raw durations are stored, and their statistics are computed when they are read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,17 @@ from safetensors.numpy import load_file
 from lexbench.results import Timing
 from lexbench.storage.manifest import digest, recipe_of
 from lexbench.storage.store import Store, finished_files
-from lexbench.timing import statistics
-from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SERVER, SINGLE, STAGES, Facts
+from lexbench.timing import durations
+from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
 from lexbench.types import Hits
 
 CONDITIONS_FILE = "conditions.json"
-_PROCESS = "process-"  # began the names of the folders of further processes in protocol 2
-_A_FOLDER_EACH = 3  # the protocol from which on every process has a folder of the store
 _MOST_OVERHEAD = 0.05
-_SAME = ("scenario", "k", "threads", "exact", "candidates", "queries", "disk")  # in the conditions and the timing
+_SAME = ("scenario", "k", "threads", "exact", "candidates", "queries", "disk", "fingerprint", "machine")  # copied to `Timing`
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process that asks for a timing knows of it."""
+    """What the process that asks for a timing knows about it."""
 
     scenario: str
     threads: int
@@ -33,99 +31,80 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     candidates: int = 0
     queries: int
     differing: int  # queries with other documents than in the untimed run
-    baseline: dict[str, int]  # bytes of a process that opens nothing
-    disk: dict[str, int]
+    baseline: dict[str, int]  # bytes of a process that imports the same modules and opens nothing
+    disk: dict[str, int]  # bytes of the index by file
     fingerprint: str
     machine: dict[str, Any]
-    calibration: dict[str, float]
-    taken: str
+    taken: str  # UTC, ISO 8601
 
 
 def read_durations(folder: Path) -> dict[str, NDArray[np.int64]]:
-    """Return nanoseconds (passes, queries) by stage: encode_query, search, e2e, null, and warm_up.… of the passes before.
+    """Return nanoseconds (passes, queries) by name: encode_query, search, e2e, null, and warm_up.… for the warm-up passes.
 
-    Of offline the second axis is that of blocks of queries, mostly one.
+    In the offline scenario the second axis is that of blocks of queries, usually one.
     """
     return {name: array for name, array in load_file(folder / DURATIONS_FILE).items() if name not in Hits._fields}
 
 
 def read_hits(folder: Path) -> Hits:
-    """Return what the timed passes found (queries, k)."""
+    """Return the hits (queries, k) of the timed passes."""
     arrays = load_file(folder / DURATIONS_FILE)
     return Hits(arrays["docs"], arrays["scores"])
 
 
 def read_timing(folders: Sequence[Path]) -> Timing:
-    """Return the timing that finished folders hold together, a process each, in order; of memory the first one's."""
-    folder, conditions = folders[0], [_conditions(path) for path in folders]
-    first, last = conditions[0], conditions[-1]
-    parts = [part for path in folders for part in (path, *sorted(path.glob(f"{_PROCESS}*")))]
-    facts = [msgspec.json.decode((part / FACTS_FILE).read_bytes(), type=Facts) for part in parts]
-    arrays = [read_durations(part) for part in parts]
+    """Return the timing in finished folders, one per process, in order. Memory is that of the first process."""
+    conditions = [msgspec.json.decode((path / CONDITIONS_FILE).read_bytes(), type=Conditions) for path in folders]
+    facts = [msgspec.json.decode((path / FACTS_FILE).read_bytes(), type=Facts) for path in folders]
+    arrays = [read_durations(path) for path in folders]
+    folder, first, single = folders[0], conditions[0], conditions[0].scenario == SINGLE
     stages = {stage: np.concatenate([part[stage] for part in arrays]) for stage in STAGES}
-    single, served = first.scenario == SINGLE, first.scenario.startswith(SERVER)
-    overhead = statistics.overhead(arrays[0]["null"], arrays[0]["e2e"]) if single else None
-    differing, busiest = max(one.differing for one in conditions), max(one.cpu_per_wall for one in facts)
-    same = all(one.same for one in facts)
-    noise = [reason for one in facts for reason in one.noise]
-    noise += [reason] if not served and (reason := statistics.unsteady(stages["e2e"])) else []
-    workers = list(dict.fromkeys(one.workers for one in facts if one.workers))
-    notes = list(_notes(first, noise, workers, overhead, busiest, differing, same=same))
-    rates = {stage: [statistics.rate(part[stage], first.queries) for part in arrays] for stage in STAGES}
+    rates = {stage: [durations.rate(part[stage], first.queries) for part in arrays] for stage in STAGES}
+    overhead = durations.overhead(arrays[0]["null"], arrays[0]["e2e"]) if single else None
+    flags = list(_flags(conditions, facts, durations.unsteady(stages["e2e"]), overhead))
     return Timing(
         **{name: getattr(first, name) for name in _SAME},
-        taken=last.taken,
+        taken=conditions[-1].taken,
         passes=len(stages["e2e"]),
-        processes=len(parts),
-        qps_range={stage: (min(by_process), max(by_process)) for stage, by_process in rates.items()} if len(parts) > 1 else {},
-        first_pass={stage: statistics.latency(arrays[0][f"warm_up.{stage}"][:1]) for stage in STAGES} if single else {},
+        processes=len(folders),
+        qps_range={stage: (min(found), max(found)) for stage, found in rates.items()} if len(folders) > 1 else {},
+        first_pass={stage: durations.latency(arrays[0][f"warm_up.{stage}"][:1]) for stage in STAGES} if single else {},
         warm_up=facts[0].warm_up,
-        stages={stage: statistics.latency(matrix) for stage, matrix in stages.items()} if single or served else {},
-        qps={} if served else {stage: statistics.rate(matrix, first.queries) for stage, matrix in stages.items()},
+        stages={stage: durations.latency(matrix) for stage, matrix in stages.items()} if single else {},
+        qps={stage: durations.rate(matrix, first.queries) for stage, matrix in stages.items()},
         overhead=overhead,
-        cpu_per_wall=busiest,
-        flags=list(dict.fromkeys(flag for flag, _ in notes)),
-        checked=same and not differing,
+        cpu_per_wall=max(one.cpu_per_wall for one in facts),
+        flags=list(dict.fromkeys(flag for flag, _ in flags)),
+        checked=all(one.same for one in facts) and not any(one.differing for one in conditions),
         memory=_memory(facts[0].memory, first.baseline),
-        fingerprint=first.fingerprint,
-        machine=first.machine,
-        calibration=first.calibration,
-        energy=facts[0].energy,
         seconds=facts[0].seconds,
-        notes=list(dict.fromkeys(note for _, note in notes)),
+        notes=list(dict.fromkeys(note for _, note in flags)),
         folder=f"{folder.parent.name}/{folder.name}",
     )
 
 
-def _conditions(folder: Path) -> Conditions:
-    return msgspec.json.decode((folder / CONDITIONS_FILE).read_bytes(), type=Conditions)
-
-
-def _notes(
-    conditions: Conditions,
-    noise: Sequence[str],
-    workers: Sequence[str],
-    overhead: float | None,
-    busiest: float,
-    differing: int,
-    *,
-    same: bool,
+def _flags(
+    conditions: Sequence[Conditions], facts: Sequence[Facts], unsteady: str | None, overhead: float | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each flag with why it is there."""
-    yield from (("noisy", reason) for reason in noise)
-    yield from (("workers", line) for line in workers)
-    if conditions.scenario == SINGLE and busiest > ONE_THREAD:
-        yield f"threads≈{busiest:.1f}", f"it took {busiest:.2f} s of processor a second: it is not of one thread"
+    """Yield each flag with the reason for it."""
+    first, differing = conditions[0], max(one.differing for one in conditions)
+    busiest = max(one.cpu_per_wall for one in facts)
+    for reason in [*(reason for one in facts for reason in one.noise), *([unsteady] if unsteady else [])]:
+        yield "noisy", reason
+    for line in dict.fromkeys(one.workers for one in facts if one.workers):
+        yield "workers", line
+    if first.scenario == SINGLE and busiest > ONE_THREAD:
+        yield f"threads≈{busiest:.1f}", f"it took {busiest:.2f} s of processor time per second, so more than one thread worked"
     if differing:
-        yield "differs", f"{differing} of {conditions.queries} queries got other documents than in the untimed run"
-    if not same:
+        yield "differs", f"{differing} of {first.queries} queries got other documents than in the untimed run"
+    if not all(one.same for one in facts):
         yield "differs", "its passes did not all return the same documents"
     if overhead is not None and overhead > _MOST_OVERHEAD:
         yield "overhead", f"{overhead:.0%} of its p50 is the harness's own"
 
 
 def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
-    """Return the memory that is the system's: less than what importing the same takes."""
+    """Return the memory of the system alone: that of its process less that of importing the same modules."""
     if not baseline:
         return memory
     less = {name: max(0, count - baseline[name]) if name in baseline else count for name, count in memory.items()}
@@ -133,17 +112,15 @@ def _memory(memory: dict[str, int], baseline: dict[str, int]) -> dict[str, int]:
 
 
 def timings_of_run(store: Store, key: str) -> list[Timing]:
-    """Return every sound timing in the store of the run with that key, on whatever machine; none that lacks a process."""
+    """Return every intact timing of the run with that key, on any machine. Timings that lack a process are left out."""
     processes: dict[str, dict[int, Path]] = {}
-    of = {path.parent: recipe_of(path.parent) for path in finished_files(store, "timings", CONDITIONS_FILE)}
-    for folder, recipe in of.items():
-        number = int(recipe.pop("process", 0))
+    wanted: dict[str, int] = {}  # how many processes each timing has, by the digest of its other key facts
+    for file in finished_files(store, "timings", CONDITIONS_FILE):
+        recipe = recipe_of(file.parent)
+        number = int(recipe.pop("process"))
         if recipe["run"] == key:
-            processes.setdefault(digest(recipe), {})[number] = folder
-    whole = (found for found in processes.values() if len(found) == _count(of[found[min(found)]]))
+            timing = digest(recipe)
+            processes.setdefault(timing, {})[number] = file.parent
+            wanted[timing] = int(recipe["processes"])
+    whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     return [read_timing([found[number] for number in sorted(found)]) for found in whole]
-
-
-def _count(recipe: Mapping[str, Any]) -> int:
-    """Return how many folders a timing has: one a process, but all in one in protocols before 3."""
-    return int(recipe["processes"]) if recipe["protocol"] >= _A_FOLDER_EACH else 1

@@ -1,9 +1,8 @@
-"""Statistics of durations: (passes, queries) nanoseconds in, latencies, queries a second and ratios of systems out.
+"""Statistics of durations (passes, queries) in nanoseconds: latencies, queries per second, and ratios of systems.
 
-A query's latency is its median over the passes, so that one interruption costs nothing; never its best. A percentile is told
-only where ten queries or more lie beyond it (MLPerf Inference asks for likewise). Two systems are compared by query, and a
-difference must exceed the machine's own: two measurements of the same system differ, too (another process, other memory,
-another neighbour on the machine). How much is the noise floor, which `benchmarks/timing.py` measures.
+A query's latency is its median over the passes, so that one interruption costs nothing; it is never the best pass. A percentile
+needs ten queries beyond it, similar to MLPerf Inference. Two systems are compared query by query. A difference must exceed the
+machine's noise floor, because two measurements of one system differ as well; `benchmarks/timing.py` measures that floor.
 """
 
 from typing import NamedTuple
@@ -16,13 +15,13 @@ from lexbench.results import Latency
 _NS = 1e9
 _BEYOND = 10  # queries
 _NOISY = 0.05  # coefficient of variation of the passes' medians
-_NUMBERS = 1 << 22  # in memory at a time
+_NUMBERS = 1 << 22  # numbers in memory at a time
 
 Durations = NDArray[np.int64]
 
 
 def latency(durations: Durations) -> Latency:
-    """Return what one stage takes, in seconds, of *durations* (passes, queries) in nanoseconds."""
+    """Return the latency of one stage, in seconds, from *durations* (passes, queries) in nanoseconds."""
     medians = np.median(durations, axis=0) / _NS
     return Latency(
         p50=float(np.median(medians)),
@@ -33,19 +32,19 @@ def latency(durations: Durations) -> Latency:
 
 
 def _percentile(values: NDArray[np.float64], percent: int) -> float | None:
-    """Return a percentile of *values*; None where fewer than ten lie beyond it."""
+    """Return a percentile of *values*; None if fewer than ten lie beyond it."""
     if len(values) * (100 - percent) < _BEYOND * 100:
         return None
     return float(np.percentile(values, percent))
 
 
 def rate(durations: Durations, queries: int) -> float:
-    """Return queries a second of *durations* (passes, blocks) that *queries* took: of the median pass, its blocks in turn."""
+    """Return the queries per second of the median pass, from the *durations* (passes, blocks) of *queries* queries."""
     return float(queries / np.median(durations.sum(axis=1)) * _NS)
 
 
 def overhead(null: Durations, e2e: Durations) -> float:
-    """Return which share of a query's p50 is the harness's own: the same loop's over answers that are there already."""
+    """Return the harness's share of a query's p50; *null* are durations of the same loop over ready answers."""
     return latency(null).p50 / latency(e2e).p50
 
 
@@ -56,7 +55,7 @@ def variation(durations: Durations) -> float:
 
 
 def unsteady(durations: Durations) -> str | None:
-    """Return a line where passes differ by more than 5 %."""
+    """Return a line if passes differ by more than 5 %."""
     share = variation(durations)
     return f"passes differ by {share:.0%} (coefficient of variation)" if share > _NOISY else None
 
@@ -69,7 +68,7 @@ class Ratio(NamedTuple):
     high: float
 
     def beyond(self, floor: float) -> bool:
-        """Whether it is a difference: the interval excludes 1, and the ratio is further from 1 than *floor*, as .02."""
+        """Whether it is a difference: the interval excludes 1, and the ratio differs from 1 by more than *floor*, e.g. .02."""
         return (self.low > 1 or self.high < 1) and abs(self.ratio - 1) > floor
 
 
@@ -78,8 +77,8 @@ def ratio_of_medians(
 ) -> Ratio:
     """Return the ratio of the p50s of two systems with its paired bootstrap interval.
 
-    *first* and *second* are durations (passes, queries) of the same queries in the same order; the passes may be of different
-    number. Queries are drawn with replacement, the same ones for both. ValueError where the numbers of queries differ.
+    *first* and *second* are durations (passes, queries) of the same queries in the same order; the numbers of passes may be
+    different. Queries are drawn with replacement, the same ones for both. Raises ValueError if the numbers of queries differ.
     """
     above, below = np.median(first, axis=0), np.median(second, axis=0)
     if above.shape != below.shape:

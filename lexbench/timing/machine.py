@@ -1,0 +1,251 @@
+"""The machine that a system is timed on: its fingerprint, the memory of a process, and who else used the machine.
+
+Most of it is read from /proc and /sys of Linux. What the kernel does not tell is left out, never estimated.
+"""
+
+import gc
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lexbench.storage import environment
+from lexbench.storage.manifest import digest
+from lexbench.timing.protocol import cores
+
+_KIB = 1024
+_SELF = Path("/proc/self")
+_STAT = Path("/proc/stat")
+_CPU = Path("/sys/devices/system/cpu")
+_RESET_PEAK = "5"  # see proc(5), clear_refs
+_STEAL = 7  # place in a line of /proc/stat, see proc(5)
+_THROTTLES = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
+_MOST_STOLEN = 0.01  # share of the time
+_LEAST_CPU = 0.95  # share of the time that a process should have its pinned core
+_VECTORS = ("avx", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16", "asimd", "sve", "sve2", "amx_tile")
+_SOFTWARE = ("numpy", "scipy", "numba", "torch", "transformers", "pyserini")
+_LIMITS = {  # of the control group, versions 2 and 1
+    "cpu": ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+    "memory": ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+}
+_UNLIMITED = 1 << 60
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file without blanks around it; "" if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+# ---- the fingerprint -------------------------------------------------------------------------------------------------------
+
+
+def fingerprint() -> str:
+    """Return the digest of `performance()`. Speeds are comparable only between results with the same fingerprint."""
+    return digest(performance())
+
+
+@cache
+def performance() -> dict[str, Any]:
+    """Return the facts of this machine that decide speed; unknown ones are left out."""
+    cpu = _cpuinfo()
+    flags = cpu.get("flags", cpu.get("Features", "")).split()
+    facts: dict[str, Any] = {
+        "processor": environment.facts()["processor"],
+        "stepping": cpu.get("stepping"),
+        "microcode": cpu.get("microcode"),
+        "logical_cores": os.cpu_count(),
+        "physical_cores": len({_text(path) for path in _CPU.glob("cpu[0-9]*/topology/thread_siblings_list")}) or None,
+        "usable_cores": len(cores()),
+        "smt": _text(_CPU / "smt/active"),
+        "governor": _text(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "boost": _text(_CPU / "cpufreq/boost"),
+        "no_turbo": _text(_CPU / "intel_pstate/no_turbo"),
+        "caches": _caches(),
+        "vectors": [flag for flag in _VECTORS if flag in flags],
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "memory_gib": environment.facts()["memory_gib"],
+        "virtual": "hypervisor" in flags,
+        "container": any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")),
+        "limits": {name: limit for name, paths in _LIMITS.items() if (limit := _limit(paths))},
+        "system": environment.facts()["system"],
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()).strip(),
+        "gpus": _gpus(),
+        "python": platform.python_version(),
+        "blas": _blas(),
+        **{name: version for name, version in environment.versions().items() if name in _SOFTWARE},
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
+
+
+def siblings(core: int) -> str | None:
+    """Return the logical cores that share the physical one of *core*, e.g. "0-1"; None if unknown."""
+    return _text(_CPU / f"cpu{core}/topology/thread_siblings_list") or None
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Return the facts of the first processor in /proc/cpuinfo."""
+    text = _text(Path("/proc/cpuinfo")).partition("\n\n")[0]
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def _caches() -> list[str]:
+    """Return the caches of the first core, e.g. "L2 1024K"."""
+    caches = sorted((_CPU / "cpu0/cache").glob("index[0-9]*"))
+    kinds = {"Data": "d", "Instruction": "i"}
+    return [f"L{_text(p / 'level')}{kinds.get(_text(p / 'type'), '')} {_text(p / 'size')}" for p in caches]
+
+
+def _limit(paths: tuple[str, ...]) -> str | None:
+    """Return the limit in the first of *paths* that can be read; None if there is no limit."""
+    limit = next((text for path in paths if (text := _text(Path(path)))), "")
+    unlimited = limit.startswith(("max", "-1")) or (limit.isdigit() and int(limit) > _UNLIMITED)
+    return None if unlimited or not limit else limit
+
+
+def _gpus() -> list[str]:
+    """Return the model of each NVIDIA card, and the driver."""
+    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = (line for card in cards for line in _text(card).splitlines())
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model")]
+    driver = _text(Path("/proc/driver/nvidia/version")).partition("\n")[0]
+    return [*models, driver] if models else []
+
+
+def _blas() -> str:
+    import numpy as np
+
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return f"{blas.get('name')} {blas.get('version')}"
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------------
+
+
+class _Mapping(NamedTuple):
+    """One mapping of a process, in bytes that are in memory."""
+
+    file: str  # "" for anonymous memory
+    executable: bool
+    anonymous: int  # pages that belong to no file
+    proportional: int  # PSS: a page that n processes share counts 1/n
+
+
+def memory(folder: Path = _SELF) -> dict[str, int]:
+    """Return the bytes of this process by kind: pss_anonymous, and pss_file for the files that it maps, e.g. an index.
+
+    Libraries do not count: which part of their code is in memory says nothing about the system that is measured. {} if the
+    kernel does not tell.
+    """
+    mappings = list(_mappings(_text(folder / "smaps")))
+    if not mappings:
+        return {}
+    libraries = {mapping.file for mapping in mappings if mapping.executable}
+    files = sum(one.proportional - one.anonymous for one in mappings if one.file and one.file not in libraries)
+    return {"pss_anonymous": sum(mapping.anonymous for mapping in mappings), "pss_file": max(0, files)}
+
+
+def _mappings(smaps: str) -> Iterator[_Mapping]:
+    """Yield the mappings in /proc/PID/smaps, see proc(5)."""
+    file, permissions, proportional = "", "", 0
+    for line in smaps.splitlines():
+        first, _, rest = line.partition(" ")
+        if first == "Pss:":
+            proportional = int(rest.split()[0]) * _KIB
+        elif first == "Anonymous:":
+            yield _Mapping(file, "x" in permissions, int(rest.split()[0]) * _KIB, proportional)
+        elif not first.endswith(":"):  # the first line of a mapping: address, permissions, offset, device, inode, file
+            permissions, _offset, _device, inode, *name = rest.split(maxsplit=4)
+            file = name[0] if name and inode != "0" else ""
+
+
+def peak_memory() -> int:
+    """Return the most bytes that this process has had since `reset_peak_memory`; 0 if the kernel does not tell."""
+    lines = _text(_SELF / "status").splitlines()
+    return next((int(line.split()[1]) * _KIB for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def reset_peak_memory() -> None:
+    """Let `peak_memory` count from now on, if the kernel can."""
+    with suppress(OSError):
+        (_SELF / "clear_refs").write_text(_RESET_PEAK)
+
+
+def model_bytes() -> int:
+    """Return the bytes of the parameters of all torch models in this process, shared ones once."""
+    if "torch" not in sys.modules:
+        return 0
+    from torch import nn
+
+    sizes: dict[int, int] = {}
+    for module in gc.get_objects():
+        if isinstance(module, nn.Module):
+            sizes |= {tensor.data_ptr(): tensor.numel() * tensor.element_size() for tensor in module.parameters(recurse=False)}
+    return sum(sizes.values())
+
+
+def imported_modules() -> list[str]:
+    """Return the names of all modules that this process has imported, in order, except jnius, whose import starts Java."""
+    return [name for name in sys.modules if not name.startswith(("__", "jnius"))]
+
+
+def import_all(modules: Iterable[str]) -> None:
+    """Import *modules*; those that cannot be imported by themselves are left out."""
+    for name in modules:
+        with suppress(Exception):
+            import_module(name)
+
+
+# ---- noise -----------------------------------------------------------------------------------------------------------------
+
+
+class Counters(NamedTuple):
+    """The machine's counters at one time; those that the kernel does not have are 0."""
+
+    load: float  # processes that run or want to, over the last minute
+    stolen: int  # ticks of all cores that another guest of the host had
+    ticks: int  # all ticks
+    throttled: int  # how often the control group was held back
+    hot: int  # how often a core was slowed down because of its heat
+
+
+def read_counters() -> Counters:
+    """Read the machine's counters."""
+    ticks = [int(number) for number in _text(_STAT).partition("\n")[0].split()[1:]]
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    hot = [_text(_CPU / f"cpu{core}/thermal_throttle/core_throttle_count") for core in cores()]
+    stolen = ticks[_STEAL] if len(ticks) > _STEAL else 0
+    return Counters(load, stolen, sum(ticks[: _STEAL + 1]), _throttled(), sum(int(text) for text in hot if text.isdigit()))
+
+
+def _throttled() -> int:
+    text = next(filter(None, map(_text, _THROTTLES)), "")
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("nr_throttled ")), 0)
+
+
+def disturbances(before: Counters, after: Counters, available: int) -> Iterator[str]:
+    """Yield a line for each thing that disturbed the machine, with *available* cores, between two readings."""
+    if before.load > available:
+        yield f"the load was {before.load:.1f} on {available} cores before it"
+    stolen = (after.stolen - before.stolen) / max(after.ticks - before.ticks, 1)
+    if stolen > _MOST_STOLEN:
+        yield f"other machines on the same host took {stolen:.0%} of the time"
+    if after.throttled > before.throttled:
+        yield f"the control group was held back {after.throttled - before.throttled} times"
+    if after.hot > before.hot:
+        yield f"a core was slowed down because of its heat {after.hot - before.hot} times"
+
+
+def crowded(cpu_per_wall: float) -> str | None:
+    """Return a line if one thread, pinned to a core, did not have that core to itself."""
+    if cpu_per_wall >= _LEAST_CPU:
+        return None
+    return f"it had its core for {cpu_per_wall:.0%} of the time, or waited for the disk"

@@ -1,0 +1,308 @@
+"""The work of a measuring process: open one system, warm it up, run the timed passes, and write durations and conditions.
+
+The system is made again from its expression, with the weights that the run chose and the scenario's number of threads.
+"""
+
+import gc
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from lexbench.executors import executor
+from lexbench.plugins import (
+    CHOSEN_WEIGHTS,
+    Fusion,
+    HoldsObjects,
+    LeavesOut,
+    NeedsQueryIds,
+    SearchesInBlocks,
+    TellsTransfer,
+    Weighted,
+    encode_queries,
+)
+from lexbench.registry import everywhere, has_threads
+from lexbench.runner import systems
+from lexbench.storage import atomic
+from lexbench.timing import machine
+from lexbench.timing.durations import Durations
+from lexbench.timing.protocol import (
+    DURATIONS_FILE,
+    FACTS_FILE,
+    LEAST_PASSES,
+    MOST_PASSES,
+    MOST_WARM_UP,
+    SEED,
+    STAGES,
+    STEADY,
+    Baseline,
+    Facts,
+    Task,
+)
+from lexbench.types import Hits, Query
+
+# ---- the task --------------------------------------------------------------------------------------------------------------
+
+
+def measure(task: Task, report_pass: Callable[[], None]) -> None:
+    """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass."""
+    if task.core is not None:
+        os.sched_setaffinity(0, {task.core})
+    seconds, memory = {}, {}
+    begin = time.perf_counter()
+    searcher = _open(task)
+    seconds["open"] = time.perf_counter() - begin
+    encode, inputs = _inputs(searcher, task)
+    _limit_torch(task.threads)
+    begin = time.perf_counter()
+    searcher.search(encode(inputs[0]), task.k)
+    seconds["first_query" if task.single else "first_block"] = time.perf_counter() - begin
+    memory["peak_open"] = machine.peak_memory()
+
+    work, answers = Work(encode, searcher.search, inputs, task.k), _Answers(report_pass)
+    machine.reset_peak_memory()
+    warm = warm_up(work, lambda _timed: report_pass())
+    memory |= machine.memory() | {"model": machine.model_bytes()}
+    before, transferred = machine.read_counters(), _transfer(searcher)
+    passes = timed_passes(work, len(warm), answers.take, task.seconds)
+    after = machine.read_counters()
+    if (transfer := _transfer(searcher) - transferred) > 0:
+        seconds["transfer"] = transfer / (len(inputs) * len(passes))
+    memory["peak_search"] = machine.peak_memory()
+
+    # The same loop over answers that are there already: what it takes is the harness's own overhead.
+    nothing = null(work, answers.hits)
+    idle = [run_pass(nothing, order_of(number, len(inputs))) for number in range(LEAST_PASSES)]
+    cpu_per_wall = sum(item.cpu for item in passes) / sum(item.wall for item in passes)
+    noise = list(machine.disturbances(before, after, os.cpu_count() or 1))
+    if task.single and not task.on and (crowd := machine.crowded(cpu_per_wall)):
+        noise.append(crowd)
+    arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
+    arrays |= {"null": _arrays(idle)["e2e"]} | _joined(answers.hits)
+    atomic.write_bytes(Path(task.out) / DURATIONS_FILE, save(arrays))
+    facts = Facts(
+        warm_up=len(warm),
+        cpu_per_wall=cpu_per_wall,
+        seconds=seconds,
+        memory={name: count for name, count in memory.items() if count},
+        noise=noise,
+        workers=_workers(task, seconds),
+        same=len(answers.digests) == 1,
+        modules=machine.imported_modules(),
+    )
+    atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(facts))
+
+
+def measure_imports(task: Baseline) -> None:
+    """Import the modules of *task* and write how much memory that takes: the part of a process that is not the system's."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    machine.import_all(task.modules)
+    atomic.write_bytes(Path(task.out) / FACTS_FILE, msgspec.json.encode(machine.memory()))
+
+
+def _open(task: Task) -> Any:
+    """Return the searcher of a task."""
+    retriever = with_threads(with_weights(systems.system(task.system).retriever, iter(task.weights)), task.threads)
+    workers = executor(task.on) if task.on else None
+    if isinstance(workers, HoldsObjects):
+        retriever = systems.on_workers(retriever, workers, lambda _line: None)
+    return retriever.open(Path(task.index))
+
+
+def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:
+    """Return the weights that *resolved* has where the retriever *named* by the user leaves them open, inner fusions first."""
+    weights = []
+    if isinstance(named, Fusion):
+        for part, resolved_part in zip(named.parts, resolved.parts, strict=True):
+            weights += chosen_weights(part, resolved_part)
+        if isinstance(named, Weighted) and named.weights in CHOSEN_WEIGHTS:
+            weights.append(list(resolved.weights))
+    return weights
+
+
+def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
+    """Return *retriever* with *weights* where they are to be chosen: the inverse of `chosen_weights`."""
+    if not isinstance(retriever, Fusion):
+        return retriever
+    changed: Any = replace(retriever, parts=tuple(with_weights(part, weights) for part in retriever.parts))  # type: ignore[type-var]
+    chosen = isinstance(changed, Weighted) and changed.weights in CHOSEN_WEIGHTS
+    return replace(changed, weights=tuple(next(weights))) if chosen else changed
+
+
+def with_threads(plugin: Any, threads: int) -> Any:
+    """Return *plugin* with that number of threads wherever it, or a plug-in in it, has the runtime setting `threads`."""
+    return everywhere(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
+
+
+def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
+    """Return the function that encodes queries, and its inputs: single queries, or blocks as large as the searcher takes."""
+    most = searcher.queries_at_a_time if isinstance(searcher, SearchesInBlocks) else len(task.queries)
+    size = 1 if task.single else most
+    starts = range(0, len(task.queries), size)
+    blocks = [[Query(*query) for query in task.queries[start : start + size]] for start in starts]
+    if task.own and isinstance(searcher, LeavesOut):
+        owns = [np.array(task.own[start : start + size], np.int32) for start in starts]
+        return lambda pair: searcher.without(encode_queries(searcher, pair[0]), pair[1]), list(zip(blocks, owns, strict=True))
+    if isinstance(searcher, NeedsQueryIds):
+        return searcher.encode_queries, list(blocks)
+    return searcher.encode, [[query.text for query in block] for block in blocks]
+
+
+def _limit_torch(threads: int) -> None:
+    """Limit torch to *threads*, if it has been imported."""
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _transfer(searcher: Any) -> float:
+    """Return the seconds that searches have spent so far on the way to workers and back."""
+    return searcher.transfer if isinstance(searcher, TellsTransfer) else 0.0
+
+
+def _workers(task: Task, seconds: dict[str, float]) -> str:
+    """Return a line about the workers that search; "" if there are none."""
+    way = 1000 * seconds.get("transfer", 0)
+    return f"workers search, on {task.on}; the way there and back takes {way:.2f} ms of a search" if task.on else ""
+
+
+class _Answers:
+    """The hits of one timed pass, and a digest of each pass, which tells whether all returned the same."""
+
+    def __init__(self, report_pass: Callable[[], None]) -> None:
+        self._report_pass = report_pass
+        self.hits: list[Hits] = []
+        self.digests: set[str] = set()
+
+    def take(self, timed: "Pass") -> None:
+        """Take the hits of a pass."""
+        digest = hashlib.sha256()
+        for block in timed.hits:
+            digest.update(np.ascontiguousarray(block.docs).tobytes())
+        self.digests.add(digest.hexdigest())
+        self.hits = self.hits or list(timed.hits)
+        self._report_pass()
+
+
+def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
+    """Return the durations (passes, inputs) by stage."""
+    stacked = np.stack([item.durations for item in passes], axis=1)
+    return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(STAGES, stacked, strict=True)}
+
+
+def _joined(hits: Sequence[Hits]) -> dict[str, NDArray[Any]]:
+    """Return hits as arrays (queries, k), padded because a searcher may return fewer columns for some queries."""
+    width = max(block.docs.shape[1] for block in hits)
+    docs = [np.pad(block.docs, ((0, 0), (0, width - block.docs.shape[1])), constant_values=-1) for block in hits]
+    scores = [np.pad(block.scores, ((0, 0), (0, width - block.scores.shape[1]))) for block in hits]
+    return {"docs": np.concatenate(docs).astype(np.int32), "scores": np.concatenate(scores).astype(np.float32)}
+
+
+# ---- the timed loops: nothing but the calls stands between two readings of the clock ---------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is timed: *search*, for *k* documents, of what *encode* makes of each of *inputs*."""
+
+    encode: Callable[[Any], Any]
+    search: Callable[[Any, int], Hits]
+    inputs: Sequence[Any]
+    k: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over all inputs."""
+
+    durations: Durations  # (stages, inputs) nanoseconds, in the order of the inputs
+    hits: list[Hits]  # per input; emptied after the callback of the pass, to save memory
+    cpu: int  # nanoseconds of processor time that all threads of this process took
+    wall: int
+
+    @property
+    def median(self) -> float:
+        """The median of the inputs' end-to-end durations."""
+        return float(np.median(self.durations[-1]))
+
+
+def run_pass(work: Work, order: NDArray[np.int64]) -> Pass:
+    """Time every input once, in *order*."""
+    encode, search, inputs, k = work.encode, work.search, work.inputs, work.k
+    clock = time.perf_counter_ns
+    answers: list[Any] = [None] * len(inputs)
+    times: list[Any] = [None] * len(inputs)
+    numbers = order.tolist()
+    cpu, wall = time.process_time_ns(), clock()
+    for number in numbers:
+        begin = clock()
+        encoded = encode(inputs[number])
+        between = clock()
+        hits = search(encoded, k)
+        end = clock()
+        times[number] = (begin, between, end)
+        answers[number] = hits
+    wall, cpu = clock() - wall, time.process_time_ns() - cpu
+    begins, betweens, ends = np.array(times, np.int64).reshape(-1, len(STAGES)).T
+    return Pass(np.stack([betweens - begins, ends - betweens, ends - begins]), answers, cpu, wall)
+
+
+def order_of(number: int, inputs: int) -> NDArray[np.int64]:
+    """Return the order of pass *number*: different for each pass, the same for every system."""
+    return np.random.default_rng([SEED, number]).permutation(inputs)
+
+
+def warm_up(work: Work, on_pass: Callable[[Pass], None]) -> list[Pass]:
+    """Pass over all inputs until two passes in a row have about the same median, at most five times."""
+    passes: list[Pass] = []
+    while len(passes) < MOST_WARM_UP:
+        passes.append(_reported(run_pass(work, order_of(len(passes), len(work.inputs))), on_pass))
+        if len(passes) > 1 and abs(passes[-1].median / passes[-2].median - 1) < STEADY:
+            break
+    return passes
+
+
+def _reported(timed: Pass, on_pass: Callable[[Pass], None]) -> Pass:
+    """Call *on_pass*, which may copy the hits, then drop them."""
+    on_pass(timed)
+    timed.hits.clear()
+    return timed
+
+
+def timed_passes(work: Work, first: int, on_pass: Callable[[Pass], None], seconds: float) -> list[Pass]:
+    """Return five passes, or as many as fit into *seconds*; *first* is the number of the first one's order.
+
+    Garbage collection is off meanwhile, and existing objects are left out of later collections.
+    """
+    passes: list[Pass] = []
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        wall = 0
+        while len(passes) < LEAST_PASSES or (len(passes) < MOST_PASSES and wall < seconds * 1e9):
+            order = order_of(first + len(passes), len(work.inputs))
+            passes.append(_reported(run_pass(work, order), on_pass))
+            wall += passes[-1].wall
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return passes
+
+
+def null(work: Work, answers: Sequence[Hits]) -> Work:
+    """Return the same loop over *answers* that are there already."""
+    by_number = dict(enumerate(answers))
+    return Work(lambda number: number, lambda number, k: by_number[number], range(len(answers)), work.k)  # noqa: ARG005

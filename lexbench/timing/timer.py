@@ -1,0 +1,255 @@
+"""`Timer` times systems on a dataset: each scenario in fresh processes, every duration in the store.
+
+The timed passes must return what the untimed run did: a system cannot be fast in one and good in the other.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CannotStart, LexbenchError
+from lexbench.executors import written
+from lexbench.plugins import EncodesVectors, RanksCandidates, ReadsRuns
+from lexbench.results import Timing
+from lexbench.runner.stages import DatasetRunner, own_positions
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import System, leaves
+from lexbench.runner.timer import TimedRun
+from lexbench.storage import atomic, environment
+from lexbench.storage.index_files import ENGINE_DIR
+from lexbench.storage.manifest import key_of, sizes
+from lexbench.storage.store import Recipe
+from lexbench.timing.machine import fingerprint, performance, siblings
+from lexbench.timing.measuring import chosen_weights
+from lexbench.timing.protocol import (
+    FACTS_FILE,
+    SINGLE,
+    Baseline,
+    Facts,
+    Scenario,
+    Settings,
+    Task,
+    last_core,
+    run_task,
+    sample,
+    scenarios,
+)
+from lexbench.timing.stored_timings import CONDITIONS_FILE, Conditions, read_hits, read_timing
+from lexbench.trec.runs import Run, without_self_matches
+from lexbench.types import Query
+
+STAGE = "timings"
+_PROTOCOL = 5  # goes up when the way of measuring, or what is stored, changes
+_ROUNDING = 1e-3  # of a list's largest score
+
+
+@dataclass(frozen=True)
+class Timer:
+    """Times systems according to its *settings*."""
+
+    settings: Settings
+
+    def check(self, system: System) -> None:
+        """Raise CannotStart if *system* cannot be opened by another process, or has no search to time."""
+        if isinstance(system.retriever, ReadsRuns):
+            raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
+        if system.text is None:
+            raise CannotStart(
+                f"{system.label} is an object of this process, and a fresh process has to make it to time it: "
+                "name it by an expression, e.g. 'bm25(k1=0.9)', if need be as a plug-in"
+            )
+
+    @property
+    def rounds(self) -> int:
+        """The number of processes that each system is timed in."""
+        return self.settings.processes
+
+    def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
+        """Time process *number*, from 0, of each scenario that has so many, unless this machine has done it before.
+
+        The system must have passed `check`. Raises LexbenchError if the measuring process fails.
+        """
+        for one in self._measurements(timed, runner):
+            if number < one.processes:
+                recipe = one.recipe(number)
+                if self.settings.again and (before := runner.store.finished(STAGE, recipe)):
+                    shutil.rmtree(before)
+                label = f"{runner.dataset.contract.id} {timed.named.label} {one.scenario.name}"
+                runner.store.produce(STAGE, label, recipe, one.write)
+
+    def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
+        """Return the timing of each scenario, over all its processes, which `measure` has measured."""
+        return [read_timing(one.folders()) for one in self._measurements(timed, runner)]
+
+    def _measurements(self, timed: TimedRun, runner: DatasetRunner) -> Iterator["_Measurement"]:
+        """Yield a measurement for each k and each scenario."""
+        depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
+        drop = runner.dataset.contract.protocol.self_match == "drop"  # then one document more is asked for
+        for k in depths:
+            for scenario in scenarios(self.settings):
+                yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """One scenario of one system, with a fixed number of documents asked for."""
+
+    timed: TimedRun
+    runner: DatasetRunner
+    settings: Settings
+    scenario: Scenario
+    k: int
+
+    @property
+    def processes(self) -> int:
+        """The number of fresh processes to measure in."""
+        return self.settings.processes if self.scenario.name == SINGLE else 1
+
+    @property
+    def _queries(self) -> list[Query]:
+        return sample(self.runner.dataset.queries, self.settings.queries)
+
+    @property
+    def _drop(self) -> bool:
+        """Whether a query's own document is left out of its list."""
+        return self.runner.dataset.contract.protocol.self_match == "drop"
+
+    @property
+    def _on(self) -> str:
+        """The `--on` text of the executor whose workers search, or "" if the measuring process searches."""
+        retriever, workers = self.timed.system.retriever, self.runner.executor
+        return written(workers) if workers and self.runner.with_workers(retriever) is not retriever else ""
+
+    def recipe(self, number: int) -> Recipe:
+        """Return the key facts of the durations of one process."""
+        return ({"on": self._on} if self._on else {}) | {
+            "protocol": _PROTOCOL,
+            "run": key_of(self.timed.run),
+            "scenario": self.scenario.name,
+            "k": self.k,
+            "queries": len(self._queries),
+            "seconds": self.settings.seconds,
+            "processes": self.processes,
+            "process": number,
+            "fingerprint": fingerprint(),
+            "lexbench": environment.versions().get("lexbench"),
+        }
+
+    def folders(self) -> list[Path]:
+        """Return the finished folder of each process. Raises LexbenchError if one has been removed."""
+        folders = [self.runner.store.finished(STAGE, self.recipe(number)) for number in range(self.processes)]
+        if None in folders:
+            raise LexbenchError("a timing that was just measured has been removed: run the same command again")
+        return [folder for folder in folders if folder]
+
+    def write(self, draft: Path) -> None:
+        """Measure in a fresh process; write its durations and the conditions into *draft*."""
+        timed, runner, queries = self.timed, self.runner, self._queries
+        core = last_core() if self.scenario.single else None
+        task = Task(
+            system=str(timed.named.text),
+            weights=chosen_weights(timed.named.retriever, timed.system.retriever),
+            index=str(timed.index),
+            queries=[(query.query_id, query.text) for query in queries],
+            own=own_positions(runner.corpus, queries).tolist() if self._drop else [],
+            k=self.k,
+            threads=self.scenario.threads,
+            single=self.scenario.single,
+            seconds=self.settings.seconds / self.processes,
+            core=core,
+            on=self._on,
+            out=str(draft),
+        )
+        runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", self.scenario.name, None, "queries")
+        run_task(task, self.scenario.threads, partial(runner.progress.advance, len(queries)))
+        runner.progress.end()
+        retriever = timed.system.retriever
+        pinned = {} if core is None else {"core": core, "siblings": siblings(core)}
+        conditions = Conditions(
+            scenario=self.scenario.name,
+            threads=self.scenario.threads,
+            k=self.k,
+            exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(retriever)),
+            candidates=retriever.candidates if isinstance(retriever, RanksCandidates) else 0,
+            queries=len(queries),
+            differing=self._differing(draft),
+            baseline=_baseline(draft),
+            disk=_disk(timed.parts),
+            fingerprint=fingerprint(),
+            machine=performance() | pinned,
+            taken=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        atomic.write_bytes(draft / CONDITIONS_FILE, msgspec.json.encode(conditions))
+
+    def _differing(self, draft: Path) -> int:
+        """Return the number of queries that got other documents than in the untimed run."""
+        run = Run.from_hits([query.query_id for query in self._queries], read_hits(draft), self.runner.corpus.doc_ids)
+        compared = without_self_matches(run, self.timed.depth).run if self._drop else run
+        return differing(compared, read_run(self.timed.run).run, self.k - self._drop)
+
+
+def differing(timed: Run, untimed: Run, k: int) -> int:
+    """Return how many lists of *timed* do not begin like those of *untimed*, for at least *k* documents if it has so many.
+
+    Every query of *timed* is one of *untimed*, whose lists may be longer. Both have the same table of documents. Queries that
+    are encoded one by one may get scores that differ in the last digits from those of a batch, so documents with nearly equal
+    scores may change places. Nothing else may differ.
+    """
+    rows = {query: row for row, query in enumerate(untimed.query_ids)}
+    return sum(not _agree(*_list(timed, row), *_list(untimed, rows[query]), k) for row, query in enumerate(timed.query_ids))
+
+
+def _list(run: Run, row: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    entries = slice(int(run.offsets[row]), int(run.offsets[row + 1]))
+    return run.docs[entries], run.scores[entries]
+
+
+def _agree(
+    docs: NDArray[np.int32], scores: NDArray[np.float32], known: NDArray[np.int32], true: NDArray[np.float32], k: int
+) -> bool:
+    """Whether the list *docs* with *scores* begins like the list *known* with the scores *true*."""
+    if len(docs) > len(known) or len(docs) < min(k, len(known)):
+        return False
+    if np.array_equal(docs, known[: len(docs)]):
+        return True
+    # The order differs: each document must have its score but for rounding, and a document that is in only one of the lists
+    # must score like the last one.
+    rounding = _ROUNDING * float(np.abs(true).max())
+    last = true[len(docs) - 1]
+    order = np.argsort(known)
+    ranks = order[np.minimum(np.searchsorted(known, docs, sorter=order), len(known) - 1)]
+    is_known = known[ranks] == docs
+    close = np.abs(scores - np.where(is_known, true[ranks], last)) <= rounding
+    gone = ~np.isin(known[: len(docs)], docs)
+    return bool(close.all() and (np.abs(true[: len(docs)][gone] - last) <= rounding).all())
+
+
+def _baseline(draft: Path) -> dict[str, int]:
+    """Return the memory of a process that imports what the measuring one did, and opens nothing; {} if it is unknown."""
+    facts = msgspec.json.decode((draft / FACTS_FILE).read_bytes(), type=Facts)
+    return _import_memory(frozenset(facts.modules)) if "pss_file" in facts.memory else {}
+
+
+@cache
+def _import_memory(modules: frozenset[str]) -> dict[str, int]:
+    """Return the memory of a process that has imported *modules*; a set because their order differs between processes."""
+    with TemporaryDirectory() as folder:
+        run_task(Baseline(modules=sorted(modules), out=folder), 1)
+        return msgspec.json.decode((Path(folder) / FACTS_FILE).read_bytes(), type=dict[str, int])
+
+
+def _disk(parts: Sequence[Path]) -> dict[str, int]:
+    """Return the bytes of each file of an index; if the index has several folders, file names begin with theirs."""
+    bytes_by_file: dict[str, int] = {}
+    for part in parts:
+        name = f"{part.name.rpartition('-')[0]}/" if len(parts) > 1 else ""
+        bytes_by_file |= {name + file: size for file, size in sizes(part, ENGINE_DIR).items()}
+    return bytes_by_file

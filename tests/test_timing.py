@@ -1,0 +1,429 @@
+"""Timing: a fresh process per system, every duration kept, statistics by hand, and flags for whatever was not proved."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from fruit import write
+from safetensors.numpy import load_file, save
+
+import lexbench
+from lexbench.analysis.stored_results import stored_results
+from lexbench.cli import code
+from lexbench.errors import LexbenchError
+from lexbench.report.run import qps_name, timing_tables
+from lexbench.runner import jobs
+from lexbench.runner.plan import plan_dataset
+from lexbench.runner.stored_run import read_run
+from lexbench.runner.systems import system
+from lexbench.storage.store import Store
+from lexbench.timing import durations, machine
+from lexbench.timing.measuring import chosen_weights, with_threads, with_weights
+from lexbench.timing.protocol import SINGLE, STAGES, Settings, sample
+from lexbench.timing.stored_timings import read_durations, read_timing
+from lexbench.timing.timer import Timer, differing
+from lexbench.trec.runs import Run
+from lexbench.types import Hits
+
+
+@pytest.fixture(scope="module")
+def fruit(tmp_path_factory):
+    """Return a folder of tiny data and a store for it."""
+    place = tmp_path_factory.mktemp("timing")
+    return write(place / "fruit"), Store(place / "store")
+
+
+def timed(fruit, *systems, **settings):
+    """Run *systems* with timing; return the outcomes."""
+    folder, store = fruit
+    planned = plan_dataset(str(folder), systems or ["bm25"], ["nDCG@10"], 10)
+    settings = {"threads": 2, "seconds": 0.2, "processes": 1, **settings}
+    return list(jobs.run(planned, store, timer=Timer(Settings(**settings))))
+
+
+@pytest.fixture(scope="module")
+def bm25(fruit):
+    """Time bm25."""
+    (outcome,) = timed(fruit)
+    assert outcome.untimed is None
+    return outcome.result
+
+
+def milliseconds(rows):
+    """Return milliseconds as durations."""
+    return (np.array(rows) * 1e6).astype(np.int64)
+
+
+def test_every_duration_is_kept(fruit, bm25):
+    """The store has the duration of each stage for each pass and query; e2e is measured from start to end."""
+    single, offline = bm25.timings
+    found = read_durations(fruit[1].root / single.folder)
+    queries = len(bm25.query_ids)
+
+    assert {found[stage].shape for stage in STAGES} == {(single.passes, queries)}
+    assert {found[f"warm_up.{stage}"].shape for stage in STAGES} == {(single.warm_up, queries)}
+    assert single.passes >= 5
+    assert 2 <= single.warm_up <= 5
+    assert (found["e2e"] == found["encode_query"] + found["search"]).all()
+    assert (found["encode_query"] > 0).all()
+    assert read_durations(fruit[1].root / offline.folder)["e2e"].shape == (offline.passes, 1)
+
+
+def test_a_timing_states_its_conditions(bm25):
+    """Scenario, depth, exactness and threads are part of it; one thread was proved; the passes returned the run's documents."""
+    single, offline = bm25.timings
+
+    assert (single.scenario, single.threads, single.k, single.exact) == (SINGLE, 1, 10, True)
+    assert (offline.scenario, offline.threads, offline.stages) == ("offline-2t", 2, {})
+    assert single.checked
+    assert offline.checked
+    assert qps_name(single) == "e2e QPS, single-stream-1t, k=10, exact"
+    assert set(single.qps) == set(offline.qps) == set(STAGES)
+    assert single.fingerprint == machine.fingerprint()
+    assert 0 < single.overhead < 0.5
+    assert set(single.seconds) == {"open", "first_query"}
+    assert sum(single.disk.values()) == bm25.sizes["index"]
+    assert 0 < single.cpu_per_wall <= 1.05
+    assert not [flag for flag in single.flags if flag.startswith(("threads", "differs"))]
+
+
+def test_memory_excludes_imports(bm25):
+    """Imported libraries do not count as the system's memory; the peak is that of the whole process."""
+    memory = bm25.timings[0].memory
+
+    assert memory["baseline"] > 20e6  # numba and numpy alone
+    assert memory["pss_anonymous"] + memory["pss_file"] < memory["peak_search"]
+
+
+def test_memory_by_hand(tmp_path):
+    """Anonymous pages count in full and other pages of files in proportion, except files with code."""
+    places = [
+        ("10-20 rw-p 00000000 00:00 0", 100, 50),
+        ("20-30 r-xp 00000000 fe:00 7 /lib/a b.so", 30, 0),
+        ("30-40 r--p 00001000 fe:00 7 /lib/a b.so", 20, 4),
+        ("40-50 r--p 00000000 fe:00 8 /store/index", 10, 0),
+        ("50-60 rw-p 00000000 fe:00 9 /store/copied", 7, 5),
+        ("60-70 rw-p 00000000 00:00 0 [heap]", 1, 2),
+    ]
+    rows = [f"{place}\nRss: 900 kB\nPss: {part} kB\nAnonymous: {own} kB\nVmFlags: rd mr\n" for place, part, own in places]
+    (tmp_path / "smaps").write_text("".join(rows))
+
+    assert machine.memory(tmp_path) == {"pss_anonymous": 61 << 10, "pss_file": 12 << 10}
+    assert machine.memory(tmp_path / "nowhere") == {}
+
+
+def test_a_timing_is_not_repeated(fruit, bm25):
+    """The same command finds the timing; `again` makes a new one; another depth is another timing."""
+    (again,) = timed(fruit, offline=False)
+    (deeper,) = timed(fruit, offline=False, k=2)
+    (anew,) = timed(fruit, offline=False, k=2, again=True)
+
+    assert again.result.timings == bm25.timings[:1]
+    assert {timing.k for timing in deeper.result.timings} == {2}
+    assert anew.result.timings[0].folder == deeper.result.timings[0].folder
+    assert anew.result.timings[0].stages != deeper.result.timings[0].stages
+    (stored,) = stored_results(fruit[1])
+    assert sorted(timing.k for timing in stored.result.timings) == [2, 10, 10]
+
+
+def test_another_machine_is_timed_itself(fruit, bm25, monkeypatch):
+    """Each fingerprint has its own timing, and a timing with other documents than the run has a flag."""
+    monkeypatch.setattr("lexbench.timing.timer.read_run", reversed_run)
+    monkeypatch.setattr("lexbench.timing.timer.fingerprint", lambda: "elsewhere")
+    (outcome,) = timed(fruit, offline=False)
+
+    assert outcome.result.timings[0].fingerprint == "elsewhere"
+    assert outcome.result.timings[0].folder != bm25.timings[0].folder
+    assert "differs" in outcome.result.timings[0].flags
+    assert not outcome.result.timings[0].checked
+
+
+def reversed_run(folder):
+    """Read a run with other documents."""
+    found = read_run(folder)
+    run = found.run
+    return found._replace(run=Run(run.query_ids, run.offsets, run.docs[::-1].copy(), run.scores[::-1].copy(), run.table))
+
+
+def changed_timing(fruit, bm25, place, facts, conditions=(), **arrays):
+    """Read the first timing of *bm25* with other *facts*, *conditions* and *arrays* of durations."""
+    folder = shutil.copytree(fruit[1].root / bm25.timings[0].folder, place / "timings" / "x")
+    stored = load_file(folder / "durations.safetensors")
+    (folder / "durations.safetensors").write_bytes(save({**stored, **arrays}))
+    for name, changes in (("facts.json", facts), ("conditions.json", dict(conditions))):
+        (folder / name).write_text(json.dumps(json.loads((folder / name).read_bytes()) | changes))
+    return read_timing([folder])
+
+
+def test_workers_have_their_own_flag(fruit, bm25, tmp_path):
+    """A timing whose index is searched by workers is not called noisy, and is in no ranking either."""
+    line = "workers search, on processes(2); the way there and back takes 1.10 ms of a search"
+    quiet = milliseconds(np.tile(np.arange(1, 6), (5, 1)))  # five passes that agree
+    facts = {"cpu_per_wall": 0.2, "noise": [], "workers": line}
+    found = changed_timing(fruit, bm25, tmp_path, facts, e2e=quiet, null=quiet // 1000)
+
+    assert (found.flags, found.notes, found.unranked) == (["workers"], [line], "timing with workers")
+
+
+def test_statistics_come_from_the_durations(fruit, bm25, tmp_path):
+    """Latencies are medians over passes, then over queries; the rate is of the median pass; flags have reasons."""
+    rows = milliseconds([[1, 2, 3, 4, 5], [2, 3, 4, 5, 6], [90, 2, 3, 4, 4]])
+    facts = {"cpu_per_wall": 1.31, "noise": ["the load was 9"]}
+    found = changed_timing(fruit, bm25, tmp_path, facts, {"differing": 1}, e2e=rows, null=rows // 10)
+
+    assert found.stages["e2e"].p50 == pytest.approx(0.003)  # of 2, 2, 3, 4, 5
+    assert found.stages["e2e"].mean == pytest.approx(0.0032)
+    assert (found.stages["e2e"].p95, found.stages["e2e"].p99) == (None, None)
+    assert found.qps["e2e"] == pytest.approx(5 / 0.020)  # passes of 15, 20 and 103 ms
+    assert found.overhead == pytest.approx(0.1)
+    assert found.flags == ["noisy", "threads≈1.3", "differs", "overhead"]
+    assert not found.checked
+    assert "1 of 5 queries got other documents than in the untimed run" in found.notes
+
+
+def test_percentiles_need_queries():
+    """Ten queries must lie beyond a percentile: p95 takes 200 and p99 a thousand."""
+    found = {n: durations.latency(milliseconds([np.arange(n)])) for n in (199, 200, 999, 1000)}
+
+    assert found[199].p95 is None
+    assert found[200].p95 == pytest.approx(0.18905)  # between the 190th and 191st of 0 to 199 ms: 199 x .95
+    assert found[999].p99 is None
+    assert found[1000].p99 == pytest.approx(0.98901)
+
+
+def test_passes_that_differ_are_noise():
+    """Medians of 10, 10 and 13 ms vary by 13 %; of 10, 10 and 10.5 by 2 %."""
+    assert durations.variation(milliseconds([[10], [10], [13]])) == pytest.approx(np.sqrt(2) / 11)
+    assert durations.unsteady(milliseconds([[10], [10], [13]])) == "passes differ by 13% (coefficient of variation)"
+    assert durations.unsteady(milliseconds([[10], [10], [10.5]])) is None
+
+
+def test_disturbances_by_hand():
+    """Load, stolen time, throttling and heat are each a line; quiet counters are none."""
+    quiet = machine.Counters(load=1.0, stolen=0, ticks=0, throttled=2, hot=0)
+
+    assert not list(machine.disturbances(quiet, quiet._replace(ticks=1000, stolen=10), 2))
+    lines = list(machine.disturbances(quiet._replace(load=2.5), machine.Counters(9.0, 50, 1000, 4, 1), 2))
+    assert lines == [
+        "the load was 2.5 on 2 cores before it",
+        "other machines on the same host took 5% of the time",
+        "the control group was held back 2 times",
+        "a core was slowed down because of its heat 1 times",
+    ]
+    assert machine.crowded(0.95) is None
+    assert machine.crowded(0.5) == "it had its core for 50% of the time, or waited for the disk"
+
+
+def test_a_slower_system_is_found():
+    """Ten percent more on each query is a ratio of 1.1 with an interval around it; beyond a floor of 2 %, not of 15 %."""
+    generator = np.random.default_rng(1)
+    base = generator.lognormal(0, 0.5, 300) * 1e6
+    first, again = (np.stack([base * generator.normal(1, 0.02, 300) for _ in range(5)]).astype(np.int64) for _ in range(2))
+    slower, same = durations.ratio_of_medians(first * 11 // 10, again), durations.ratio_of_medians(first, again)
+
+    assert slower.ratio == pytest.approx(1.1, abs=0.02)
+    assert slower.low < slower.ratio < slower.high
+    assert (slower.beyond(0.02), slower.beyond(0.15), same.beyond(0.02)) == (True, False, False)
+    with pytest.raises(ValueError, match="no pairs"):
+        durations.ratio_of_medians(first, again[:, 1:])
+
+
+def run_of(docs, scores):
+    """Make a run of one query over ten documents."""
+    table = np.array([f"d{9 - number}" for number in range(10)], "S2")
+    return Run.from_hits(["q"], Hits(np.array([docs], np.int32), np.array([scores], np.float32)), table)
+
+
+@pytest.mark.parametrize(
+    ("docs", "scores", "k", "wrong"),
+    [
+        ([1, 2, 3], [9, 8, 7], 3, 0),
+        ([1, 2], [9, 8], 2, 0),  # fewer were asked for
+        ([1, 2], [9, 8], 3, 1),  # one is missing
+        ([2, 1, 3], [9, 8, 7], 3, 1),
+        ([1, 2, 4], [9, 8, 7.004], 3, 0),  # 4 is as good as 3 but for rounding
+        ([1, 2, 5], [9, 8, 7], 3, 1),
+        ([1, 2, 6], [9, 8, 7.5], 3, 1),  # a document that the run lacks cannot be better than its last one
+        ([], [], 3, 1),
+    ],
+)
+def test_timed_and_untimed_must_agree(docs, scores, k, wrong):
+    """Documents and scores must be the same, except that rounding may swap near ties."""
+    untimed = run_of([1, 2, 3, 4, 5], [9, 8, 7, 6.999, 3])
+
+    assert differing(run_of(docs, scores), untimed, k) == wrong
+
+
+def test_a_system_that_cannot_be_timed_keeps_its_scores(fruit, tmp_path):
+    """An object of this process and a finished run have scores, and one line that explains the missing timing."""
+
+    class Length:
+        def encode_document(self, texts):
+            return np.array([[len(text)] for text in texts], np.float32)
+
+        encode_query = encode_document
+
+    (tmp_path / "r.trec").write_text("qa Q0 a4 1 2.0 x\n")
+    mine, finished = timed(fruit, Length(), f'run_file(path="{tmp_path / "r.trec"}")')
+
+    assert mine.result.means["nDCG@10"] >= 0
+    assert "is an object of this process" in mine.untimed
+    assert "is a finished run" in finished.untimed
+    assert not mine.result.timings
+
+
+def test_a_process_that_fails_costs_no_scores(fruit, monkeypatch):
+    """The error of the measuring process is one line, and the scores are there."""
+    monkeypatch.setattr("lexbench.timing.timer.chosen_weights", lambda *_: 3)  # makes a task that cannot be read
+    (outcome,) = timed(fruit, "bm25(k1=0.7)")
+
+    assert outcome.result.means
+    assert outcome.untimed.startswith("the process that timed it ended with 1: msgspec.ValidationError: Expected `array`")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="child processes are found in /proc")
+def test_a_measuring_process_ends_with_its_parent(fruit, tmp_path):
+    """When a run is killed while it times a system, the measuring process ends soon."""
+    words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--time", "--time-seconds", "300", "--time-processes", "1"]
+    environment = {**os.environ, "LEXBENCH_STORE": str(tmp_path)}
+    run = subprocess.Popen([sys.executable, "-m", "lexbench", *words], env=environment, stdout=subprocess.DEVNULL)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    begin = time.monotonic()
+    while not (measuring := [pid for pid in children.read_text().split() if "lexbench.timing" in command_of(pid)]):
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
+    time.sleep(0.5)  # it imports, or measures
+    run.kill()
+    run.wait()
+    begin = time.monotonic()
+    while any("lexbench.timing" in command_of(pid) for pid in measuring):
+        assert time.monotonic() - begin < 20
+        time.sleep(0.05)
+
+
+def command_of(pid):
+    """Return the command line of a process; "" if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_systems_take_turns(fruit, tmp_path, monkeypatch):
+    """Three processes of two systems are timed A B, B A, A B; a system that fails is left out of later rounds."""
+    order = []
+
+    def measured(measurement, _draft):
+        order.append(measurement.timed.named.label)
+        if order.count("bm25(k1=2.0)") == 2 and order[-1] != "bm25":
+            raise LexbenchError("it broke")
+        return 0
+
+    monkeypatch.setattr("lexbench.timing.timer._Measurement._differing", measured)
+    settings = {"processes": 3, "seconds": 0.01, "offline": False}
+    first, second = timed((fruit[0], Store(tmp_path)), "bm25", "bm25(k1=2.0)", **settings)
+
+    assert order == ["bm25", "bm25(k1=2.0)", "bm25(k1=2.0)", "bm25", "bm25"]
+    assert [timing.processes for timing in first.result.timings] == [3]
+    assert (first.untimed, second.untimed, second.result.timings) == (None, "it broke", [])
+    assert second.result.means
+
+
+def test_a_system_is_opened_as_it_was_resolved():
+    """Chosen weights reach the measuring process, inner fusions first, and the threads reach every member."""
+    text = 'ensemble(ensemble(bm25, bm25(k1=2.0), weights="oracle"), bm25(k1=3.0), weights="oracle")'
+    asked = system(text).retriever
+    resolved = with_weights(asked, iter([[1.0, 0.5], [0.25, 1.0]]))
+
+    assert resolved.weights == (0.25, 1.0)
+    assert resolved.parts[0].weights == (1.0, 0.5)
+    assert chosen_weights(asked, resolved) == [[1.0, 0.5], [0.25, 1.0]]
+    assert with_threads(resolved, 3).parts[0].parts[1].threads == 3
+    assert with_threads(resolved, 1) == resolved
+
+
+def test_a_fusion_with_chosen_weights_is_timed(fruit):
+    """An ensemble whose weights a run chose returns, timed, the documents of that run."""
+    (outcome,) = timed(fruit, 'ensemble(bm25, bm25(k1=2.0), weights="oracle")', offline=False)
+
+    assert outcome.untimed is None
+    assert outcome.result.timings[0].checked
+
+
+def test_queries_are_sampled_evenly():
+    """At most so many queries are timed, from first to last; all if there are no more."""
+    assert sample(range(10), 4) == [0, 2, 5, 7]
+    assert sample("abc", 3) == ["a", "b", "c"]
+
+
+def test_tables_name_the_conditions(bm25):
+    """A rate is shown with scenario, depth, exactness and machine; a percentile without enough queries is not shown."""
+    latencies, memory, rates = timing_tables([bm25])
+
+    assert latencies.title == "fruit: latency in ms; e2e QPS, single-stream-1t, k=10, exact"
+    assert rates.title == "fruit: QPS, offline-2t, k=10, exact"
+    assert latencies.header[1:4] == ("encode\np50", "search\np50", "e2e\np50")
+    assert bm25.timings[0].fingerprint in latencies.notes[0]
+    assert memory.rows[0][-2] == f"{bm25.sizes['index'] / 6:,.0f}"
+    assert any("p95 takes 200 queries" in note for note in latencies.notes)
+
+
+def test_the_fingerprint_is_of_what_decides_speed(monkeypatch):
+    """The same machine has the same fingerprint; another number of cores is another machine."""
+    own = machine.fingerprint()
+    machine.performance.cache_clear()
+    assert machine.fingerprint() == own
+    machine.performance.cache_clear()
+    monkeypatch.setattr("lexbench.timing.machine.cores", lambda: [0] * 1000)
+    assert machine.fingerprint() != own
+    machine.performance.cache_clear()
+
+
+def test_the_command_line_times(fruit, bm25, capsys, monkeypatch):
+    """--time prints tables, or one document with --json; --time-single leaves out the offline scenario and its threads."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(fruit[1].root))
+    words = ["run", "dataset", str(fruit[0]), "-m", "nDCG@10", "--depth", "10", "--time-seconds", ".2", "--time-processes", "1"]
+
+    assert code([*words, "--time", "--time-threads", "2"]) == 0
+    assert "single-stream-1t, k=10, exact" in capsys.readouterr().out
+    for scenarios, more in (([SINGLE, "offline-2t"], ["--time-threads", "2"]), ([SINGLE], ["--time-single"])):
+        assert code([*words, "--time", "--json", *more]) == 0
+        timings = json.loads(capsys.readouterr().out)["results"][0]["timings"]
+        assert [timing["scenario"] for timing in timings] == scenarios
+        assert timings[0]["folder"] == bm25.timings[0].folder
+    assert code([*words, "--time-threads", "2"]) == 2
+    assert "type --time, too" in capsys.readouterr().err
+    assert code([*words, "--time", "--time-single", "--time-threads", "2"]) == 2
+    assert "type one of them" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_api_times_too(tmp_path):
+    """`lexbench.run(..., time=...)` gives results with timings; a mapping's label stays."""
+    (result,) = lexbench.run(
+        "pydoc", {"mine": "bm25"}, store=tmp_path, time=Settings(queries=20, threads=1, seconds=0.2, processes=1)
+    )
+
+    assert [timing.queries for timing in result.timings] == [20, 20]
+    assert result.timings[0].checked
+
+
+def test_processes_and_depths(fruit):
+    """Two fresh processes are one timing with the range of both; each k is a timing of its own."""
+    (outcome,) = timed(fruit, processes=2, k=(2, 5), threads=1, offline=False)
+    single = outcome.result.timings[0]
+
+    assert [one.k for one in outcome.result.timings] == [2, 5]
+    assert single.processes == 2
+    assert single.passes >= 10
+    low, high = single.qps_range["e2e"]
+    assert low <= high
+    assert single.first_pass["e2e"].p50 > 0
+    assert msgspec.json.decode(msgspec.json.encode(single), type=type(single)) == single
