@@ -10,8 +10,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from lexbench.checkpoints import classifier
-from lexbench.checkpoints.files import digests, weight_bytes
+from lexbench.models import architectures
+from lexbench.models.checkpoint import digests, weight_bytes
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.sparse_clm import SparseCLM
 from lexbench.encoders.sparse_mlm import SparseMLM
@@ -260,5 +260,5 @@ def test_files_that_do_not_fit_are_refused(tmp_path, bert):
     with pytest.raises(CommandError, match="is an adapter itself; merge it with peft"):
         Dense.checkpoint_files(twice)
     with pytest.raises(CommandError, match="BertForMaskedLM is no"):
-        classifier.classifier_files(str(words))
+        architectures.classifier_files(str(words))
     assert digests(Dense.checkpoint_files(odd))["weights"] != digests(Dense.checkpoint_files(bert))["weights"]

@@ -15,9 +15,9 @@ from transformers import AutoTokenizer, BertModel
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
 import lexbench.catalog
-from lexbench.checkpoints import bert
-from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
-from lexbench.checkpoints.wordpiece import read_wordpiece
+from lexbench.models import bert
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
+from lexbench.models.bert import read_wordpiece
 
 NANO = Path(lexbench.catalog.__file__).parent / "lexmae_nano"
 CONFIG = json.loads((NANO / "config.json").read_text())

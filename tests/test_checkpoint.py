@@ -15,8 +15,8 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.checkpoints.files import digests
-from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
+from lexbench.models.checkpoint import digests
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.errors import InvalidFile, MissingData
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
@@ -287,8 +287,8 @@ def test_digests_need_no_torch(tmp_path):
     """A plan asks for digests, and must not wait for torch to be imported."""
     folder = checkpoints.tiny_bert(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from lexbench.checkpoints import files, masked_lm; "
-        f"files.digests(masked_lm.masked_lm_files(Path({str(folder)!r}))); "
+        "import sys; from pathlib import Path; from lexbench.models import architectures, checkpoint; "
+        f"checkpoint.digests(architectures.masked_lm_files(Path({str(folder)!r}))); "
         "print({'torch', 'transformers', 'safetensors'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout

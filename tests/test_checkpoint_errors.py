@@ -8,7 +8,7 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.errors import CommandError, InvalidFile, MissingData
 
 

@@ -11,18 +11,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import checkpoints
 import pytest
 
-from lexbench.checkpoints.files import digests
-from lexbench.checkpoints.hub import fetch
-from lexbench.checkpoints.masked_lm import masked_lm_files
+from lexbench.models.checkpoint import digests
+from lexbench.models.checkpoint import fetch
+from lexbench.models.architectures import masked_lm_files
 from lexbench.errors import CommandError, MissingData
 
 COMMIT = "a" * 40
 COPY = 'put a copy of the model into a folder and give model="FOLDER"'
 ASK = """
 import json, sys
-from lexbench.checkpoints.files import digests
-from lexbench.checkpoints.hub import fetch
-from lexbench.checkpoints.masked_lm import masked_lm_files
+from lexbench.models.checkpoint import digests
+from lexbench.models.checkpoint import fetch
+from lexbench.models.architectures import masked_lm_files
 from lexbench.errors import LexbenchError
 for name, revision in json.loads(sys.argv[1]):
     try:
@@ -33,8 +33,8 @@ for name, revision in json.loads(sys.argv[1]):
 """
 FIND = """
 import json
-from lexbench.checkpoints.files import transformer_folder
-from lexbench.checkpoints.hub import fetch_model
+from lexbench.models.checkpoint import transformer_folder
+from lexbench.models.checkpoint import fetch_model
 folder = fetch_model("org/dense")
 print(json.dumps([str(folder), *map(str, sorted(transformer_folder(folder).iterdir()))]))
 """
@@ -234,7 +234,7 @@ def test_what_the_hub_does_not_give_is_said_in_one_line(hub):
     assert answers[2] == ["MissingData", revision]
     gated = "org/gated: accept its terms at https://huggingface.co/org/gated, then type: hf auth login"
     assert answers[3] == ["MissingData", gated]
-    shut = "org/shut is not on this machine, nor to be had from the Hugging Face hub ("
+    shut = "org/shut is not on this machine, and the Hugging Face hub cannot be reached ("
     assert answers[4][0] == "MissingData"
     assert answers[4][1].startswith(shut)
     assert answers[4][1].endswith(f"); {COPY}")

@@ -10,7 +10,7 @@ from lexbench.cli import code
 from lexbench.encoders.endpoint import Endpoint
 from lexbench.encoders.endpoint_sparse import EndpointSparse
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.neural.served import said_of_itself
+from lexbench.models.served import said_of_itself
 from lexbench.rerankers.endpoint_reranker import EndpointReranker
 from lexbench.types import Document
 
@@ -21,7 +21,7 @@ TEXTS = [f"text {number}" for number in range(7)]
 def serve(monkeypatch):
     """Return a function that starts a server; all are stopped in the end."""
     servers = []
-    monkeypatch.setattr("lexbench.neural.served.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("lexbench.models.served.time.sleep", lambda _seconds: None)
 
     def start(**settings):
         servers.append(ModelServer(**settings))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lexbench import catalog
-from lexbench.checkpoints.training_data import training_data
+from lexbench.models.training_data import training_data
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset

@@ -14,14 +14,14 @@ pytest.importorskip("transformers", reason="transformers is in the extra neural"
 
 from checkpoints import tiny_bert  # noqa: E402 - needs torch
 
-from lexbench.checkpoints.masked_lm import load_masked_lm, masked_lm_files  # noqa: E402
+from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
-from lexbench.neural.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
-from lexbench.neural.int8_bert import Int8Layer  # noqa: E402
-from lexbench.neural.int8_kernels import gelu  # noqa: E402
-from lexbench.neural.precision import fast_note, slow_note, times_as_long  # noqa: E402
-from lexbench.neural.transformer_model import pack  # noqa: E402
+from lexbench.models.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
+from lexbench.models.int8 import Int8Layer  # noqa: E402
+from lexbench.models.int8 import gelu  # noqa: E402
+from lexbench.models.dtype_speed import fast_note, slow_note, times_as_long  # noqa: E402
+from lexbench.models.transformer_model import pack  # noqa: E402
 
 RNG = np.random.default_rng(7)
 
@@ -149,7 +149,7 @@ def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
 @pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE_VNNI"])
 def test_products_are_exact_on_other_processors(instructions):
     """The largest products are not cut where a processor adds pairs of them in 16 bits, and with VNNI they are the same."""
-    command = [sys.executable, "-c", "import sys, lexbench.neural.int8 as i; sys.exit(not i.int8_works())"]
+    command = [sys.executable, "-c", "import sys, lexbench.models.int8 as i; sys.exit(not i.int8_works())"]
     assert subprocess.run(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}, check=False).returncode == 0
 
 

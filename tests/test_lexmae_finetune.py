@@ -13,7 +13,7 @@ import torch
 from checkpoints import random_model
 from topics import VOCABULARY, Process, enter, write
 
-from lexbench.checkpoints.exact_terms import ExactTerms
+from lexbench.models.exact_terms import ExactTerms
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe

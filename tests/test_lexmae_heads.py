@@ -12,7 +12,7 @@ import transformers
 from checkpoints import random_model, write_tokenizer
 from topics import RECIPE, enter, write
 
-from lexbench.checkpoints import exact_terms
+from lexbench.models import exact_terms
 from lexbench.cli import code
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader

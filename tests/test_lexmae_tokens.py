@@ -4,7 +4,7 @@ import checkpoints
 import numpy as np
 import pytest
 
-from lexbench.checkpoints.pretrained import load_tokenizer
+from lexbench.models.loading import load_tokenizer
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.lexmae.data.tokens import tokenised
 from lexbench.progress import Silent

@@ -9,7 +9,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from lexbench.checkpoints.pretrained import load_tokenizer
+from lexbench.models.loading import load_tokenizer
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
 from lexbench.lexmae.model import vocabulary

@@ -17,8 +17,8 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
 from lexbench.executors.here import Here
-from lexbench.neural.cross_encoder import pair_lengths
-from lexbench.neural.int8 import int8_works
+from lexbench.models.pair_scoring import pair_lengths
+from lexbench.models.int8 import int8_works
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
@@ -204,7 +204,7 @@ def test_batches_change_nothing_but_the_rounding(models):
     for tokens in (1, 40):
         assert CrossEncoder(str(models[0]), batch_tokens=tokens).score(queries, documents) == pytest.approx(whole, abs=1e-4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lexbench.neural.cross_encoder._PAIRS", 3)
+        patch.setattr("lexbench.models.pair_scoring._PAIRS", 3)
         assert CrossEncoder(str(models[0])).score(queries, documents) == pytest.approx(whole, abs=1e-4)
 
 

@@ -21,11 +21,11 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
-from lexbench.encoders._vocabulary_models import _largest, _write_largest, _write_largest_compiled  # noqa: E402
+from lexbench.encoders._torch_models import _largest, _write_largest, _write_largest_compiled  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
-from lexbench.neural.token_batches import batches, cutter, tokenise  # noqa: E402
-from lexbench.neural.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
+from lexbench.models.token_batches import batches, cutter, tokenise  # noqa: E402
+from lexbench.models.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
 from lexbench.plugins import BatchEncoder, Encoder  # noqa: E402
 from lexbench.runner.systems import describe  # noqa: E402
 from lexbench.transforms.top_k import TopK  # noqa: E402

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from lexbench.checkpoints.query_table import load_tokenizer, tokenizer_file
+from lexbench.models.query_weights import load_tokenizer, tokenizer_file
 from lexbench.datasets.find import find, named
 
 _DOCUMENTS = 1024  # tokenised at once

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.checkpoints.settings import EXACT_TERMS_FILE
+from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.cards.facts import Score, Training
 from lexbench.results import load_system

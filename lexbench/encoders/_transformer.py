@@ -12,19 +12,18 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.checkpoints.adapter import with_base
-from lexbench.checkpoints.files import CheckpointFiles, digests, weight_bytes
-from lexbench.checkpoints.hub import fetch
-from lexbench.checkpoints.settings import trained_on
-from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
+from lexbench.models.checkpoint import CheckpointFiles, digests, fetch, weight_bytes
+from lexbench.models.lora import with_base
+from lexbench.models.stated_settings import trained_on
+from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
+from lexbench.models.training_data import training_data
 from lexbench.plugins import TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document, Kind, TrainingData
 
 if TYPE_CHECKING:
-    from lexbench.neural.transformer_model import ModelSpec
+    from lexbench.models.transformer_model import ModelSpec
 
 _CHOICES = {
     "titles": ("off", "pair", "string"),
@@ -120,7 +119,7 @@ class Transformer(ABC):
 
     def slow_note(self) -> str:
         """Return a line if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
-        from lexbench.neural.precision import fast_note, slow_note
+        from lexbench.models.dtype_speed import fast_note, slow_note
 
         device = self._spec(self.model, self.revision).torch_device
         return slow_note(self.dtype, device, 'type dtype="float32"') or fast_note(self.dtype, device)
@@ -208,12 +207,12 @@ class Transformer(ABC):
         return self._loaded(self.query_model, self.query_revision) if self.query_model else self._document_model()
 
     def _loaded(self, name: str, revision: str | None) -> Any:
-        from lexbench.neural.transformer_model import loaded
+        from lexbench.models.transformer_model import loaded
 
         return loaded(self._model_class(), self._spec(name, revision))
 
     def _spec(self, name: str, revision: str | None) -> "ModelSpec":
-        from lexbench.neural.transformer_model import ModelSpec
+        from lexbench.models.transformer_model import ModelSpec
 
         return ModelSpec(name, revision, self.dtype, self.device.split(",")[0])
 
@@ -238,7 +237,7 @@ class Transformer(ABC):
         """
         import torch
 
-        from lexbench.neural.transformer_model import side_by_side
+        from lexbench.models.transformer_model import side_by_side
 
         if self.threads:
             torch.set_num_threads(self.threads)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import CheckpointFiles
-from lexbench.checkpoints.settings import POOLINGS, dense_defaults
 from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Input, Tokens, ended, filled, tokenise
+from lexbench.models.architectures import body_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.stated_settings import POOLINGS, dense_defaults
+from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
 from lexbench.registry import at_search, later
 from lexbench.types import Document, Kind
 
 if TYPE_CHECKING:
-    from lexbench.encoders._body_models import DenseModel
+    from lexbench.encoders._torch_models import DenseModel
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Dense(Transformer):
         return ended(tokens, model.end_token()) if self.end_token else tokens
 
     def _model_class(self) -> "type[DenseModel]":
-        from lexbench.encoders._body_models import DenseModel
+        from lexbench.encoders._torch_models import DenseModel
 
         return DenseModel
 

@@ -1,6 +1,6 @@
 """Dense vectors of a model that a server runs: OpenAI-like servers, Text Embeddings Inference, vLLM.
 
-A served model cannot be pinned, see `lexbench.neural.served`: results say so, with what the server says of itself, and the
+A served model cannot be pinned, see `lexbench.models.served`: results say so, with what the server says of itself, and the
 store keeps vectors under the digest of that. What is encoded is sent to the server, documents and queries alike.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_settings, in_batches, remark, said_of_itself
+from lexbench.models.served import Server, check_settings, in_batches, remark, said_of_itself
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 

@@ -1,7 +1,7 @@
 """Learned sparse vectors of a model that a server runs: the route /embed_sparse of Text Embeddings Inference.
 
 A text's answer is a list of {"index": term, "value": weight}. As other served models it cannot be pinned, see
-`lexbench.neural.served`; the settings are those of `endpoint`, and *vocabulary*, the number of terms.
+`lexbench.models.served`; the settings are those of `endpoint`, and *vocabulary*, the number of terms.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.neural.served import Server, check_settings, in_batches, remark, said_of_itself
+from lexbench.models.served import Server, check_settings, in_batches, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Kind
 

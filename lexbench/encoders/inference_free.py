@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.checkpoints.files import CheckpointFiles
-from lexbench.checkpoints.hub import fetch
-from lexbench.checkpoints.masked_lm import masked_lm_files
-from lexbench.checkpoints.query_table import load_tokenizer, read_table, table_file, tokenizer_file
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
+from lexbench.models.architectures import masked_lm_files
+from lexbench.models.checkpoint import CheckpointFiles, fetch
+from lexbench.models.query_weights import load_tokenizer, read_table, table_file, tokenizer_file
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 
@@ -51,7 +50,7 @@ class InferenceFree(SparseMLM):
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
         """Return the files of the model for documents, with the settings that the folder states."""
-        return masked_lm_files(folder, documents_alone=True)
+        return masked_lm_files(folder, documents_only=True)
 
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

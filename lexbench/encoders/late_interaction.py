@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import CheckpointFiles
-from lexbench.checkpoints.settings import late_interaction_defaults
 from lexbench.encoders._transformer import Transformer, no_progress
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Tokens, filled
+from lexbench.models.architectures import body_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.stated_settings import late_interaction_defaults
+from lexbench.models.token_batches import Batch, Tokens, filled
 from lexbench.registry import at_search
 from lexbench.types import Document, Kind, MultiVectors
 from lexbench.vectors import offsets_of, rows_of
 
 if TYPE_CHECKING:
-    from lexbench.encoders._body_models import LateInteractionModel
+    from lexbench.encoders._torch_models import LateInteractionModel
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class LateInteraction(Transformer):
         return _in_order(list(self._in_batches(model, tokens, compute, no_progress)), model.dimensions)
 
     def _model_class(self) -> "type[LateInteractionModel]":
-        from lexbench.encoders._body_models import LateInteractionModel
+        from lexbench.encoders._torch_models import LateInteractionModel
 
         return LateInteractionModel
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from lexbench.checkpoints.causal_lm import causal_lm_files
-from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError
-from lexbench.neural.token_batches import Batch, Tokens, echoed, tokenise
+from lexbench.models.architectures import causal_lm_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.token_batches import Batch, Tokens, echoed, tokenise
 from lexbench.registry import at_search, later
 from lexbench.types import Document
 
 if TYPE_CHECKING:
     import scipy
 
-    from lexbench.encoders._vocabulary_models import CausalLMModel
-    from lexbench.neural.transformer_model import ModelSpec
+    from lexbench.encoders._torch_models import CausalLMModel
+    from lexbench.models.transformer_model import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SparseCLM(SparseMLM):
         return echoed(first, between, tokenise(cutter, texts, special=False))
 
     def _model_class(self) -> "Callable[[ModelSpec], CausalLMModel]":
-        from lexbench.encoders._vocabulary_models import CausalLMModel
+        from lexbench.encoders._torch_models import CausalLMModel
 
         return CausalLMModel
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lexbench.checkpoints.files import CheckpointFiles
-from lexbench.checkpoints.masked_lm import masked_lm_files
 from lexbench.encoders._transformer import SparseTransformer, no_progress
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.token_batches import Batch, Tokens, tokenise
+from lexbench.models.architectures import masked_lm_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, later, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
@@ -22,7 +22,7 @@ from lexbench.types import Document
 if TYPE_CHECKING:
     import scipy
 
-    from lexbench.neural.transformer_model import ModelSpec
+    from lexbench.models.transformer_model import ModelSpec
 
 _DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
 
@@ -74,7 +74,7 @@ class SparseMLM(SparseTransformer):
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
     def _model_class(self) -> "Callable[[ModelSpec], Any]":
-        from lexbench.encoders._vocabulary_models import MaskedLMModel
+        from lexbench.encoders._torch_models import MaskedLMModel
 
         return MaskedLMModel
 

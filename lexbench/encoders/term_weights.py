@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.checkpoints.body import body_files
-from lexbench.checkpoints.files import CheckpointFiles
 from lexbench.datasets.expansion import expansions
 from lexbench.encoders._transformer import SparseTransformer
 from lexbench.errors import CommandError, LexbenchError, MissingData
-from lexbench.neural.token_batches import Batch, Tokens, tokenise
+from lexbench.models.architectures import body_files
+from lexbench.models.checkpoint import CheckpointFiles
+from lexbench.models.token_batches import Batch, Tokens, tokenise
 from lexbench.registry import at_search, runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document
 
 if TYPE_CHECKING:
-    from lexbench.encoders._body_models import TermWeightsModel
+    from lexbench.encoders._torch_models import TermWeightsModel
 
 _SPECIAL = 3  # tokens of an expanded document: [CLS] text [SEP] expansion [SEP]
 _NAMED = 3  # ids in an error
@@ -107,7 +107,7 @@ class TermWeights(SparseTransformer):
         return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
 
     def _model_class(self) -> "type[TermWeightsModel]":
-        from lexbench.encoders._body_models import TermWeightsModel
+        from lexbench.encoders._torch_models import TermWeightsModel
 
         return TermWeightsModel
 

@@ -3,7 +3,7 @@
 It is asked as UMBRELA asks (Upadhyay et al., arXiv 2406.06519, after Thomas et al., SIGIR 2024): what the searcher wants, how
 well the passage meets it, how far it can be trusted, then one grade, on the scale of TREC's Deep Learning tracks. The words are
 ours; a file with others is a setting, and the digest of the words stands in every stamp. What is asked is sent to the server,
-and a served model cannot be pinned: see `lexbench.neural.served`.
+and a served model cannot be pinned: see `lexbench.models.served`.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart, LexbenchError
-from lexbench.neural.served import Server, check_settings, in_batches, said_of_itself
+from lexbench.models.served import Server, check_settings, in_batches, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Document, Verdict
 

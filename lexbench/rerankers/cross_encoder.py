@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.checkpoints.adapter import with_base
-from lexbench.checkpoints.classifier import classifier_files
-from lexbench.checkpoints.files import digests, weight_bytes
-from lexbench.checkpoints.hub import fetch
-from lexbench.checkpoints.training_data import training_data
 from lexbench.errors import CommandError
+from lexbench.models.architectures import classifier_files
+from lexbench.models.checkpoint import digests, fetch, weight_bytes
+from lexbench.models.lora import with_base
+from lexbench.models.training_data import training_data
 from lexbench.registry import runtime
 from lexbench.types import Document, TrainingData
 
 if TYPE_CHECKING:
-    from lexbench.neural.transformer_model import ModelSpec
+    from lexbench.models.transformer_model import ModelSpec
 
 _CHOICES = {
     "titles": ("off", "string"),
@@ -82,7 +81,7 @@ class CrossEncoder:
 
     def slow_note(self) -> str:
         """Return a line if this machine computes in `dtype` more slowly than in float32, else ""."""
-        from lexbench.neural.precision import slow_note
+        from lexbench.models.dtype_speed import slow_note
 
         return slow_note(self.dtype, self._spec().torch_device, 'type dtype="float32"')
 
@@ -109,8 +108,8 @@ class CrossEncoder:
         """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""
         import torch
 
-        from lexbench.neural.cross_encoder import CrossEncoderModel, PairFormat, PairScorer
-        from lexbench.neural.transformer_model import loaded
+        from lexbench.models.pair_scoring import CrossEncoderModel, PairFormat, PairScorer
+        from lexbench.models.transformer_model import loaded
 
         if self.threads:
             torch.set_num_threads(self.threads)
@@ -125,6 +124,6 @@ class CrossEncoder:
         return np.asarray(scores, np.float32)
 
     def _spec(self) -> "ModelSpec":
-        from lexbench.neural.transformer_model import ModelSpec
+        from lexbench.models.transformer_model import ModelSpec
 
         return ModelSpec(self.model, self.revision, self.dtype, self.device)

@@ -1,6 +1,6 @@
 """A reranker that a server runs: the route /rerank of Text Embeddings Inference, vLLM, Infinity and Jina.
 
-As other served models it cannot be pinned, see `lexbench.neural.served`.
+As other served models it cannot be pinned, see `lexbench.models.served`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.neural.served import Server, check_settings, remark, said_of_itself
+from lexbench.models.served import Server, check_settings, remark, said_of_itself
 from lexbench.registry import runtime
 from lexbench.types import Document
 

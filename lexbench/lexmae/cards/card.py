@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from lexbench.checkpoints.files import read_json
-from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.cards.facts import Facts, Training, What
 from lexbench.lexmae.recipe import Recipe
+from lexbench.models.checkpoint import read_json
+from lexbench.models.stated_settings import EXACT_TERMS, K1, B
 from lexbench.report.table import Table, escape, markdown, number
 from lexbench.storage import atomic
 

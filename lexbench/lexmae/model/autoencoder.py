@@ -13,11 +13,11 @@ from torch.nn import functional
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
 
-from lexbench.checkpoints.masked_lm import body_and_transform
 from lexbench.lexmae.model import losses
 from lexbench.lexmae.model.encoder import LexiconEncoder, max_pool
 from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Pretrain
+from lexbench.models.architectures import body_and_transform
 
 _PROBED = 8  # one text in so many, and two at least, tells how much the decoder uses the bottleneck
 _NOTHING = 1e-4  # added to the sum that the saturated weights are divided by (released code)

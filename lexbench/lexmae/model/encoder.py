@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lexbench.checkpoints.exact_terms import ExactTerms
-from lexbench.checkpoints.masked_lm import body_and_transform
+from lexbench.models.architectures import body_and_transform
+from lexbench.models.exact_terms import ExactTerms
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens of texts of like length that are computed at a time, padding included
 _SILENT = -1e4  # below every logit, and a number in half precision

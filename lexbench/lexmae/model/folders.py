@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from lexbench.checkpoints import exact_terms
 from lexbench.lexmae.model.encoder import LexiconEncoder
+from lexbench.models import exact_terms
 
 
 def load(folder: Path) -> tuple[Any, Any]:

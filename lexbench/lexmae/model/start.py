@@ -15,10 +15,6 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from lexbench.checkpoints import exact_terms as terms
-from lexbench.checkpoints.files import transformer_folder
-from lexbench.checkpoints.hub import fetch_model
-from lexbench.checkpoints.pretrained import load_config, load_model, load_tokenizer
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae.cards import provenance
 from lexbench.lexmae.data.statistics import Statistics
@@ -27,6 +23,9 @@ from lexbench.lexmae.data.training_sets import open_corpus_of
 from lexbench.lexmae.model import folders, heads, vocabulary
 from lexbench.lexmae.model.encoder import LexiconEncoder
 from lexbench.lexmae.recipe import ExactTerms, Paths, Recipe
+from lexbench.models import exact_terms as terms
+from lexbench.models.checkpoint import fetch_model, transformer_folder
+from lexbench.models.loading import load_config, load_model, load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store

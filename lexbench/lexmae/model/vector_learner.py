@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lexbench.checkpoints.exact_terms import saturated
 from lexbench.lexmae.data.statistics import Statistics
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups
 from lexbench.lexmae.model.learner import Learner
 from lexbench.lexmae.recipe import Vectors
+from lexbench.models.exact_terms import saturated
 
 
 class VectorLearner(Learner):

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from lexbench.checkpoints.masked_lm import MASKED_LMS
-from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.errors import CommandError
+from lexbench.models.architectures import MASKED_LMS
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 
 _BLOCK = 2048  # documents that are cut at a time

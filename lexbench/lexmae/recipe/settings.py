@@ -54,7 +54,7 @@ class Start(Strict, frozen=True, kw_only=True):
 
 
 class ExactTerms(Strict, frozen=True, kw_only=True):
-    """Weights of a text's own word pieces, as they begin: see `lexbench.checkpoints.exact_terms`. All stages train them."""
+    """Weights of a text's own word pieces, as they begin: see `lexbench.models.exact_terms`. All stages train them."""
 
     corpora: Names  # ids of datasets, or BEIR folders, whose documents the inverse document frequencies are of
     weight: Weight = 2.0  # of a word piece that the text has, times its inverse document frequency to the power of `idf`

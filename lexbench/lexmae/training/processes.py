@@ -11,7 +11,7 @@ from torch import distributed
 
 from lexbench.errors import CommandError
 from lexbench.lexmae.recipe import Fitting, Hardware
-from lexbench.neural.precision import slow_note
+from lexbench.models.dtype_speed import slow_note
 
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lexbench.checkpoints.hub import fetch_model
-from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.errors import CommandError
 from lexbench.lexmae.cards.facts import Data
 from lexbench.lexmae.data.batches import Draws
@@ -24,6 +22,8 @@ from lexbench.lexmae.model.vector_learner import VectorLearner
 from lexbench.lexmae.recipe import Paths, Recipe, Vectors
 from lexbench.lexmae.training import publishing, resuming, trainer
 from lexbench.lexmae.training.finetune import initial_model
+from lexbench.models.checkpoint import fetch_model
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lexbench.checkpoints.hub import fetch_model
-from lexbench.checkpoints.pretrained import load_tokenizer
 from lexbench.errors import CommandError
 from lexbench.lexmae.training.kinds import kinds
-from lexbench.neural.transformer_model import FrozenModel
+from lexbench.models.checkpoint import fetch_model
+from lexbench.models.loading import load_tokenizer
+from lexbench.models.transformer_model import FrozenModel
 from lexbench.types import Document
 
 LENGTH = 192  # tokens that a teacher reads unless its model takes fewer, special ones included

@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lexbench.checkpoints.classifier import check_logits, is_classifier, load_classifier
-from lexbench.checkpoints.files import read_json, transformer_folder
 from lexbench.lexmae.training import teachers
-from lexbench.neural.cross_encoder import PairFormat, PairScorer
-from lexbench.neural.transformer_model import FrozenModel
+from lexbench.models.architectures import check_logits, is_classifier, load_classifier
+from lexbench.models.checkpoint import read_json, transformer_folder
+from lexbench.models.pair_scoring import PairFormat, PairScorer
+from lexbench.models.transformer_model import FrozenModel
 from lexbench.types import Document
 
 

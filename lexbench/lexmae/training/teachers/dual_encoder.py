@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel
 
-from lexbench.checkpoints.files import TRANSFORMER, modules, optional_json, prompts, transformer_folder
-from lexbench.checkpoints.pretrained import load_complete_model
-from lexbench.checkpoints.settings import pooling_of
 from lexbench.errors import CommandError
 from lexbench.lexmae.training import teachers
-from lexbench.neural.transformer_model import FrozenModel, TokenRow
+from lexbench.models.checkpoint import TRANSFORMER, modules, optional_json, prompts, transformer_folder
+from lexbench.models.loading import load_complete_model
+from lexbench.models.stated_settings import pooling_mode
+from lexbench.models.transformer_model import FrozenModel, TokenRow
 from lexbench.types import Document
 
 SCALE = 20.0  # of cosines: what dual encoders of sentence-transformers are trained with (its losses' `scale`)
@@ -37,7 +37,7 @@ class DualEncoder(teachers.Teacher):
         if [module.kind for module in listed if module.kind != "Normalize"] != ["Transformer", "Pooling"]:
             return None
         body = transformer_folder(folder)
-        how, length = pooling_of(folder / listed[1].subfolder), _length(folder, body)
+        how, length = pooling_mode(folder / listed[1].subfolder), _length(folder, body)
         if how == "last":
             raise CommandError(f"{folder}: it pools the last token; a teacher pools the first one, or the mean")
         frozen, longest = teachers.frozen(body, load_complete_model(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lexbench.checkpoints.files import ADAPTER, optional_json, transformer_folder
 from lexbench.errors import NotationError
+from lexbench.models.checkpoint import ADAPTER, optional_json, transformer_folder
 from lexbench.notation import Call, Part, parse
 from lexbench.types import TrainingData
 

@@ -1,58 +1,31 @@
-"""Models without inference for queries: their tokens are looked up in a table of weights, and only documents need the model.
+"""Tables of query weights for models without inference for queries: the weight of a query token is looked up.
 
-There are two layouts. A SparseEncoder of sentence-transformers is one Router: `router_config.json` lists the modules of the
-route "query", here one SparseStaticEmbedding with its tensor `weight` (vocabulary,), and those of the route "document". The
-document models of OpenSearch are plain folders of a masked-language model with `idf.json`, {"token": weight}. Loads no torch.
+There are two layouts. A SparseEncoder of sentence-transformers has a Router, whose route "query" is one SparseStaticEmbedding
+with a tensor `weight` (vocabulary,). The document models of OpenSearch are plain folders with `idf.json`, {"token": weight}.
+Used by the encoder `inference_free`. Loads no torch.
 """
 
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.checkpoints.files import MODULES, VOCABULARY, Module, modules, of_folder, read_json
 from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.checkpoint import IDF, MODULES, VOCABULARY, read_json, routes
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-ROUTER = "router_config.json"
-IDF = "idf.json"
 STATIC = "SparseStaticEmbedding"
 
 
-class Routes(NamedTuple):
-    """The modules that queries and documents go through."""
-
-    query: list[Module]
-    document: list[Module]
-
-
-@of_folder
-def routes(folder: Path) -> Routes | None:
-    """Return the routes of a *folder* whose model is one Router, None for any other; CommandError for other routes."""
-    listed = modules(folder)
-    if [module.kind for module in listed] != ["Router"]:
-        return None
-    place = listed[0].subfolder
-    config = read_json(folder / place / ROUTER)
-    structure, types = config["structure"], config["types"]
-    if not {"query", "document"} <= set(structure):
-        raise CommandError(f"{folder}: its Router has the routes {', '.join(structure)}; lexbench takes query and document")
-
-    def route(name: str) -> list[Module]:
-        return [Module(str(types[key]).rpartition(".")[2], f"{place}/{key}".lstrip("/")) for key in structure[name]]
-
-    return Routes(route("query"), route("document"))
-
-
 def table_file(folder: Path) -> Path:
-    """Return the file of the weights of queries in a model's *folder*.
+    """Return the file of query weights in a model's *folder*.
 
-    MissingData where it has none, CommandError where its queries go through something else.
+    Raises MissingData if it has none, CommandError if its queries go through something else than a table.
     """
     found = routes(folder) if (folder / MODULES).is_file() else None
     if found is None:
@@ -66,12 +39,12 @@ def table_file(folder: Path) -> Path:
     if kinds != [STATIC]:
         raise CommandError(f"{folder}: its queries go through {' and '.join(kinds)}; lexbench looks them up in one {STATIC}")
     place = folder / found.query[0].subfolder
-    named = read_json(place / "config.json").get("path")  # a module that was made of a file of its own
+    named = read_json(place / "config.json").get("path")  # set if the module was made from a file
     return place / Path(str(named)).name if named else place / "model.safetensors"
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """Return the file of the tokenizer of queries: that of the route "query", or of the model."""
+    """Return the file of the tokenizer of queries: that of the route "query" if there is one, else the model's."""
     found = routes(folder) if (folder / MODULES).is_file() else None
     places = [*(folder / module.subfolder for route in (found or ()) for module in route), folder]
     path = next((place / name for place in places for name in VOCABULARY if (place / name).is_file()), None)
@@ -81,13 +54,13 @@ def tokenizer_file(folder: Path) -> Path:
 
 
 def load_tokenizer(path: Path) -> "Tokenizer":
-    """Return the tokenizer of a file, which neither pads nor cuts; one without tokenizer.json needs transformers."""
+    """Return the tokenizer in a file, without padding and truncation. Only tokenizer.json loads without transformers."""
     from tokenizers import Tokenizer
 
     if path.name == "tokenizer.json":
         tokenizer = Tokenizer.from_file(str(path))
     else:
-        from lexbench.checkpoints.pretrained import load_encoding_tokenizer
+        from lexbench.models.loading import load_encoding_tokenizer
 
         tokenizer = Tokenizer.from_str(load_encoding_tokenizer(path.parent).backend_tokenizer.to_str())
     tokenizer.no_padding()
@@ -95,27 +68,25 @@ def load_tokenizer(path: Path) -> "Tokenizer":
     return tokenizer
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, tokenizer: Path, _modified: tuple[int, int]) -> NDArray[np.float32]:
-    vocabulary = load_tokenizer(tokenizer).get_vocab(with_added_tokens=True)
-    size = max(vocabulary.values()) + 1
-    weights = _of_tensor(path) if path.suffix == ".safetensors" else _of_json(path, vocabulary, size)
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise InvalidFile(f"{path}: a weight of a token is negative or no number")
-    return weights
-
-
 def read_table(path: Path, tokenizer: Path) -> NDArray[np.float32]:
-    """Return the weight of each token (vocabulary,) by its number; tokens that a JSON file leaves out have 0.
+    """Return the weight of each token (vocabulary,), in the order of token ids; tokens missing in a JSON file have 0.
 
-    InvalidFile for what is no table of weights from 0 up.
+    Raises MissingData if there is no file, InvalidFile if it is no table of weights from 0 up.
     """
     if not path.is_file():
         raise MissingData(f"{path}: there is no such file of weights for queries")
     return _read(path, tokenizer, (path.stat().st_mtime_ns, tokenizer.stat().st_mtime_ns))
 
 
-def _of_tensor(path: Path) -> NDArray[np.float32]:
+@lru_cache(maxsize=4)
+def _read(path: Path, tokenizer: Path, _modified: tuple[int, int]) -> NDArray[np.float32]:
+    weights = _from_tensor(path) if path.suffix == ".safetensors" else _from_json(path, tokenizer)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise InvalidFile(f"{path}: a weight of a token is negative or no number")
+    return weights
+
+
+def _from_tensor(path: Path) -> NDArray[np.float32]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -130,15 +101,15 @@ def _of_tensor(path: Path) -> NDArray[np.float32]:
     return weight.astype(np.float32)
 
 
-def _of_json(path: Path, vocabulary: dict[str, int], size: int) -> NDArray[np.float32]:
+def _from_json(path: Path, tokenizer: Path) -> NDArray[np.float32]:
+    vocabulary = load_tokenizer(tokenizer).get_vocab(with_added_tokens=True)
     try:
-        table = json.loads(path.read_bytes())
-        pairs = [(token, float(weight)) for token, weight in table.items()]
+        pairs = [(token, float(weight)) for token, weight in json.loads(path.read_bytes()).items()]
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidFile(f'{path}: it is no table {{"token": weight}} ({error})') from None
-    weights = np.zeros(size, np.float32)
     known = [(vocabulary[token], weight) for token, weight in pairs if token in vocabulary]
     if not known:
         raise InvalidFile(f"{path}: none of its {len(pairs)} tokens is in the model's vocabulary; it is of another tokenizer")
+    weights = np.zeros(max(vocabulary.values()) + 1, np.float32)
     weights[[number for number, _ in known]] = [weight for _, weight in known]
     return weights

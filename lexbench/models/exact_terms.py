@@ -19,9 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from lexbench.checkpoints.settings import EXACT_TERMS_FILE, K1, B
-from lexbench.checkpoints.weights import read_tensors
 from lexbench.errors import InvalidFile
+from lexbench.models.loading import read_tensors
+from lexbench.models.stated_settings import EXACT_TERMS_FILE, K1, B
 
 
 class ExactTerms(nn.Module):

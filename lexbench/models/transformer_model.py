@@ -1,10 +1,9 @@
-"""Transformers in memory: loaded once a process, on their device, their linear layers packed where that is faster.
+"""Transformers in memory: loaded once per process, on their device, with packed linear layers where these are faster.
 
-There are two: `TransformerModel` is the base of models that encoders and rerankers run by name, and `FrozenModel` wraps any
-model that is computed with and not trained. Packed layers have weights laid out once as oneDNN wants them, and not at every
-call: a prototype encoded 1.08 times as fast in bfloat16 and 1.14 times in float32 (BERT-base, AMD EPYC of 2022), in the
-arithmetic of either type. The operation is what `torch.compile` puts into its programs and none of torch's public ones, so it
-is tried before use.
+`TransformerModel` is the base of the models that encoders and rerankers run by name. `FrozenModel` wraps any model that is not
+trained, for rerankers and teachers. Packed layers have weights that are laid out once as oneDNN wants them instead of at every
+call: encoding was 1.08 times as fast in bfloat16 and 1.14 times in float32 (BERT-base, AMD EPYC of 2022). Their operation
+is one that `torch.compile` uses and that is not public, so `packing_works` tries it first. Needs torch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,30 +21,30 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.neural.int8 import Int8Linear, check_int8
-from lexbench.neural.int8_bert import replace_layers
-from lexbench.neural.token_batches import Batch, cutter
+from lexbench.models.token_batches import Batch, cutter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_MODELS = 4  # in memory: two towers of each of two encoders in a hybrid, or one beside a reranker
-_PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # counted from behind the number of [PAD]
-_ROWS = 768  # tokens that the layout of packed layers is chosen for
-_INT8_OUTPUTS = 8  # of a layer that is worth int8: one of one output, a score, takes no time and decides all
+_MODELS = 4  # models in memory: two towers of each of two encoders, or fewer and a reranker
+_PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # they count positions from the id of [PAD] on
+_TOKENS = 768  # the number of tokens that the layout of packed layers is optimised for
+_INT8_OUTPUTS = 8  # smaller layers stay in float32: a layer of one output, a score, takes no time and decides everything
 _PACKABLE = (torch.float32, torch.bfloat16)
 _loading = Lock()  # tokenising and encoding threads ask for the same model at the same time
+
+V = TypeVar("V")
 
 
 # ---- packed layers ---------------------------------------------------------------------------------------------------------
 
 
 class PackedLinear(nn.Module):
-    """`states @ weight.T + bias`."""
+    """`states @ weight.T + bias`, the weight laid out for oneDNN."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _ROWS)  # noqa: SLF001 - see above
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _TOKENS)  # noqa: SLF001 - see above
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, states: Tensor) -> Tensor:
@@ -57,7 +56,7 @@ class PackedLinear(nn.Module):
 def pack(
     module: nn.Module, packed: Callable[[Tensor, Tensor | None], nn.Module] = PackedLinear, least_outputs: int = 1
 ) -> None:
-    """Replace every linear layer inside *module* of *least_outputs* or more by what *packed* makes of its weight and bias."""
+    """Replace the linear layers inside *module* with *least_outputs* or more by *packed* of their weight and bias."""
     for parent in list(module.modules()):
         for name, layer in list(parent.named_children()):
             if type(layer) is nn.Linear and layer.out_features >= least_outputs:
@@ -66,7 +65,7 @@ def pack(
 
 @cache
 def packing_works(device: str, dtype: torch.dtype) -> bool:
-    """Return whether packed layers work here, and give what others give."""
+    """Return whether packed layers work here, and give the results of ordinary ones."""
     if device != "cpu" or dtype not in _PACKABLE:
         return False
     layer = nn.Linear(64, 48).to(dtype)
@@ -74,7 +73,7 @@ def packing_works(device: str, dtype: torch.dtype) -> bool:
     try:
         with torch.inference_mode():
             return torch.allclose(PackedLinear(layer.weight, layer.bias)(states), layer(states), rtol=0.02, atol=0.01)
-    except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # not in this torch, or not for this processor
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # this torch or this processor lacks the operation
         return False
 
 
@@ -91,8 +90,10 @@ class ModelSpec(NamedTuple):
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The type of its weights and states, where linear layers are not in int8; CannotStart where these cannot be."""
+        """The type of weights and states; with int8, that of everything but linear layers. Raises CannotStart if impossible."""
         if self.dtype == "int8":
+            from lexbench.models.int8 import check_int8
+
             check_int8(self.torch_device)
             return torch.float32
         dtype: torch.dtype = getattr(torch, self.dtype)
@@ -100,7 +101,7 @@ class ModelSpec(NamedTuple):
 
     @property
     def torch_device(self) -> torch.device:
-        """The device; CannotStart where this machine does not have it."""
+        """The device. Raises CannotStart if this machine does not have it."""
         devices = torch.cuda.device_count()
         if self.device == "auto":
             return torch.device("cuda" if devices else "cpu")
@@ -114,7 +115,7 @@ class ModelSpec(NamedTuple):
 
 
 class TransformerModel:
-    """A model, its linear layers packed where that works, and its tokenizer."""
+    """A model on its device and its tokenizer; its linear layers are packed, or in int8."""
 
     def __init__(self, spec: ModelSpec, body: nn.Module, tokenizer: Any, config: Any) -> None:
         self.name, self.dtype = spec.name, spec.dtype
@@ -123,22 +124,27 @@ class TransformerModel:
         self.tokenizer = tokenizer
         self.pad = int(tokenizer.pad_token_id or 0)
         self.specials = [token for token in (tokenizer.cls_token_id, tokenizer.sep_token_id) if token is not None]
-        self.longest = _longest(config, self.pad)  # tokens that a text may have, None for as many as one likes
+        self.longest = _longest(config, self.pad)  # tokens that a text may have, None for any number
         self.int8 = spec.dtype == "int8"
         self.packed = not self.int8 and packing_works(self.device.type, spec.torch_dtype)
         self.pack(body)
         self._cutters: dict[int, Tokenizer] = {}
 
     def pack(self, module: nn.Module) -> None:
-        """Replace the linear layers inside *module* by those of its type, where there are other ones than torch's."""
+        """Replace the linear layers inside *module* by packed layers or layers in int8, if the model has such."""
         if self.int8:
+            from lexbench.models.int8 import Int8Linear, replace_layers
+
             replace_layers(module)
             pack(module, Int8Linear, _INT8_OUTPUTS)
         elif self.packed:
             pack(module)
 
     def cutter(self, length: int, setting: str) -> Tokenizer:
-        """Return what tokenises and cuts to *length* tokens; CommandError, naming *setting*, where the model takes fewer."""
+        """Return the tokenizer that cuts texts to *length* tokens.
+
+        Raises CommandError, which names the *setting*, if the model takes fewer.
+        """
         if self.longest is not None and length > self.longest:
             raise CommandError(
                 f"{setting}={length}: {self.name} takes at most {self.longest} tokens; type {setting}={self.longest}"
@@ -148,13 +154,13 @@ class TransformerModel:
         return self._cutters[length]
 
     def check_finite(self, values: NDArray[np.float32], meaning: str) -> None:
-        """Raise LexbenchError unless all of *values* are finite; *meaning* is what they are: "weights"."""
+        """Raise LexbenchError unless all *values* are finite; *meaning* says what they are, e.g. "weights"."""
         if not np.isfinite(values).all():
             hint = "its weights are damaged" if self.dtype == "float32" else "try dtype=float32"
             raise LexbenchError(f"{self.name} in {self.dtype} gives {meaning} that are not numbers; {hint}")
 
     def out_of_memory(self, tokens: int) -> LexbenchError:
-        """Return the error for a batch of so many *tokens*, padding included, that does not fit into memory."""
+        """Return the error for a batch of that many *tokens*, padding included, that does not fit into memory."""
         return LexbenchError(
             f"{self.name}: a batch of {tokens} tokens does not fit into the memory of {self.device}; "
             f"type batch_tokens={tokens // 2}"
@@ -166,12 +172,11 @@ def _longest(config: Any, pad: int) -> int | None:
     return positions - pad - 1 if positions and config.model_type in _PADDED_POSITIONS else positions
 
 
-V = TypeVar("V")
 M = TypeVar("M", bound=TransformerModel)
 
 
 def loaded(model_class: Callable[[ModelSpec], M], spec: ModelSpec) -> M:
-    """Return model_class(spec), the one that is in memory if there is one whose files have not changed since."""
+    """Return model_class(spec), from memory if it is there and its files have not changed."""
     paths = [path for path in Path(spec.name).expanduser().rglob("*") if path.is_file()]
     files = tuple(sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
     with _loading:
@@ -184,15 +189,12 @@ def _loaded(model_class: Callable[[ModelSpec], Any], spec: ModelSpec, _files: tu
     return model_class(spec)
 
 
-# ---- batches side by side ---------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def side_by_side(threads: int) -> Iterator[Callable[[Callable[[Batch], V], Sequence[Batch]], Iterator[V]]]:
-    """Give what computes batches, so many at a time, each on one thread.
+    """Context whose value is a `map` that computes *threads* batches at a time, each on one thread.
 
-    Threads that share each small product wait for one another hundreds of times a batch, spinning all the while, which beside
-    other work on the same cores took ten times as long.
+    Threads that share each small product wait for one another hundreds of times per batch. With other work on the same cores
+    that took ten times as long.
     """
     if threads == 1:
         yield map
@@ -202,48 +204,48 @@ def side_by_side(threads: int) -> Iterator[Callable[[Callable[[Batch], V], Seque
         yield pool.map
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # also of threads that begin later, which would have the pool's number
+        torch.set_num_threads(threads)  # for threads that start later, which would inherit the pool's number
 
 
 # ---- frozen models ---------------------------------------------------------------------------------------------------------
 
 
 class TokenRow(NamedTuple):
-    """The tokens of one text, or pair, special ones included."""
+    """The tokens of one text or pair, special ones included."""
 
     ids: NDArray[np.int64]  # (tokens,)
-    types: NDArray[np.int64]  # (tokens,) which segment each is of
+    types: NDArray[np.int64]  # (tokens,) the segment of each
 
 
 class Outputs(NamedTuple):
-    """What the model returns for one batch."""
+    """The output of the model for one batch."""
 
-    rows: list[int]  # which rows of the input are in the batch
+    rows: list[int]  # the rows of the input that are in the batch
     output: Any  # of transformers: has last_hidden_state, or logits
     real: Tensor  # bool (rows, longest), False for padding
 
 
 class FrozenModel:
-    """A model that is not trained, on its device, and its tokenizer, which does not cut.
+    """A model that is not trained, on its device, and its tokenizer, which does not truncate.
 
-    Where *dtype* is not that of the weights the computation is under autocast.
+    If *dtype* is not the type of the weights, the computation is under autocast.
     """
 
     def __init__(self, model: Any, tokenizer: "PreTrainedTokenizerFast", device: torch.device, dtype: torch.dtype) -> None:
         self.model = model.to(device).requires_grad_(False)
         self.device, self.dtype = device, dtype
-        self.tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy, which nobody else sets up
+        self.tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy that nobody else changes
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.separator = str(tokenizer.sep_token)
         self._pad = tokenizer.pad_token_id or 0
         self._takes_types = "token_type_ids" in tokenizer.model_input_names
 
-    @torch.no_grad()  # and not inference_mode, whose tensors no loss can take
+    @torch.no_grad()  # not inference_mode: a loss cannot take its tensors
     def outputs(self, rows: Sequence[TokenRow], most_tokens: int) -> Iterator[Outputs]:
-        """Yield the outputs for all *rows*, the longest first, so that little is padded.
+        """Yield the outputs for all *rows*, the longest first, so that there is little padding.
 
-        A batch has at most *most_tokens*, padding included, or one row.
+        A batch has at most *most_tokens* tokens, padding included, or one row.
         """
         longest_first = sorted(range(len(rows)), key=lambda row: -len(rows[row].ids))
         start = 0

@@ -12,21 +12,21 @@ from math import sqrt
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from lexbench.checkpoints.files import (
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.checkpoint import (
     ADAPTER,
     ADAPTER_WEIGHTS,
     CONFIG,
     Adapter,
     CheckpointFiles,
-    of_folder,
+    fetch,
+    folder_reader,
     read_json,
     tokenizer_files,
     transformer_files,
     transformer_folder,
     weight_files,
 )
-from lexbench.checkpoints.hub import fetch
-from lexbench.errors import CommandError, InvalidFile, MissingData
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,7 @@ def model_files(folder: Path, model_types: Collection[str] | None = None) -> Che
     return replace(files, adapter=adapter, tokenizer=tokenizer_files(folder) or files.tokenizer)
 
 
-@of_folder
+@folder_reader
 def _adapter(folder: Path) -> Adapter:
     """Return the adapter in *folder*; CommandError where it is of a kind that cannot be merged here."""
     config = read_json(folder / ADAPTER)
@@ -87,7 +87,7 @@ def _adapter(folder: Path) -> Adapter:
     return Adapter(folder / ADAPTER_WEIGHTS, float(config["lora_alpha"]), bool(config.get("use_rslora")))
 
 
-@of_folder
+@folder_reader
 def base_folder(folder: Path) -> Path:
     """Return the folder of the model that the adapter in *folder* adapts; MissingData where it is not to be had."""
     config = read_json(folder / ADAPTER)
@@ -141,7 +141,7 @@ def saved_shape(adapter: Adapter, endings: tuple[str, ...]) -> tuple[int, ...] |
 
 def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, Tensor]":
     """Return the tensors of the weights by name, an adapter merged into them, and what it changes as *dtype*."""
-    from lexbench.checkpoints.weights import read_tensors
+    from lexbench.models.loading import read_tensors
 
     tensors = read_tensors(files.weights)
     return merged(tensors, files.adapter, dtype) if files.adapter else tensors
@@ -153,7 +153,7 @@ def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtyp
     Names of both need to be the same from their ends on, for a head may have stood around either. InvalidFile where a pair has
     no tensor, or does not fit it.
     """
-    from lexbench.checkpoints.weights import read_tensors
+    from lexbench.models.loading import read_tensors
 
     saved = {name.removeprefix(_PREFIX): tensor for name, tensor in read_tensors([adapter.weights]).items()}
     adapted = {name.removesuffix(_A) for name in saved if name.endswith(_A)}

@@ -8,17 +8,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lexbench.checkpoints.classifier import classifier_files, load_reranker
-from lexbench.checkpoints.pretrained import load_encoding_tokenizer
-from lexbench.checkpoints.weights import check_token_ids
-from lexbench.neural.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
+from lexbench.models.architectures import classifier_files, load_reranker
+from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
+from lexbench.models.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
 from lexbench.types import Document
 
 _PAIRS = 4096  # whose tokens are in memory at a time
 
 
 class CrossEncoderModel(TransformerModel):
-    """A sequence classifier on its device, in its type, for `lexbench.neural.transformer_model.loaded`."""
+    """A sequence classifier on its device, in its type, for `lexbench.models.transformer_model.loaded`."""
 
     def __init__(self, spec: ModelSpec) -> None:
         files = classifier_files(spec.name, spec.revision)

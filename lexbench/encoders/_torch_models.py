@@ -1,0 +1,381 @@
+"""The computation of encoders in torch: from batches of tokens to vectors, one class per encoder.
+
+`VocabularyModel` is for models whose output has a weight per term of the vocabulary (`sparse_mlm`, `sparse_clm`), `BodyModel`
+for bodies without such a head (`dense`, `late_interaction`, `term_weights`). The encoders import this module when they compute.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from string import punctuation
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.models.architectures import (
+    CAUSAL_LMS,
+    LanguageModel,
+    body_files,
+    causal_lm_files,
+    load_body,
+    load_causal_lm,
+    load_masked_lm,
+    masked_lm_files,
+)
+from lexbench.models.checkpoint import fetch
+from lexbench.models.token_batches import Batch, Input, Tokens, tokenise
+from lexbench.models.transformer_model import ModelSpec, PackedLinear, TransformerModel
+
+
+def _on_device(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Return the ids of *batch*, and the mask of its padding; the mask is None if nothing is padded."""
+    ids = torch.from_numpy(batch.ids).to(device)
+    return ids, None if batch.real.all() else torch.from_numpy(batch.real).to(device)
+
+
+# ---- models with a weight per term of the vocabulary -----------------------------------------------------------------------
+# A naive encoder spends much of its time, and nearly all of its memory, on logits (batch, length, vocabulary), each of which
+# goes through relu and log1p. Both are monotonic, so here the maximum comes first, and they see one value per text and term.
+# Positions that do not pool never reach the head, and the vocabulary is projected in pieces: at most `tokens x 2,048` logits
+# and `texts x vocabulary` maxima are in memory.
+
+_PIECE = 2048  # terms projected at a time
+_NARROW = 256  # up to this width of states, taking the maxima costs about as much as the projection
+_NARROW_PIECE = 1024  # bytes of a row of logits then, on a processor: the rows of 768 tokens stay in its second-level cache
+_FEW = 64  # up to so many tokens, e.g. of a query, a call per small piece costs more than the cache saves
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of positive values; others are no terms
+    "log1p_relu": torch.log1p,
+    "log1p_log1p_relu": lambda values: values.log1p().log1p(),
+    "relu": lambda values: values,
+}
+_Projections: TypeAlias = list[Any]  # each (tokens, width) -> (tokens, terms); in int8 they are Int8Linear
+
+
+class VocabularyModel(TransformerModel):
+    """A language model in three steps: body, transform, projection onto the vocabulary in pieces."""
+
+    def __init__(self, spec: ModelSpec, checkpoint: LanguageModel) -> None:
+        super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
+        self.transform = checkpoint.transform
+        self.pack(self.transform)
+        self.vocabulary = len(checkpoint.weight)
+        narrow = self.device.type == "cpu" and checkpoint.weight.shape[1] <= _NARROW
+        self._of_few = self._pieces(checkpoint.weight, checkpoint.bias, _PIECE)
+        terms = _NARROW_PIECE // checkpoint.weight.element_size()
+        self._of_many = self._pieces(checkpoint.weight, checkpoint.bias, terms) if narrow else self._of_few
+
+    def _pieces(self, weight: Tensor, bias: Tensor | None, terms: int) -> _Projections:
+        """Return the projections of states (tokens, width), each onto *terms* terms of the vocabulary."""
+        pieces = (slice(start, start + terms) for start in range(0, self.vocabulary, terms))
+        parts = [(weight[piece], None if bias is None else bias[piece]) for piece in pieces]
+        if self.int8:
+            from lexbench.models.int8 import Int8Linear
+
+            return [Int8Linear(*part) for part in parts]
+        return [PackedLinear(*part) if self.packed else partial(_linear, *part) for part in parts]
+
+    def _maxima(self, batch: Batch, states: Tensor) -> Tensor:
+        """Return the largest logit of each text and term (n, vocabulary), float32; -inf for texts without a pooling position.
+
+        *states* (n, longest, width) are the body's output for *batch*. If no logit is above 0, the result may be any of them.
+        """
+        pooled = torch.from_numpy(np.flatnonzero(batch.pools)).to(self.device)
+        states = self.transform(states.flatten(0, 1).index_select(0, pooled))
+        lengths = batch.pools.sum(axis=1).tolist()
+        maxima = torch.full((len(lengths), self.vocabulary), -torch.inf, device=self.device)
+        pieces = self._of_few if len(states) <= _FEW else self._of_many
+        if self.int8:
+            from lexbench.models.int8 import write_largest
+
+            write_largest(pieces, states, lengths, maxima)
+        else:
+            _write_largest(pieces, states, lengths, maxima)
+        return maxima
+
+
+def _linear(weight: Tensor, bias: Tensor | None, states: Tensor) -> Tensor:
+    return functional.linear(states, weight, bias)
+
+
+def _write_largest(pieces: _Projections, states: Tensor, lengths: list[int], maxima: Tensor) -> None:
+    """Write the largest logits of each text into *maxima* (texts, vocabulary).
+
+    *states* (tokens, width) are those of texts of *lengths* tokens, one text after the other.
+    """
+    first = 0
+    for project in pieces:
+        logits = project(states)
+        terms = slice(first, first + logits.shape[1])
+        for rows, positions, shape in _equally_long(lengths):
+            maxima[rows, terms] = _largest(logits[positions].view(*shape, -1))
+        first = terms.stop
+
+
+def _equally_long(lengths: list[int]) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+    """Yield runs of neighbouring texts of one length: their rows, their positions, and their shape (texts, length)."""
+    row = position = 0
+    for length, run in groupby(lengths):
+        count = sum(1 for _ in run)
+        if length:
+            yield slice(row, row + count), slice(position, position + count * length), (count, length)
+        row, position = row + count, position + count * length
+
+
+def _largest(logits: Tensor) -> Tensor:
+    """Return the largest of *logits* (texts, length, terms) over each text's length; any of them if none is above 0.
+
+    The bits of positive numbers, read as whole numbers, have their order, and those of negative numbers are below 0. Processors
+    compare whole numbers of 16 bits nine times as fast as bfloat16. A NaN may be lost to a positive logit of the same text and
+    term, but not to another.
+    """
+    if logits.dtype == torch.bfloat16 and logits.device.type == "cpu":
+        return logits.view(torch.int16).amax(1).view(torch.bfloat16).float()
+    return logits.amax(1).float()
+
+
+def _sparse(weights: Tensor, activation: Callable[[Tensor], Tensor] = lambda values: values) -> sparse.csr_array:
+    """Return *activation* of the *weights* (n, vocabulary) above 0, indices sorted; NaN stays, so that it can be found."""
+    rows, terms = torch.logical_not(weights <= 0).nonzero(as_tuple=True)
+    starts = np.zeros(len(weights) + 1, np.int32)
+    starts[1:] = torch.bincount(rows, minlength=len(weights)).cumsum(0).cpu().numpy()
+    values, indices = activation(weights[rows, terms]).cpu().numpy(), terms.to(torch.int32).cpu().numpy()
+    return sparse.csr_array((values, indices, starts), shape=(len(weights), weights.shape[1]))
+
+
+class MaskedLMModel(VocabularyModel):
+    """A masked-language model, with the weights of a text's own word pieces if its folder has them."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = masked_lm_files(fetch(spec.name, spec.revision), documents_only=True)
+        checkpoint = load_masked_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint)
+        self.exact_terms = checkpoint.exact_terms
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found."""
+        ids, mask = _on_device(batch, self.device)
+        maxima = self._maxima(batch, self.body(input_ids=ids, attention_mask=mask).last_hidden_state)
+        if self.exact_terms is not None:
+            pools = torch.from_numpy(batch.pools).to(self.device)
+            return _sparse(self.exact_terms(_ACTIVATIONS[activation](maxima.clamp(min=0)), ids, pools))
+        return _sparse(maxima, _ACTIVATIONS[activation])
+
+
+class CausalLMModel(VocabularyModel):
+    """A causal language model, whose states see the tokens before them, or the whole text."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = causal_lm_files(fetch(spec.name, spec.revision))
+        checkpoint = load_causal_lm(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint)
+        tokenizer: Any = checkpoint.tokenizer
+        self.specials = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
+        self.width = int(checkpoint.config.hidden_size)
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, activation: str, *, bidirectional: bool, factor: float) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
+
+        Logits are multiplied by *factor*, which is above 0. With *bidirectional* each position attends to its whole text.
+        """
+        ids, real = (torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.real))
+        mask = real[:, None, None, :].expand(-1, 1, real.shape[1], -1) if bidirectional else real
+        states = self.body(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        return _sparse(self._maxima(batch, states) * factor, _ACTIVATIONS[activation])
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------------
+
+_LINEAR = ("embeddingHead", "linear")  # the layer behind the pooling, in ANCE and ADORE, and in sentence-transformers
+_NORM = ("norm",)
+_EPSILON = 1e-5  # the default of torch's LayerNorm, which all of them use
+_TERM_WEIGHT = "tok_proj"  # (1, h) and (1,), the name by COIL's authors
+
+
+class BodyModel(TransformerModel):
+    """The body of a checkpoint, and all other tensors of the checkpoint by name."""
+
+    causal: ClassVar[bool] = False  # whether it may be a causal language model's
+
+    def __init__(self, spec: ModelSpec) -> None:
+        files = body_files(fetch(spec.name, spec.revision), causal=self.causal)
+        checkpoint = load_body(files, dtype=spec.torch_dtype, device=spec.torch_device)
+        super().__init__(spec, checkpoint.body, checkpoint.tokenizer, checkpoint.config)
+        self.folder = files.folder
+        self._settings = {"use_cache": False} if files.config["model_type"] in CAUSAL_LMS else {}
+        self.width = int(checkpoint.config.hidden_size)
+        self.others: Mapping[str, Tensor] = checkpoint.others
+
+    def states(self, batch: Batch) -> Tensor:
+        """Return the last hidden states (n, longest, width) of *batch*; padding is not attended to."""
+        ids, mask = _on_device(batch, self.device)
+        types = {} if batch.types is None else {"token_type_ids": torch.from_numpy(batch.types).to(self.device)}
+        states: Tensor = self.body(input_ids=ids, **types, attention_mask=mask, **self._settings).last_hidden_state
+        return states
+
+    def other(self, *names: str) -> Tensor | None:
+        """Return the first tensor outside the body called one of *names*, in whatever module, as float32; None if none is."""
+        tensors = (tensor for key, tensor in self.others.items() if key.rpartition("/")[2] in names)
+        tensor = next(tensors, None)
+        return None if tensor is None else tensor.float()
+
+    def end_token(self) -> int:
+        """Return the id of the token that ends a text. Raises CommandError if the tokenizer has none."""
+        if self.tokenizer.eos_token_id is None:
+            raise CommandError(f"{self.name}: its tokenizer has no token that ends a text; leave end_token=True out")
+        return int(self.tokenizer.eos_token_id)
+
+    def mask_token(self) -> int:
+        """Return the id of [MASK]. Raises CommandError if the tokenizer has none."""
+        if self.tokenizer.mask_token_id is None:
+            raise CommandError(f"{self.name}: its tokenizer has no [MASK] to fill queries with; type mask_queries_to=0")
+        return int(self.tokenizer.mask_token_id)
+
+
+class DenseHead(nn.Module):
+    """The layers behind the pooling: none, a linear one, or one with layer normalisation (ANCE, ADORE)."""
+
+    def __init__(self, model: BodyModel) -> None:
+        super().__init__()
+        self.weight, self.bias = (model.other(*(f"{name}.{part}" for name in _LINEAR)) for part in ("weight", "bias"))
+        self.scale, self.shift = (model.other(*(f"{name}.{part}" for name in _NORM)) for part in ("weight", "bias"))
+
+    @property
+    def kind(self) -> str:
+        """The value of the setting `head` that describes it."""
+        return "none" if self.weight is None else "linear" if self.scale is None else "linear_layernorm"
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return vectors (n, dimensions) for *pooled* states (n, width)."""
+        if self.weight is None:
+            return pooled
+        vectors = functional.linear(pooled, self.weight, self.bias)
+        if self.scale is None:
+            return vectors
+        return functional.layer_norm(vectors, vectors.shape[-1:], self.scale, self.shift, _EPSILON)
+
+
+class DenseModel(BodyModel):
+    """A body with its head."""
+
+    causal = True
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.head = DenseHead(self)
+        self.dimensions = self.width if self.head.weight is None else len(self.head.weight)
+
+    def check_head(self, kind: str) -> None:
+        """Raise CommandError unless the head is of that *kind*, because leaving one out gives other vectors."""
+        if (actual := self.head.kind) != kind:
+            raise CommandError(f'{self.name}: the head behind its pooling is "{actual}" and not "{kind}"; type head="{actual}"')
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, pooling: str, skip: int) -> Tensor:
+        """Return the vectors (n, dimensions) of *batch*, float32, not normalised.
+
+        The mean is over real positions from *skip* on. It is 0 if there are none, and so is the last state of a text without
+        tokens.
+        """
+        states = self.states(batch)
+        if pooling == "cls":
+            pooled = states[:, 0].float()
+        elif pooling == "last":
+            lengths = torch.from_numpy(batch.real.sum(axis=1)).to(self.device)
+            last = states[torch.arange(len(states), device=self.device), lengths.clamp(min=1) - 1].float()
+            pooled = last.masked_fill((lengths == 0).unsqueeze(1), 0)
+        else:
+            counted = torch.from_numpy(batch.real).to(self.device, torch.float32)
+            counted[:, :skip] = 0
+            summed = torch.bmm(counted.unsqueeze(1), states.float()).squeeze(1)
+            pooled = summed / counted.sum(1, keepdim=True).clamp(min=1)
+        vectors: Tensor = self.head(pooled)
+        return vectors
+
+
+class LateInteractionModel(BodyModel):
+    """A body with a projection of each token's state: `linear` of ColBERT, or a Dense module of PyLate."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        weight = self.other("linear.weight")
+        if weight is None or weight.shape[1:] != (self.width,):
+            actual = "none" if weight is None else f"one of {tuple(weight.shape)}"
+            raise InvalidFile(
+                f"{self.name}: late interaction has a tensor linear.weight (dimensions, {self.width}) behind the model, and "
+                f"here is {actual}; give a ColBERT"
+            )
+        self.weight, self.bias = weight, self.other("linear.bias")
+        self.dimensions = len(weight)
+
+    def token_id(self, token: str, setting: str) -> int:
+        """Return the id of *token*. Raises CommandError, which names the *setting*, if the tokenizer lacks it."""
+        token_id = self.tokenizer.convert_tokens_to_ids(token)
+        if token_id is None or token_id == self.tokenizer.unk_token_id:
+            raise CommandError(f"{self.name}: its tokenizer has no token {token!r}; type {setting}=… as its authors do")
+        return int(token_id)
+
+    def punctuation(self) -> list[int]:
+        """Return the ids of the tokens that are one character of ASCII punctuation."""
+        token_ids = self.tokenizer.convert_tokens_to_ids(list(punctuation))
+        return [token_id for token_id in token_ids if token_id not in (None, self.tokenizer.unk_token_id)]
+
+    def marked(self, texts: Sequence[Input], length: int, setting: str, marker: int | None) -> Tokens:
+        """Return the tokens of *texts* with *marker* behind the first token ([CLS]), at most *length* in total.
+
+        Raises CommandError, which names the *setting*, if the model takes fewer.
+        """
+        cutter = self.cutter(length, setting)
+        if marker is None:
+            return tokenise(cutter, texts)
+        tokens = tokenise(self.cutter(length - 1, setting), texts)
+        starts = tokens.starts + np.arange(len(tokens.starts))
+        return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[:-1] + 1, marker), starts=starts)
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch) -> NDArray[np.float32]:
+        """Return the vectors (tokens, dimensions) of length 1 of the positions that pool, text after text."""
+        pools = torch.from_numpy(batch.pools).to(self.device)
+        projected = functional.linear(self.states(batch)[pools].float(), self.weight, self.bias)
+        vectors: NDArray[np.float32] = functional.normalize(projected, dim=1).cpu().numpy()
+        return vectors
+
+
+class TermWeightsModel(BodyModel):
+    """A body with a projection of each token's state onto one number."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        head = {name.rpartition(".")[2]: tensor for name, tensor in self.others.items() if f"{_TERM_WEIGHT}." in name}
+        if {name: tuple(tensor.shape) for name, tensor in head.items()} != {"weight": (1, self.width), "bias": (1,)}:
+            shapes = [f"{name} {tuple(tensor.shape)}" for name, tensor in self.others.items() if _TERM_WEIGHT in name]
+            raise InvalidFile(
+                f"{self.folder}: a model that weighs terms has {_TERM_WEIGHT}.weight (1, {self.width}) and {_TERM_WEIGHT}.bias "
+                f"(1,), and here is {', '.join(shapes) or 'neither'}; give a uniCOIL"
+            )
+        self.weight, self.bias = head["weight"], head["bias"]
+        self.first = int(self.tokenizer.cls_token_id)
+        self.vocabulary = int(self.body.get_input_embeddings().num_embeddings)  # type: ignore[operator]
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary), float32, indices sorted; a token that repeats has its largest weight above 0.
+
+        NaN stays, so that it can be found.
+        """
+        weights = functional.linear(self.states(batch), self.weight, self.bias).relu().squeeze(-1).float().cpu().numpy()
+        rows, columns = np.nonzero(batch.pools & ~(weights <= 0))
+        keys = rows * self.vocabulary + batch.ids[rows, columns]  # one number per text and term
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        largest = np.maximum.reduceat(weights[rows, columns][order], starts) if len(starts) else np.zeros(0, np.float32)
+        rows, terms = np.divmod(keys[order][starts], self.vocabulary)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(batch.ids)))])
+        return sparse.csr_array((largest, terms, offsets), shape=(len(batch.ids), self.vocabulary))

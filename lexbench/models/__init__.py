@@ -1,0 +1,12 @@
+"""Models on disk and in memory: from the name that a user types to a transformer that computes.
+
+    checkpoint         the folder of a model: its files, digests, and the download from the hub
+    stated_settings    settings that a folder states; `training_data` what the model has learned from
+    architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `bert` (our own), `exact_terms`
+    token_batches      texts as batches of tokens
+    transformer_model  models in memory, with `int8` and `dtype_speed`
+    pair_scoring       query and document read together; `query_weights` queries without a model
+    served             models behind an address
+
+Encoders, rerankers, judges and LexMAE's training use them. No code of a checkpoint is run, and nothing is unpickled.
+"""

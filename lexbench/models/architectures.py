@@ -1,0 +1,381 @@
+"""The kinds of models that lexbench runs: which files each needs, and how it is taken apart for encoding.
+
+    masked-language models    LexMAE, SPLADE: BERT, DistilBERT, RoBERTa, ModernBERT, for `sparse_mlm` and `inference_free`
+    causal language models    Llama, Mistral, Qwen2 and Qwen3, for `sparse_clm`
+    bodies                    models without a head for words, for `dense`, `late_interaction` and `term_weights`
+    sequence classifiers      for the reranker `cross_encoder`
+
+`model_type` in config.json and the names of tensors decide how a checkpoint is read; its class name and its own code do not.
+Each kind has a function `..._files`, which needs no torch, and a function `load_...`, which imports it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.checkpoint import (
+    ABOUT,
+    MODULES,
+    WITH_WEIGHTS,
+    CheckpointFiles,
+    fetch,
+    modules,
+    prompts,
+    transformer_folder,
+    weight_files,
+)
+from lexbench.models.lora import adapted_tensors, adapts_classifier, merged, model_files, saved_shape
+from lexbench.models.stated_settings import EXACT_TERMS, EXACT_TERMS_FILE, sparse_encoder_modules, sparse_mlm_defaults
+
+if TYPE_CHECKING:
+    import torch
+    import transformers
+
+    from lexbench.models.bert import BertConfig, WordPiece
+    from lexbench.models.exact_terms import ExactTerms
+
+CAUSAL_LMS = ("llama", "mistral", "qwen2", "qwen3")  # model types
+RERANKER = "a reranker"  # the role of a classifier, in messages
+
+
+# ---- language models -------------------------------------------------------------------------------------------------------
+
+
+class MaskedLMNames(NamedTuple):
+    """The names of tensors in the `…ForMaskedLM` of a model_type."""
+
+    embedding: str  # (vocabulary, h); in most models the output projection is the same tensor
+    weight: str  # (vocabulary, h) the output projection
+    biases: tuple[str, str] | None = None  # (vocabulary,) of the output projection, if it has two names
+
+
+MASKED_LMS: Mapping[str, MaskedLMNames] = {  # by model_type
+    "bert": MaskedLMNames(
+        "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.weight",
+        ("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    ),
+    "distilbert": MaskedLMNames("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"),
+    "modernbert": MaskedLMNames("model.embeddings.tok_embeddings.weight", "decoder.weight"),
+    "roberta": MaskedLMNames(
+        "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", ("lm_head.bias", "lm_head.decoder.bias")
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A language model in its parts: the logits of a token are `transform(states) @ weight.T + bias`."""
+
+    body: "torch.nn.Module"  # without pooler: body(input_ids, attention_mask) -> .last_hidden_state (b, l, h)
+    transform: "torch.nn.Module"  # the head up to the output projection: (…, h) -> (…, h)
+    weight: "torch.Tensor"  # (vocabulary, h)
+    bias: "torch.Tensor | None"  # (vocabulary,)
+    tokenizer: "transformers.PreTrainedTokenizerFast | WordPiece"
+    config: "transformers.PretrainedConfig | BertConfig"
+    exact_terms: "ExactTerms | None" = None  # weights of a text's own word pieces, if the folder has them
+
+
+def masked_lm_files(folder: Path, *, documents_only: bool = False) -> CheckpointFiles:
+    """Return the files of the masked-language model in *folder*, with the settings of `sparse_mlm` that it states.
+
+    With *documents_only* it may be the document model of a Router. Raises MissingData if a file is missing, CommandError for
+    other kinds of models.
+    """
+    listed = sparse_encoder_modules(folder, documents_only=documents_only) if (folder / MODULES).is_file() else []
+    files = model_files(folder / listed[0].subfolder if listed else folder, MASKED_LMS)
+    defaults = sparse_mlm_defaults(folder, files.config, documents_only=documents_only)
+    stated = bool(defaults.pop(EXACT_TERMS, False))
+    exact_terms = [path] if (path := files.folder / EXACT_TERMS_FILE).is_file() else []
+    if stated and not exact_terms:
+        raise MissingData(
+            f"{folder}: config.json says {EXACT_TERMS}, and {path.name} is missing; copy it from the model's source"
+        )
+    return replace(files, defaults=defaults, heads=exact_terms)
+
+
+def load_masked_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
+    """Return the masked-language model, ready for inference.
+
+    Raises InvalidFile if its files do not read or the weights do not fit config.json.
+    """
+    from lexbench.models import exact_terms, loading
+    from lexbench.models.bert import read_wordpiece
+
+    tokenizer = read_wordpiece(files.tokenizer_folder) or loading.load_encoding_tokenizer(files.tokenizer_folder)
+    names = MASKED_LMS[files.config["model_type"]]
+    model = _empty_masked_lm(files)
+    tensors = loading.masked_lm_names(adapted_tensors(files, dtype), files.folder)
+    pairs = [names.biases] if names.biases else []
+    if model.config.tie_word_embeddings:
+        pairs.append((names.embedding, names.weight))
+    model = _filled(model, loading.tied(tensors, pairs), files, dtype, device)
+    projection = model.get_output_embeddings()
+    weight, bias = projection.weight.detach(), None if projection.bias is None else projection.bias.detach()
+    loading.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
+    terms = exact_terms.read(files.folder, len(weight))
+    terms = terms and terms.to(device).eval().requires_grad_(requires_grad=False)
+    return LanguageModel(*body_and_transform(model), weight, bias, tokenizer, model.config, terms)
+
+
+def _empty_masked_lm(files: CheckpointFiles) -> Any:
+    """Return the `…ForMaskedLM` that config.json describes: our class for an ordinary BERT, else that of transformers."""
+    from lexbench.models import bert, loading
+
+    loading.check_sizes(files.config, loading.tensor_names(files.weights), files.folder)
+    if (model := bert.empty_model(files.config)) is not None:
+        return model
+    from transformers import AutoModelForMaskedLM
+
+    return loading.empty_model(files, AutoModelForMaskedLM)
+
+
+def body_and_transform(model: Any) -> "tuple[torch.nn.Module, torch.nn.Module]":
+    """Return the body of a `…ForMaskedLM`, and its head up to the output projection."""
+    if model.config.model_type == "bert":
+        return model.bert, model.cls.predictions.transform
+    from torch.nn import Sequential
+    from transformers.activations import ACT2FN
+
+    match model.config.model_type:
+        case "distilbert":
+            activation = ACT2FN[model.config.activation]
+            return model.distilbert, Sequential(model.vocab_transform, activation, model.vocab_layer_norm)
+        case "roberta":  # its head always has GELU, whatever config.json says
+            return model.roberta, Sequential(model.lm_head.dense, ACT2FN["gelu"], model.lm_head.layer_norm)
+        case _:
+            return model.model, model.head
+
+
+def causal_lm_files(folder: Path) -> CheckpointFiles:
+    """Return the files of the causal language model in *folder*.
+
+    Raises MissingData if a file is missing, CommandError for other kinds of models.
+    """
+    return model_files(folder, CAUSAL_LMS)
+
+
+def load_causal_lm(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> LanguageModel:
+    """Return the causal language model, ready for inference; it has no transform and no bias.
+
+    Raises InvalidFile if its files do not read or the weights do not fit config.json.
+    """
+    from torch.nn import Identity
+    from transformers import AutoModelForCausalLM
+
+    from lexbench.models import loading
+
+    tokenizer = loading.load_tokenizer(files.tokenizer_folder)
+    model = loading.empty_model(files, AutoModelForCausalLM)
+    tensors = {name: tensor for name, tensor in adapted_tensors(files, dtype).items() if not name.endswith(_CONSTANTS)}
+    if model.config.tie_word_embeddings:
+        tensors = loading.tied(tensors, [("model.embed_tokens.weight", "lm_head.weight")])
+    model = _filled(model, tensors, files, dtype, device)
+    weight = model.lm_head.weight.detach()
+    loading.check_token_ids(tokenizer.get_vocab(), len(weight), files.folder)
+    return LanguageModel(model.model, Identity(), weight, None, tokenizer, model.config)
+
+
+def _filled(
+    model: Any,
+    tensors: "Mapping[str, torch.Tensor]",
+    files: CheckpointFiles,
+    dtype: "torch.dtype",
+    device: "torch.device | str",
+) -> Any:
+    """Return the empty *model* with all *tensors*. Raises InvalidFile if their names or shapes are not those of the model."""
+    from lexbench.models import loading
+
+    classes = "/".join(map(str, files.config.get("architectures") or ["no architecture named"]))
+    described = f"{files.folder}: config.json says model_type {files.config['model_type']} ({classes})"
+    loading.check_names_and_shapes(tensors, model.state_dict(), described)
+    return loading.fill(model, loading.converted(tensors, dtype, device, files.folder), device)
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------------
+
+# Constants that old versions of transformers saved as tensors.
+_CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
+_PROJECTION = "lm_head."  # onto the vocabulary: large, and unused by encoders of bodies
+
+
+class BodyClass(NamedTuple):
+    """How transformers builds the body of a model_type."""
+
+    poolable: bool  # whether its class takes add_pooling_layer
+    embedding: str = "embeddings.word_embeddings.weight"  # the part of its name before this is the prefix of all names
+    model_type: str = ""  # the model_type to build, if it is another
+
+
+BODIES: Mapping[str, BodyClass] = {  # by model_type
+    "bert": BodyClass(poolable=True),
+    "camembert": BodyClass(poolable=True),
+    "distilbert": BodyClass(poolable=False),
+    "dpr": BodyClass(poolable=True, model_type="bert"),  # each of its two towers is a BERT
+    "electra": BodyClass(poolable=False),
+    "ernie": BodyClass(poolable=True),
+    "modernbert": BodyClass(poolable=False, embedding="embeddings.tok_embeddings.weight"),
+    "mpnet": BodyClass(poolable=True),
+    "roberta": BodyClass(poolable=True),
+    "xlm-roberta": BodyClass(poolable=True),
+    **{model_type: BodyClass(poolable=False, embedding="embed_tokens.weight") for model_type in CAUSAL_LMS},
+}
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body, and all other tensors of the checkpoint by name."""
+
+    body: "torch.nn.Module"  # body(input_ids, attention_mask) -> .last_hidden_state (b, l, h)
+    others: "Mapping[str, torch.Tensor]"  # e.g. heads; those of a module in a subfolder as `2_Dense/linear.weight`
+    tokenizer: "transformers.PreTrainedTokenizerFast"
+    config: "transformers.PretrainedConfig"
+
+
+def body_files(folder: Path, *, causal: bool = False) -> CheckpointFiles:
+    """Return the files of a body and of the sentence-transformers modules behind it, without stated settings.
+
+    With *causal* it may be a causal language model. Raises MissingData if a file is missing, CommandError for other models.
+    """
+    model_types = [model_type for model_type in BODIES if causal or model_type not in CAUSAL_LMS]
+    files = model_files(transformer_folder(folder), model_types)
+    own_code = "AutoModel" in (files.config.get("auto_map") or {}) or files.config.get("is_causal") is False
+    if files.config["model_type"] in CAUSAL_LMS and own_code:
+        raise CommandError(
+            f"{files.folder}: it is run by code of its own (auto_map or is_causal in config.json), where tokens may see what "
+            "comes behind them; lexbench runs no such code: serve it, and type endpoint(url=…, model=…)"
+        )
+    behind = [folder / module.subfolder for module in modules(folder)[1:] if module.kind in WITH_WEIGHTS]
+    return replace(files, heads=[path for subfolder in behind for path in weight_files(subfolder)])
+
+
+def load_body(files: CheckpointFiles, *, dtype: "torch.dtype", device: "torch.device | str" = "cpu") -> Body:
+    """Return the body, ready for inference, and the other tensors of the files.
+
+    Raises InvalidFile if the files do not read or the weights do not fit config.json.
+    """
+    from transformers import AutoModel
+
+    from lexbench.models import loading
+
+    model_type = files.config["model_type"]
+    body_class = BODIES[model_type]
+    settings = {"add_pooling_layer": False} if body_class.poolable else {}
+    model = loading.empty_model(files, AutoModel, body_class.model_type, **settings)
+    tensors, others = _split(adapted_tensors(files, dtype), body_class.embedding, model.state_dict(), files.folder)
+    body = _filled(model, tensors, files, dtype, device)
+    for path in files.heads:
+        others |= {f"{path.parent.name}/{name}": tensor for name, tensor in loading.read_tensors([path]).items()}
+    floats = {name: tensor for name, tensor in others.items() if tensor.is_floating_point()}
+    load = loading.load_tokenizer if model_type in CAUSAL_LMS else loading.load_encoding_tokenizer
+    tokenizer = load(files.tokenizer_folder)
+    loading.check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
+    return Body(body, loading.converted(floats, dtype, device, files.folder), tokenizer, model.config)
+
+
+def _split(
+    tensors: "Mapping[str, torch.Tensor]", embedding: str, expected: Iterable[str], folder: Path
+) -> "tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]":
+    """Return the tensors of the body without their prefix, and the other tensors.
+
+    A tensor belongs to the body if it has the prefix of the *embedding*, and is in a module of the *expected* names.
+    """
+    from lexbench.models.loading import current_name
+
+    by_name = {current_name(key): tensor for key, tensor in tensors.items()}
+    prefixes = [name.removesuffix(embedding) for name in by_name if name.endswith(embedding)]
+    if len(prefixes) != 1:
+        count = f"{len(prefixes)} (under {', '.join(prefixes)})" if prefixes else "none"
+        raise InvalidFile(
+            f"{folder}: one tensor of the weights is to be called …{embedding}, and there is {count}; "
+            "save the model that encodes by itself"
+        )
+    body_modules = {name.partition(".")[0] for name in expected}
+    body, others = {}, {}
+    for name, tensor in by_name.items():
+        inner = name.removeprefix(prefixes[0])
+        if name.startswith(prefixes[0]) and inner.partition(".")[0] in body_modules and not inner.endswith(_CONSTANTS):
+            body[inner] = tensor
+        elif not name.startswith(_PROJECTION):
+            others[name] = tensor
+    return body, others
+
+
+# ---- sequence classifiers --------------------------------------------------------------------------------------------------
+
+_CLASS_ENDING = "ForSequenceClassification"
+_HEADS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")  # (logits, h), by architecture
+_LABELS = ("id2label", "label2id", "num_labels")  # settings that decide the number of logits
+_MOST_LOGITS = 2  # not relevant and relevant; a single logit means relevant
+
+
+def is_classifier(config: Mapping[str, Any]) -> bool:
+    """Return whether a config.json describes a `…ForSequenceClassification`."""
+    return any(str(name).endswith(_CLASS_ENDING) for name in config.get("architectures") or ())
+
+
+def check_logits(config: Mapping[str, Any], folder: Path, role: str) -> None:
+    """Raise CommandError if a classifier has more than two logits; *role* names its purpose, e.g. "a reranker"."""
+    logits = len(config.get("id2label") or ()) or config.get("num_labels") or _MOST_LOGITS  # the order of transformers
+    if logits > _MOST_LOGITS:
+        raise CommandError(f"{folder}: it has {logits} logits; {role} has one, or two")
+
+
+def classifier_files(model: str, revision: str | None = None) -> CheckpointFiles:
+    """Return the files of a reranker; *model* is a folder or a name on the hub.
+
+    Raises MissingData if a file is missing, CommandError for other kinds of models, or if it puts prompts before texts.
+    """
+    top = fetch(model, revision)
+    folder = transformer_folder(top)
+    files = model_files(folder)
+    config = _with_adapter_labels(files)
+    if not is_classifier(config) and not adapts_classifier(folder):
+        classes = "/".join(map(str, config.get("architectures") or ["no architecture named"]))
+        raise CommandError(
+            f"{folder}: {classes} is no *{_CLASS_ENDING}, so it scores no pairs; a retriever scores what another found in "
+            "pipeline(bm25, RETRIEVER, weights=[0, 1])"
+        )
+    check_logits(config, folder, RERANKER)
+    if any(prompts(top).values()):
+        raise CommandError(f"{top}: it puts a prompt before texts ({ABOUT}); lexbench does not: take another reranker")
+    return replace(files, config=config)
+
+
+def _with_adapter_labels(files: CheckpointFiles) -> dict[str, Any]:
+    """Return config.json, with the number of logits of the adapter's head if it brings one."""
+    shape = saved_shape(files.adapter, _HEADS) if files.adapter else None
+    if shape is None:
+        return files.config
+    return {key: value for key, value in files.config.items() if key not in _LABELS} | {"num_labels": shape[0]}
+
+
+def load_classifier(folder: Path, role: str) -> Any:
+    """Return the classifier in *folder*, in float32. Raises InvalidFile if it does not read or a weight is missing."""
+    from transformers import AutoModelForSequenceClassification
+
+    from lexbench.models.loading import load_complete_model
+
+    return load_complete_model(folder, AutoModelForSequenceClassification, role)
+
+
+def load_reranker(files: CheckpointFiles) -> Any:
+    """Return the classifier of *files*, in float32, its adapter merged. Raises InvalidFile like `load_classifier`."""
+    from transformers import AutoModelForSequenceClassification
+
+    from lexbench.models.loading import load_model
+
+    if files.adapter is None:
+        return load_classifier(files.folder, RERANKER)
+    labels = {"num_labels": files.config["num_labels"]} if "num_labels" in files.config else {}
+    model, missing = load_model(files.folder, AutoModelForSequenceClassification, **labels)
+    state = model.state_dict()
+    tensors = merged(state, files.adapter, model.dtype)
+    if needed := [name for name in missing if tensors[name] is state[name]]:
+        raise InvalidFile(f"{files.adapter.weights}: with its model {len(needed)} weights are missing ({needed[0]})")
+    if unknown := sorted(tensors.keys() - state.keys()):
+        raise InvalidFile(f"{files.adapter.weights}: the model has no {unknown[0]}; take the base that it was trained on")
+    model.load_state_dict(tensors)
+    return model

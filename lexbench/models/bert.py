@@ -1,0 +1,298 @@
+"""BERT for masked words and its tokenizer, without transformers, whose import takes two seconds.
+
+The model computes, bit for bit, what the class of transformers computes (J. Devlin et al., NAACL 2019); modules and tensors
+have the same names. `empty_model` and `read_wordpiece` return None for everything unusual, which is left to transformers.
+Used by `architectures`. For inference only: no dropout. Needs torch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lexbench.models.loading import WithoutValues
+
+_SIZES = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
+)
+_USUAL: Mapping[str, tuple[Any, ...]] = {  # accepted values of config.json; with None the setting may be missing
+    "hidden_act": ("gelu",),
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "chunk_size_feed_forward": (0, None),
+    "quantization_config": (None,),
+    "embedding_size": (None,),
+}
+
+
+# ---- the model -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The configuration, with the names of transformers."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    layer_norm_eps: float
+    tie_word_embeddings: bool
+    model_type: str = "bert"
+
+
+class States(NamedTuple):
+    """The output of the body, named as in transformers."""
+
+    last_hidden_state: Tensor  # (texts, length, width)
+
+
+class _Embeddings(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return states (texts, length, width) for *ids* (texts, length), which all belong to the first segment."""
+        states = self.word_embeddings(ids) + self.token_type_embeddings.weight[0]
+        normed: Tensor = self.LayerNorm(states + self.position_embeddings.weight[: ids.shape[1]])
+        return normed
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.heads = config.num_attention_heads
+        self.query, self.key, self.value = (nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3))
+
+    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the attended states; position i sees position j if *mask* (texts, 1, length, length) is None or true there."""
+        shape = (*states.shape[:2], self.heads, -1)
+        query, key, value = (layer(states).view(shape).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        gathered = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return gathered.transpose(1, 2).reshape(states.shape)
+
+
+class _Residual(nn.Module):
+    """A linear layer whose output is added to earlier states and normalised."""
+
+    def __init__(self, inputs: int, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, inputs: Tensor, before: Tensor) -> Tensor:
+        normed: Tensor = self.LayerNorm(self.dense(inputs) + before)
+        return normed
+
+
+class Layer(nn.Module):
+    """One layer: attention and the feed-forward network behind it. `int8` replaces it by a faster one."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.attention = nn.ModuleDict({"self": _SelfAttention(config), "output": _Residual(width, config)})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, config.intermediate_size)})
+        self.output = _Residual(config.intermediate_size, config)
+
+    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the next states (texts, length, width); *mask* (texts, 1, length, length) is true where a position sees."""
+        attended = self.attention["output"](self.attention["self"](states, mask), states)
+        changed: Tensor = self.output(functional.gelu(self.intermediate["dense"](attended)), attended)
+        return changed
+
+
+class _Layers(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+
+    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        for layer in self.layer:
+            states = layer(states, mask)
+        return states
+
+
+class Bert(nn.Module):
+    """The body: embeddings and layers."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.embeddings = _Embeddings(config)
+        self.encoder = _Layers(config)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> States:
+        """Return the last states for ids (texts, length); positions whose *attention_mask* is 0 are not seen."""
+        mask = None
+        if attention_mask is not None:
+            length = input_ids.shape[1]
+            mask = attention_mask.bool()[:, None, None, :].expand(-1, 1, length, length)
+        return States(self.encoder(self.embeddings(input_ids), mask))
+
+
+class _Transform(nn.Module):
+    """The head up to the output projection."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, states: Tensor) -> Tensor:
+        normed: Tensor = self.LayerNorm(functional.gelu(self.dense(states)))
+        return normed
+
+
+class _Predictions(nn.Module):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.transform = _Transform(config)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))  # the decoder's bias, by its name in files
+
+
+class BertForMaskedLM(nn.Module):
+    """Body and head. It only holds their tensors; encoders call its parts."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.bert = Bert(config)
+        self.cls = nn.Module()
+        self.cls.predictions = _Predictions(config)
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the output projection."""
+        projection: nn.Linear = self.cls.predictions.decoder  # type: ignore[union-attr,assignment]
+        return projection
+
+
+def empty_model(config: Mapping[str, Any]) -> BertForMaskedLM | None:
+    """Return the model that *config*, the content of config.json, describes; its parameters have no values.
+
+    None for another kind of model, and if a setting is missing or unusual: transformers handles these, or has an error message.
+    """
+    sizes: dict[str, Any] = {name: config.get(name) for name in _SIZES}
+    epsilon: Any = config.get("layer_norm_eps")
+    tied = config.get("tie_word_embeddings", True)
+    clear = all(type(size) is int and size > 0 for size in sizes.values()) and type(epsilon) is float and type(tied) is bool
+    if not clear or config.get("model_type") != "bert" or any(config.get(name) not in usual for name, usual in _USUAL.items()):
+        return None
+    if config["hidden_size"] % config["num_attention_heads"]:
+        return None
+    with WithoutValues():
+        return BertForMaskedLM(BertConfig(**sizes, layer_norm_eps=epsilon, tie_word_embeddings=tied))
+
+
+# ---- the tokenizer ---------------------------------------------------------------------------------------------------------
+
+_SPECIAL = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+_MORE_SETTINGS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "auto_map")
+_MORE_FILES = ("added_tokens.json", "special_tokens_map.json")
+
+
+@dataclass(frozen=True)
+class WordPiece:
+    """The attributes of a tokenizer that encoders use, with the names of transformers."""
+
+    backend_tokenizer: Tokenizer
+    pad_token_id: int
+    cls_token_id: int
+    sep_token_id: int
+    sep_token: ClassVar[str] = _SPECIAL["sep_token"]
+    truncation_side: ClassVar[str] = "right"
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the id of each token."""
+        return dict(self.backend_tokenizer.get_vocab())
+
+    def convert_ids_to_tokens(self, token: int) -> str | None:
+        """Return the token with that id, None if there is none."""
+        name: str | None = self.backend_tokenizer.id_to_token(token)
+        return name
+
+
+def read_wordpiece(folder: Path) -> WordPiece | None:
+    """Return the tokenizer in *folder*; None unless its files are exactly those that transformers writes for BERT.
+
+    transformers builds the tokenizer from the vocabulary and tokenizer_config.json. tokenizer.json can be used directly if it
+    holds what transformers would build.
+    """
+    if any((folder / name).exists() for name in _MORE_FILES):
+        return None
+    try:
+        text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        content, config = json.loads(text), json.loads((folder / "tokenizer_config.json").read_bytes())
+        if not _is_usual(config, content):
+            return None
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    except Exception:  # noqa: BLE001 - damaged files: tokenizers raises plain Exception, and transformers has the error message
+        return None
+    ids = content["model"]["vocab"]
+    return WordPiece(tokenizer, *(ids[_SPECIAL[role]] for role in ("pad_token", "cls_token", "sep_token")))
+
+
+def _is_usual(config: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    """Return whether transformers would build, from tokenizer_config.json, the tokenizer that tokenizer.json holds."""
+    if config["tokenizer_class"] != "BertTokenizer" or config.get("truncation_side", "right") != "right":
+        return False
+    if any(map(config.get, _MORE_SETTINGS)) or any(config.get(role, token) != token for role, token in _SPECIAL.items()):
+        return False
+    model = content["model"]
+    ids = {token: model["vocab"][token] for token in _SPECIAL.values()}
+    made = {
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
+            "strip_accents": config.get("strip_accents"),
+            "lowercase": config.get("do_lower_case", True),
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": _template({token: ids[token] for token in ("[CLS]", "[SEP]")}),
+        "added_tokens": [{"id": ids[token], "content": token, **_FLAGS} for token in sorted(ids, key=ids.__getitem__)],
+    }
+    pieces = {
+        "type": "WordPiece",
+        "unk_token": _SPECIAL["unk_token"],
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": model["vocab"],
+    }
+    return bool(made == {name: content[name] for name in made} and model == pieces)
+
+
+def _template(ids: Mapping[str, int]) -> dict[str, Any]:
+    """Return the post-processor that puts [CLS] and [SEP], with the given *ids*, around one text or two."""
+
+    def special(token: str, segment: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": token, "type_id": segment}}
+
+    def text(name: str, segment: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": segment}}
+
+    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, text("B", 1), special("[SEP]", 1)],
+        "special_tokens": {token: {"id": token, "ids": [number], "tokens": [token]} for token, number in ids.items()},
+    }

@@ -1,0 +1,329 @@
+"""The folder of a trained model: where it is, which of its files decide the vectors, and their digests.
+
+A model is a folder, or a name on the Hugging Face hub that is downloaded once. The folder has a plain model of transformers,
+the modules of sentence-transformers that `modules.json` lists, or a LoRA adapter (see `lora`). Every other module of this
+package reads checkpoints through this one. Loads no torch.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from pathlib import Path, PurePosixPath
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, require
+from lexbench.storage.reading import cached_file_digest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CONFIG = "config.json"
+MODULES = "modules.json"
+ABOUT = "config_sentence_transformers.json"  # e.g. prompts
+TRANSFORMER = "sentence_bert_config.json"  # of a module Transformer, e.g. lengths
+ROUTER = "router_config.json"
+IDF = "idf.json"  # weights of query tokens, in the document models of OpenSearch
+PICKLED_WEIGHTS = "pytorch_model.bin"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+TOKENIZER = ("added_tokens.json", "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
+VOCABULARY = ("tokenizer.json", "vocab.txt", "vocab.json")  # a tokenizer has one of these
+WITH_WEIGHTS = ("Dense", "LayerNorm")  # kinds of modules behind the first that have weights
+AGAIN = "take the file from the model's source again"
+_NOT_IN_VECTORS = ("_name_or_path", "transformers_version", "torch_dtype", "dtype")  # settings of config.json
+
+
+class Adapter(NamedTuple):
+    """A LoRA adapter: pairs of matrices B (out, rank) and A (rank, in), whose product is added to weights (out, in)."""
+
+    weights: Path  # safetensors
+    alpha: float  # the product is multiplied by alpha / rank
+    by_root: bool  # rank-stabilised: by alpha / sqrt(rank) instead
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The files of one checkpoint."""
+
+    folder: Path  # of the transformers model: a subfolder if modules are listed, the base model if there is an adapter
+    config: dict[str, Any]  # the content of config.json
+    weights: Sequence[Path]  # safetensors, or one pytorch_model.bin
+    tokenizer: Sequence[Path]
+    defaults: dict[str, Any] = field(default_factory=dict)  # settings of the encoder that the folder states
+    heads: Sequence[Path] = ()  # weights of modules behind the model, in files of their own
+    adapter: Adapter | None = None
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        """The folder of the tokenizer; an adapter may bring its own."""
+        return self.tokenizer[0].parent
+
+
+class Module(NamedTuple):
+    """A module of a sentence-transformers folder."""
+
+    kind: str  # its class without the package, e.g. "Transformer" or "Pooling"
+    subfolder: str  # relative to the checkpoint's folder, "" for that itself
+
+
+class Routes(NamedTuple):
+    """The modules of a Router, by what goes through them."""
+
+    query: list[Module]
+    document: list[Module]
+
+
+# ---- JSON files ------------------------------------------------------------------------------------------------------------
+
+
+def folder_reader(read: Callable[Concatenate[Path, P], R]) -> Callable[Concatenate[Path, P], R]:
+    """Turn any parsing error of the decorated *read* into one InvalidFile that names the folder."""
+
+    @wraps(read)
+    def reading(folder: Path, /, *args: P.args, **settings: P.kwargs) -> R:
+        try:
+            return read(folder, *args, **settings)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InvalidFile(f"{folder}: a file of settings makes no sense ({reason}); {AGAIN}") from error
+
+    return reading
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. Raises InvalidFile if it does not read or holds something else."""
+    value = _json_value(path)
+    if not isinstance(value, dict):
+        raise InvalidFile(f"{path}: it holds no table {{…}} of settings; {AGAIN}")
+    return value
+
+
+def optional_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file, or {} if there is no file. Raises InvalidFile if it does not read."""
+    return read_json(path) if path.is_file() else {}
+
+
+def _json_value(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidFile(f"{path}: does not read as JSON ({error}); {AGAIN}") from error
+
+
+# ---- modules of sentence-transformers --------------------------------------------------------------------------------------
+
+
+def modules(folder: Path) -> list[Module]:
+    """Return the modules that a sentence-transformers *folder* lists, in order; an empty list for a plain model.
+
+    Raises InvalidFile if `modules.json` does not read or names a place outside the folder.
+    """
+    path = folder / MODULES
+    if not path.is_file():
+        return []
+    try:
+        listed = [Module(str(entry["type"]).rpartition(".")[2], str(entry["path"])) for entry in _json_value(path)]
+    except (TypeError, KeyError) as error:
+        raise InvalidFile(f"{path}: it is no list of modules, each with `type` and `path`; {AGAIN}") from error
+    subfolders = [PurePosixPath(module.subfolder) for module in listed]
+    if any(subfolder.is_absolute() or ".." in subfolder.parts for subfolder in subfolders):
+        raise InvalidFile(f"{path}: a module lies outside the folder; {AGAIN}")
+    return listed
+
+
+@folder_reader
+def routes(folder: Path) -> Routes | None:
+    """Return the routes of a *folder* whose only module is a Router, None for any other folder.
+
+    Raises CommandError if the Router lacks the route "query" or "document".
+    """
+    listed = modules(folder)
+    if [module.kind for module in listed] != ["Router"]:
+        return None
+    place = listed[0].subfolder
+    config = read_json(folder / place / ROUTER)
+    structure, types = config["structure"], config["types"]
+    if not {"query", "document"} <= set(structure):
+        raise CommandError(f"{folder}: its Router has the routes {', '.join(structure)}; lexbench takes query and document")
+
+    def route(name: str) -> list[Module]:
+        return [Module(str(types[key]).rpartition(".")[2], f"{place}/{key}".lstrip("/")) for key in structure[name]]
+
+    return Routes(route("query"), route("document"))
+
+
+@folder_reader
+def transformer_folder(folder: Path) -> Path:
+    """Return where the transformers model is: in *folder* itself, or in the folder of its first module."""
+    return next((folder / module.subfolder for module in modules(folder)), folder)
+
+
+@folder_reader
+def prompts(folder: Path) -> dict[str, str]:
+    """Return the prompts by name that a sentence-transformers *folder* puts before texts, {} for none."""
+    return optional_json(folder / ABOUT).get("prompts") or {}
+
+
+# ---- files of a model ------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def transformer_files(folder: Path, model_types: Collection[str] | None = None) -> CheckpointFiles:
+    """Return the files of the transformers model in *folder*.
+
+    Raises MissingData if a file is missing, CommandError if *model_types* are given and the model is of none of them.
+    """
+    if not (folder / CONFIG).is_file():
+        raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
+    config = read_json(folder / CONFIG)
+    if model_types is not None and (model_type := config.get("model_type")) not in set(model_types):
+        raise CommandError(f"{folder}: model_type {model_type!r} is not supported; there is: {', '.join(model_types)}")
+    if not (tokenizer := tokenizer_files(folder)):
+        raise MissingData(f"{folder}: no tokenizer ({', '.join(VOCABULARY)}); copy its files from the model's source")
+    return CheckpointFiles(folder, config, weight_files(folder), tokenizer)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Return the files of the tokenizer in *folder*, none if the one with the tokens is missing."""
+    files = [folder / name for name in sorted({*TOKENIZER, *VOCABULARY}) if (folder / name).is_file()]
+    return files if any(path.name in VOCABULARY for path in files) else []
+
+
+@folder_reader
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of the weights in *folder*. Raises MissingData or InvalidFile if they are not complete."""
+    if (whole := folder / "model.safetensors").is_file():
+        return [whole]
+    if (index := folder / WEIGHTS_INDEX).is_file():
+        names = read_json(index).get("weight_map")
+        if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+            raise InvalidFile(f"{index}: `weight_map` is no table of files beside it; {AGAIN}")
+        shards = [folder / name for name in sorted(set(names.values()))]
+        if missing := [shard.name for shard in shards if not shard.is_file()]:
+            raise MissingData(f"{folder}: {missing[0]} is missing, one of {len(shards)} files of weights; copy it there")
+        return shards
+    if (pickled := folder / PICKLED_WEIGHTS).is_file():
+        return [pickled]
+    names = f"model.safetensors, {WEIGHTS_INDEX} or {PICKLED_WEIGHTS}"
+    raise MissingData(f"{folder}: no weights ({names}); copy them from the model's source")
+
+
+def weight_bytes(files: CheckpointFiles) -> dict[str, int]:
+    """Return the bytes of each file of weights, by its path."""
+    return {str(path): path.stat().st_size for path in _all_weights(files)}
+
+
+def _all_weights(files: CheckpointFiles) -> list[Path]:
+    return [*files.weights, *files.heads, *([files.adapter.weights] if files.adapter else [])]
+
+
+def digests(files: CheckpointFiles) -> dict[str, str]:
+    """Return SHA-256 digests of everything that decides the vectors, in three parts: weights, tokenizer, config.
+
+    They do not depend on where the files are. If the weights are one file, `weights` is its digest, as the hub shows it.
+    """
+    config = {key: value for key, value in files.config.items() if key not in _NOT_IN_VECTORS}
+    weights = [cached_file_digest(path) for path in _all_weights(files)]
+    added = {"adapter": [files.adapter.alpha, files.adapter.by_root]} if files.adapter else {}
+    return {
+        "weights": weights[0] if len(weights) == 1 else _json_digest(weights),
+        "tokenizer": _json_digest({path.name: cached_file_digest(path) for path in files.tokenizer}),
+        "config": _json_digest({"config": config, "defaults": files.defaults} | added),
+    }
+
+
+def _json_digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+# ---- the Hugging Face hub --------------------------------------------------------------------------------------------------
+
+_SETTINGS = ("artifact.metadata", ADAPTER, CONFIG, MODULES, TRANSFORMER, ABOUT, ROUTER, IDF)
+_SMALL = (*_SETTINGS, *TOKENIZER, *VOCABULARY, WEIGHTS_INDEX)
+_PATTERNS = [pattern for name in dict.fromkeys(_SMALL) for pattern in (name, f"*/{name}")]
+_SAFE = ("model.safetensors", "model-*.safetensors", ADAPTER_WEIGHTS)
+_COPY = 'put a copy of the model into a folder and give model="FOLDER"'
+
+
+def fetch(model: str, revision: str | None = None) -> Path:
+    """Return the folder of *model*: that folder itself, or a copy of the hub's model, downloaded if needed.
+
+    Raises MissingData if there is neither, CommandError for a file, or for a folder with a *revision*.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise CommandError(f"revision={revision!r} is for models of the hub; {model} is a folder")
+        return folder
+    if folder.exists():
+        raise CommandError(f"{model} is a file; give the folder that it is in")
+    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+        raise MissingData(f"no folder {model}; {_COPY}")
+    require(f"model {model!r}", ("huggingface_hub",), "neural")
+    return _snapshot(model, revision)
+
+
+def fetch_model(model: str, revision: str | None = None) -> Path:
+    """Return the folder of *model* like `fetch`. Also raises MissingData if the folder holds no model."""
+    folder = fetch(model, revision)
+    if not any((folder / name).is_file() for name in (CONFIG, MODULES)):
+        raise MissingData(f"{folder}: no config.json, so this is no model; give the folder that save_pretrained wrote")
+    return folder
+
+
+@lru_cache  # once per process, so that two calls see the same revision
+def _snapshot(model: str, revision: str | None) -> Path:
+    """Download settings, tokenizers and weights of the hub's *model*; pickled weights only if there are no safetensors."""
+    folder = _download(model, revision, _PATTERNS)
+    routed = [module for route in (routes(folder) or ()) for module in route]
+    first, *behind = routed or modules(folder) or [Module("", "")]
+
+    def download(subfolder: str, *names: str) -> None:
+        # The settings are asked for again because the hub's client warns if no file matches.
+        _download(model, folder.name, [(PurePosixPath(subfolder) / name).as_posix() for name in (CONFIG, ADAPTER, *names)])
+
+    for module in (first, *(module for module in behind if module.kind in WITH_WEIGHTS or module in routed)):
+        download(module.subfolder, *_SAFE)
+        if not any((folder / module.subfolder).glob("*.safetensors")):
+            download(module.subfolder, PICKLED_WEIGHTS)
+    return folder
+
+
+def _download(model: str, revision: str | None, patterns: list[str]) -> Path:
+    """Download the files of the hub's *model* that match *patterns*; return their folder, whose name is the commit."""
+    from huggingface_hub import errors, snapshot_download
+    from tqdm.auto import tqdm  # a dependency of huggingface_hub
+
+    class Bar(tqdm):  # type: ignore[type-arg] # generic in its stubs only
+        """A progress bar for weights, on terminals only."""
+
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            hidden = patterns is _PATTERNS or not sys.stderr.isatty()
+            super().__init__(*args, **settings | {"disable": hidden or settings.get("disable")})
+
+    named = model if revision is None else f"{model} at revision {revision}"
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns, tqdm_class=Bar))
+    except errors.HFValidationError as error:
+        raise MissingData(f"no folder {model}, and the Hugging Face hub has no such names; {_COPY}") from error
+    except errors.GatedRepoError as error:
+        raise MissingData(f"{model}: accept its terms at https://huggingface.co/{model}, then type: hf auth login") from error
+    except errors.RevisionNotFoundError as error:
+        raise MissingData(f"{named}: the Hugging Face hub has no such revision; look at its branches and commits") from error
+    except errors.RepositoryNotFoundError as error:
+        raise MissingData(f"no folder {model}, and no model of that name on the Hugging Face hub; {_COPY}") from error
+    except errors.LocalEntryNotFoundError as error:
+        reason = _first_line(error.__cause__ or error)
+        raise MissingData(
+            f"{named} is not on this machine, and the Hugging Face hub cannot be reached ({reason}); {_COPY}"
+        ) from error
+    except Exception as error:  # errors of the hub's client, its transport or the disk
+        raise CannotStart(f"{named} cannot be downloaded ({_first_line(error)}); {_COPY}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

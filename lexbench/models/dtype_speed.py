@@ -1,0 +1,81 @@
+"""Notes on how fast a processor computes in a dtype: one without products of bfloat16 emulates them, up to 150 times slower.
+
+Encoders, rerankers and training show these notes before their work. The time is measured, because the flags of a processor do
+not decide it: with AVX512-BF16 and without AMX, large products took 1.6 times as long in bfloat16 as in float32 on one Intel
+processor, and half as long on an AMD.
+"""
+
+import time
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from lexbench.models.transformer_model import PackedLinear, packing_works
+
+_TOKENS, _WIDTH = 128, 512  # of the timed product: an emulated one takes milliseconds, others less than one
+_ROUNDS = 5
+_NOTABLE = 1.2  # times as long as float32; less is noise
+_WORTH = 0.5  # of float32's time: the note about bfloat16 appears below this
+
+
+def slow_note(dtype: str, device: torch.device, instead: str) -> str:
+    """Return a note if the processor computes more slowly in *dtype* (e.g. "bfloat16") than in float32, else "".
+
+    *instead* tells the user what to type for float32. There are no notes about other devices.
+    """
+    if device.type != "cpu" or dtype == "float32":
+        return ""
+    if dtype == "int8":
+        from lexbench.models.int8 import int8_works
+
+        if not int8_works():  # it is refused later, with a message of its own
+            return ""
+    if (times := times_as_long(dtype)) <= _NOTABLE:
+        return ""
+    return f"products in {dtype} take {times:.1f} times as long as in float32 on this processor; {instead}"
+
+
+def fast_note(dtype: str, device: torch.device) -> str:
+    """Return a note if *dtype* is float32 and the processor is much faster in bfloat16, else ""."""
+    if device.type != "cpu" or dtype != "float32" or (share := times_as_long("bfloat16")) > _WORTH:
+        return ""
+    return (
+        f"products in bfloat16 take {share:.2f} of float32's time on this processor; "
+        'type dtype="bfloat16" if vectors of two to three digits will do'
+    )
+
+
+@cache
+def times_as_long(dtype: str) -> float:
+    """Return the time that products in *dtype* take on this processor, relative to float32."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # with other work on the machine, threads would wait for each other
+    try:
+        with torch.inference_mode():
+            seconds = {kind: _seconds(kind) for kind in ("float32", dtype)}
+    finally:
+        torch.set_num_threads(threads)
+    return seconds[dtype] / seconds["float32"]
+
+
+def _seconds(dtype: str) -> float:
+    """Return the shortest of some times of a linear layer in *dtype*, in seconds; it is packed where models pack theirs."""
+    kind = torch.float32 if dtype == "int8" else getattr(torch, dtype)
+    linear = nn.Linear(_WIDTH, _WIDTH).to(kind)
+    states = torch.ones(_TOKENS, _WIDTH, dtype=kind)
+    layer: nn.Module = linear
+    if dtype == "int8":
+        from lexbench.models.int8 import Int8Linear
+
+        layer = Int8Linear(linear.weight, linear.bias)
+    elif packing_works("cpu", kind):
+        layer = PackedLinear(linear.weight, linear.bias)
+    layer(states)  # the first call compiles
+    return min(_timed(layer, states) for _ in range(_ROUNDS))
+
+
+def _timed(layer: nn.Module, states: Tensor) -> float:
+    start = time.thread_time()
+    layer(states)
+    return time.thread_time() - start

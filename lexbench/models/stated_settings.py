@@ -1,0 +1,241 @@
+"""Settings of an encoder that the folder of its model states, e.g. lengths, pooling and prompts.
+
+Each `..._defaults` function takes the checkpoint's folder and its config.json, and returns settings of one encoder by name.
+They come from the table `lexbench` in config.json (written by our trainings), else from the files of the model's authors
+(LexMAE, ColBERT), or of sentence-transformers and PyLate. Unsupported ways of encoding are refused. Loads no torch.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import punctuation
+from typing import Any
+
+from lexbench.errors import CommandError, InvalidFile
+from lexbench.models.checkpoint import (
+    ABOUT,
+    TRANSFORMER,
+    Module,
+    folder_reader,
+    modules,
+    optional_json,
+    prompts,
+    read_json,
+    routes,
+)
+
+EXACT_TERMS = "exact_terms"  # in the table `lexbench`: true if the folder has the file below (see the module `exact_terms`)
+EXACT_TERMS_FILE = "exact_terms.safetensors"
+K1, B = 0.9, 0.4  # BM25 parameters of exact terms, the defaults of Anserini
+POOLINGS = ("mean", "cls", "last")
+_SPLADE_MODULES = ("Transformer", "SpladePooling")  # sentence-transformers before 5.4 has MLMTransformer
+_ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}  # theirs does not count the last logarithm, ours does
+_LEXMAE_CLASSES = ("EDMLM", "SpladeEnocder")  # endings of the authors' class names; the misspelling is theirs
+_HEADS = {(): "none", ("Dense",): "linear", ("Dense", "LayerNorm"): "linear_layernorm"}
+_COLBERT_NAMES = {  # their setting: ours
+    "query_maxlen": "query_length",
+    "doc_maxlen": "document_length",
+    "query_token_id": "query_marker",
+    "doc_token_id": "document_marker",
+    "mask_punctuation": "skip_punctuation",
+    "attend_to_mask_tokens": "attend_to_masks",
+}
+_PYLATE_NAMES = {
+    "query_length": "query_length",
+    "document_length": "document_length",
+    "query_prefix": "query_marker",
+    "document_prefix": "document_marker",
+    "attend_to_expansion_tokens": "attend_to_masks",
+}
+_PYLATE_DEFAULTS = {"query_length": 32, "document_length": 180, "query_prefix": "[Q] ", "document_prefix": "[D] "}
+
+
+@folder_reader
+def trained_on(folder: Path) -> set[str]:
+    """Return the datasets whose queries a model trained by lexbench has seen; an empty set for other models."""
+    recipe = optional_json(folder / "training.json").get("recipe")
+    stages = recipe.values() if isinstance(recipe, dict) else ()
+    datasets = [stage.get("queries") for stage in stages if isinstance(stage, dict)]
+    return {str(name) for names in datasets if isinstance(names, list) for name in names}
+
+
+def _lexbench_table(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the settings that our trainings write into config.json, None if there is no such table."""
+    if "lexbench" not in config:
+        return None
+    if not isinstance(config["lexbench"], dict):
+        raise InvalidFile(f"{folder}: `lexbench` in config.json is no table of settings")
+    return dict(config["lexbench"])
+
+
+# ---- sparse_mlm ------------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def sparse_mlm_defaults(folder: Path, config: Mapping[str, Any], *, documents_only: bool = False) -> dict[str, Any]:
+    """Return the settings of `sparse_mlm` that a folder states; *documents_only* as in `sparse_encoder_modules`."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    if modules(folder):
+        return _sparse_encoder_settings(folder, config, documents_only=documents_only)
+    by_the_authors = any(str(name).endswith(_LEXMAE_CLASSES) for name in config.get("architectures") or ())
+    if by_the_authors or "keep_special_tokens" in config:
+        return {"positions": "all" if config.get("keep_special_tokens") else "text"}
+    return {}
+
+
+def sparse_encoder_modules(folder: Path, *, documents_only: bool = False) -> list[Module]:
+    """Return the two modules of a SparseEncoder of sentence-transformers.
+
+    With *documents_only* they may be a Router's modules for documents. Raises CommandError for another kind of model.
+    """
+    found = routes(folder) if documents_only else None
+    listed = found.document if found else modules(folder)
+    kinds = [module.kind for module in listed]
+    if tuple("Transformer" if kind == "MLMTransformer" else kind for kind in kinds) != _SPLADE_MODULES:
+        hint = ", which often has no model for queries (inference-free)" if "Router" in kinds else ""
+        hint += ": type inference_free(model=…)" if "Router" in kinds and not documents_only else ""
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds) or 'no modules'}{hint}; "
+            f"of sentence-transformers' models lexbench takes those of {' and '.join(_SPLADE_MODULES)}"
+        )
+    return listed
+
+
+def _sparse_encoder_settings(folder: Path, config: Mapping[str, Any], *, documents_only: bool) -> dict[str, Any]:
+    listed = sparse_encoder_modules(folder, documents_only=documents_only)
+    transformer, pooling = (folder / module.subfolder for module in listed)
+    pooling_config = read_json(pooling / "config.json")
+    if (strategy := pooling_config.get("pooling_strategy", "max")) != "max":
+        raise CommandError(f"{folder}: it pools by {strategy!r}; lexbench encodes models that pool by 'max'")
+    if (activation := pooling_config.get("activation_function", "relu")) not in _ACTIVATIONS:
+        raise CommandError(f"{folder}: its activation is {activation!r}; lexbench does {', '.join(_ACTIVATIONS)}")
+    if any(prompts(folder).get(role) for role in ("query", "document")):
+        raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
+    if optional_json(transformer / TRANSFORMER).get("do_lower_case"):
+        raise CommandError(f"{folder}: it lower-cases texts ({TRANSFORMER}); leave that to the tokenizer")
+    return {"positions": "all", "activation": _ACTIVATIONS[activation], **_lengths(transformer, config)}
+
+
+# ---- dense -----------------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `dense` that a folder states."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    listed = modules(folder)
+    if not listed:
+        return {}
+    kinds = [module.kind for module in listed]
+    head = tuple(kind for kind in kinds[2:] if kind != "Normalize")
+    if kinds[:2] != ["Transformer", "Pooling"] or head not in _HEADS:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; of sentence-transformers' models lexbench's `dense` takes those of "
+            "Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them"
+        )
+    for module in listed[2:]:
+        if module.kind == "Dense":
+            _check_no_activation(folder / module.subfolder)
+    about = optional_json(folder / ABOUT)
+    cosine = "Normalize" in kinds or (about.get("similarity_fn_name") or "cosine") == "cosine"
+    transformer, pooling = (folder / module.subfolder for module in listed[:2])
+    _check_prompts_are_pooled(pooling, about)
+    lowercase = {"lowercase": True} if optional_json(transformer / TRANSFORMER).get("do_lower_case") else {}
+    return {
+        "pooling": pooling_mode(pooling),
+        "head": _HEADS[head],
+        "similarity": "cosine" if cosine else "dot",  # the default of sentence-transformers is cosine
+        **_prompt_settings(about),
+        **lowercase,
+        **_lengths(transformer, config),
+    }
+
+
+def pooling_mode(folder: Path) -> str:
+    """Return how the module Pooling in *folder* pools, one of POOLINGS. Raises CommandError for another way.
+
+    Its settings have two forms: `pooling_mode`, or one boolean per way.
+    """
+    config = read_json(folder / "config.json")
+    switches = [name for name, value in config.items() if value is True and name.startswith("pooling_mode_")]
+    ways = [name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for name in switches]
+    pooling = config.get("pooling_mode", ways[0] if len(ways) == 1 else ways)
+    pooling = "last" if pooling == "lasttoken" else pooling
+    if pooling not in POOLINGS:
+        raise CommandError(f"{folder}: it pools by {pooling!r}; lexbench does {', '.join(POOLINGS)}")
+    return str(pooling)
+
+
+def _check_prompts_are_pooled(pooling: Path, about: Mapping[str, Any]) -> None:
+    """Raise CommandError if there are prompts and the module in *pooling* leaves their tokens out of the mean."""
+    left_out = read_json(pooling / "config.json").get("include_prompt") is False
+    if left_out and pooling_mode(pooling) == "mean" and any(_prompt_settings(about).values()):
+        raise CommandError(f"{pooling}: it leaves prompts out of the mean (include_prompt); lexbench does not")
+
+
+def _check_no_activation(folder: Path) -> None:
+    activation = str(read_json(folder / "config.json").get("activation_function", "Tanh")).rpartition(".")[2]
+    if activation != "Identity":
+        raise CommandError(f"{folder}: a Dense layer with {activation}; lexbench takes Dense layers without activation")
+
+
+def _prompt_settings(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the prompts of queries and documents; a role without a prompt of its name gets the folder's default prompt."""
+    by_name = about.get("prompts") or {}
+    default = by_name.get(about.get("default_prompt_name"), "")
+    names = {"query_prompt": ("query",), "document_prompt": ("document", "passage", "corpus")}
+    settings = {ours: next((by_name[name] for name in theirs if name in by_name), default) for ours, theirs in names.items()}
+    return {name: str(prompt) for name, prompt in settings.items() if prompt}
+
+
+def _lengths(transformer: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many tokens of a text sentence-transformers reads, as both lengths; {} if nothing states it.
+
+    Before version 6 a file of its own states it. Since then it is the tokenizer's limit (10**30 means none) or the model's
+    number of positions, whichever is smaller.
+    """
+    length = optional_json(transformer / TRANSFORMER).get("max_seq_length")
+    if type(length) is not int:
+        tokenizer = optional_json(transformer / "tokenizer_config.json")
+        limits = tokenizer.get("model_max_length"), config.get("max_position_embeddings")
+        length = min((limit for limit in limits if type(limit) is int), default=None)
+    return {"query_length": length, "document_length": length} if length else {}
+
+
+# ---- late_interaction ------------------------------------------------------------------------------------------------------
+
+
+@folder_reader
+def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `late_interaction` that a folder states."""
+    if (table := _lexbench_table(folder, config)) is not None:
+        return table
+    if listed := modules(folder):
+        return _pylate_settings(folder, [module.kind for module in listed])
+    colbert = optional_json(folder / "artifact.metadata")
+    if (similarity := colbert.get("similarity", "cosine")) != "cosine":
+        raise CommandError(f"{folder}: its similarity is {similarity!r} (artifact.metadata); lexbench does 'cosine'")
+    masks = {"mask_queries_to": colbert["query_maxlen"]} if "query_maxlen" in colbert else {}
+    return _renamed(colbert, _COLBERT_NAMES) | masks
+
+
+def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
+    if kinds != ["Transformer", "Dense"]:
+        raise CommandError(
+            f"{folder}: a model of {' and '.join(kinds)}; of models of one vector a token lexbench takes ColBERT's own, and "
+            "PyLate's of Transformer and Dense"
+        )
+    stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
+    pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated
+    if any(prompts(folder).values()):
+        raise CommandError(f"{folder}: it puts a prompt before texts ({ABOUT}); lexbench does not")
+    skipped = pylate.get("skiplist_words", list(punctuation))
+    if skipped and set(skipped) != set(punctuation):
+        raise CommandError(f"{folder}: it skips {len(skipped)} words of its own (skiplist_words); lexbench skips punctuation")
+    masks = pylate["query_length"] if pylate.get("do_query_expansion", True) else 0
+    return _renamed(pylate, _PYLATE_NAMES) | {"mask_queries_to": masks, "skip_punctuation": bool(skipped)}
+
+
+def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {ours: settings[theirs] for theirs, ours in names.items() if settings.get(theirs) is not None}
