@@ -10,12 +10,12 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from lexbench.models import architectures
-from lexbench.models.checkpoint import digests, weight_bytes
 from lexbench.encoders.dense import Dense
 from lexbench.encoders.sparse_clm import SparseCLM
 from lexbench.encoders.sparse_mlm import SparseMLM
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
+from lexbench.models import architectures
+from lexbench.models.checkpoint import digests, weight_bytes
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.types import Document
 

@@ -15,9 +15,9 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.models.checkpoint import digests
-from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.errors import InvalidFile, MissingData
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
+from lexbench.models.checkpoint import digests
 
 TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical neural search term weight"]
 

@@ -8,8 +8,8 @@ import torch
 import transformers
 from checkpoints import reconfigure, rewrite
 
-from lexbench.models.architectures import load_masked_lm, masked_lm_files
 from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.models.architectures import load_masked_lm, masked_lm_files
 
 
 def load(folder):

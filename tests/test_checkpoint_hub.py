@@ -11,10 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import checkpoints
 import pytest
 
-from lexbench.models.checkpoint import digests
-from lexbench.models.checkpoint import fetch
-from lexbench.models.architectures import masked_lm_files
 from lexbench.errors import CommandError, MissingData
+from lexbench.models.architectures import masked_lm_files
+from lexbench.models.checkpoint import digests, fetch
 
 COMMIT = "a" * 40
 COPY = 'put a copy of the model into a folder and give model="FOLDER"'

@@ -11,11 +11,11 @@ import safetensors.torch
 import torch
 from checkpoints import reconfigure, tiny_bert
 
+from lexbench.encoders.sparse_mlm import SparseMLM
+from lexbench.errors import InvalidFile, MissingData
 from lexbench.models import exact_terms
 from lexbench.models.exact_terms import ExactTerms
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
-from lexbench.encoders.sparse_mlm import SparseMLM
-from lexbench.errors import InvalidFile, MissingData
 from lexbench.types import Document
 
 WORDS = ("alpha", "beta", "gamma", "delta")

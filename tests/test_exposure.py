@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from lexbench import catalog
-from lexbench.models.training_data import training_data
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset
@@ -14,6 +13,7 @@ from lexbench.datasets.overlap import overlap
 from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
+from lexbench.models.training_data import training_data
 from lexbench.report import leaderboard
 from lexbench.report.run import exposures
 from lexbench.results import Counts, Exposure, Result, write_results

@@ -14,13 +14,19 @@ pytest.importorskip("transformers", reason="transformers is in the extra neural"
 
 from checkpoints import tiny_bert  # noqa: E402 - needs torch
 
-from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart  # noqa: E402
-from lexbench.models.int8 import Int8Linear, check_int8, int8_works, quantised_states, write_largest  # noqa: E402
-from lexbench.models.int8 import Int8Layer  # noqa: E402
-from lexbench.models.int8 import gelu  # noqa: E402
+from lexbench.models.architectures import load_masked_lm, masked_lm_files  # noqa: E402
 from lexbench.models.dtype_speed import fast_note, slow_note, times_as_long  # noqa: E402
+from lexbench.models.int8 import (  # noqa: E402
+    Int8Layer,
+    Int8Linear,
+    check_int8,
+    gelu,
+    int8_works,
+    quantised_states,
+    write_largest,
+)
 from lexbench.models.transformer_model import pack  # noqa: E402
 
 RNG = np.random.default_rng(7)

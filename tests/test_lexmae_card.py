@@ -14,12 +14,12 @@ from checkpoints import reconfigure, sparsified, tiny_bert
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from lexbench.models import exact_terms
-from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.cards import card
 from lexbench.lexmae.cards.facts import Data, Facts, Loss, Score, Selected
 from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start
+from lexbench.models import exact_terms
+from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.runner import systems
 from lexbench.types import Document
 

@@ -13,7 +13,6 @@ import torch
 from checkpoints import random_model
 from topics import VOCABULARY, Process, enter, write
 
-from lexbench.models.exact_terms import ExactTerms
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError
 from lexbench.lexmae import recipe
@@ -28,6 +27,7 @@ from lexbench.lexmae.recipe import Stage
 from lexbench.lexmae.training import finetune, selection
 from lexbench.lexmae.training.stages import ranking
 from lexbench.lexmae.training.stages.ranking import FineTuner, Ranking
+from lexbench.models.exact_terms import ExactTerms
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 

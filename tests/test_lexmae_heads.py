@@ -12,13 +12,13 @@ import transformers
 from checkpoints import random_model, write_tokenizer
 from topics import RECIPE, enter, write
 
-from lexbench.models import exact_terms
 from lexbench.cli import code
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import folders, heads, start
 from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
 from lexbench.lexmae.recipe import Encoding
+from lexbench.models import exact_terms
 from lexbench.progress import Silent
 
 TERMS = '[exact_terms]\ncorpora = ["topics"]\n'

@@ -4,9 +4,9 @@ import checkpoints
 import numpy as np
 import pytest
 
-from lexbench.models.loading import load_tokenizer
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.lexmae.data.tokens import tokenised
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Silent
 from lexbench.storage.store import Store
 from lexbench.types import Document

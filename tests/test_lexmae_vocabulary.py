@@ -9,10 +9,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from lexbench.models.loading import load_tokenizer
 from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError
 from lexbench.lexmae.model import vocabulary
+from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Silent
 from lexbench.types import Document
 

@@ -17,8 +17,8 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.executors import executor
 from lexbench.executors.here import Here
-from lexbench.models.pair_scoring import pair_lengths
 from lexbench.models.int8 import int8_works
+from lexbench.models.pair_scoring import pair_lengths
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder

@@ -21,7 +21,7 @@ transformers = pytest.importorskip("transformers")
 from checkpoints import ARCHITECTURES, tiny, tiny_bert, write_weights  # noqa: E402 - needs torch
 from safetensors.torch import load_file  # noqa: E402
 
-from lexbench.encoders._torch_models import _largest, _write_largest, _write_largest_compiled  # noqa: E402
+from lexbench.encoders._torch_models import _largest  # noqa: E402
 from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
 from lexbench.models.token_batches import batches, cutter, tokenise  # noqa: E402
@@ -262,14 +262,14 @@ def test_the_batch_size_changes_nothing(folder, batch_tokens):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
     """The vocabulary of lexmae_nano in 120 pieces gives the bits that it gives in 15, and in one."""
-    from lexbench.encoders import _vocabulary_models
+    from lexbench.encoders import _torch_models
     from lexbench.runner.systems import system
 
     nano = system(f'lexmae_nano(dtype="{dtype}", device="cpu")@impact').retriever.encoder
     found = []
     for terms in (256, 2048, 1 << 20):
-        monkeypatch.setattr(_vocabulary_models, "_NARROW_PIECE", terms)
-        model = _vocabulary_models.MaskedLMModel(nano._spec(nano.model, nano.revision))
+        monkeypatch.setattr(_torch_models, "_NARROW_PIECE", terms)
+        model = _torch_models.MaskedLMModel(nano._spec(nano.model, nano.revision))
         tokens = tokenise(model.cutter(64, "document_length"), TEXTS)
         found += [model.vectors(batch, "log1p_relu") for batch in batches(tokens, 768, 64, pad=model.pad, silent=())]
 
@@ -419,23 +419,6 @@ def test_maxima_are_largest_logits(dtype):
     assert torch.equal(found[:2].clamp(min=0), expected[:2].clamp(min=0))
     assert (found[2] <= 0).all()
     assert found[3].isnan().tolist() == [True, True] + 48 * [False]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_compiled_maxima_are_those_by_torch(dtype):
-    """Of texts of any lengths, none among them, the largest logits of two pieces are the same to the bit; NaN is seen."""
-    lengths, states = [40, 0, 7, 7, 30, 1], torch.eye(85).to(dtype)
-    pieces = [torch.nn.Linear(85, terms).to(dtype) for terms in (40, 21)]
-    found, expected = torch.full((6, 61), -torch.inf), torch.full((6, 61), -torch.inf)
-    with torch.inference_mode():
-        _write_largest_compiled(pieces, states, lengths, found)
-        _write_largest(pieces, states, lengths, expected)
-
-        assert torch.equal(found, expected)
-        assert (expected > 0).sum() > 200
-        states[54, 54] = torch.nan
-        _write_largest_compiled(pieces, states, lengths, found)
-        assert found.isnan().all(1).tolist() == [False, False, False, False, True, False]
 
 
 def test_dense_vectors_are_refused(folder):
