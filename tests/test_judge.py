@@ -82,7 +82,7 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
         assert code(["score", "a.run", "--qrels", f"{name}.qrels", "-m", "nDCG@10", "--json"]) == 0
         notes[name] = " ".join(json.loads(capsys.readouterr().out)["notes"])
 
-    assert "4 of 4 judgements are of a judge that is no person" in notes["llm"]
+    assert "4 of 4 judgements were made by a program" in notes["llm"]
     assert "MIXED" not in notes["llm"]
     assert "4 of 5 judgements" in notes["mixed"]
     assert "MIXED" in notes["mixed"]
@@ -97,7 +97,7 @@ def test_a_folder_with_a_judges_qrels_says_so(place, server, capsys):
     assert code(["run", "dataset", "cars", "-r", "bm25", "-m", "RR@10", "--json"]) == 0
 
     (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert any("4 of 4 judgements are of a judge" in note for note in result["notes"])
+    assert any("4 of 4 judgements were made by a program" in note for note in result["notes"])
 
 
 def test_only_what_nobody_judged_can_be_asked_for(place, server):

@@ -1,11 +1,11 @@
-"""Runs and judgements as arrays, in trec_eval's order, and the files that the field exchanges them in.
+"""Runs and judgements as arrays, in trec_eval's order, and the files that hold them.
 
-    runs      ranked lists; TREC's and MS MARCO's run files
-    qrels     judgements; TREC's, MS MARCO's and BEIR's qrels files
-    judged_run    where the judged documents of a run stand: all that measures look at
-    order     the order of ties: score, then document id, both descending
-    ids       document ids as bytes, and as codes whose order is that of ties
-    columns   text files of columns, read with numpy
+    runs          ranked lists; run files of TREC and MS MARCO
+    qrels         judgements; qrels files of TREC, MS MARCO and BEIR
+    judged_run    the judged documents of a run with their ranks: all that measures look at
+    order         the order of ties: score, then document id, both descending
+    ids           document ids as bytes, and as codes that sort like ties
+    columns       text files of columns
 
-It knows nothing of datasets or systems; whatever ranks, scores or exports takes `Run` and `Qrels` from here.
+This package knows nothing about datasets or systems. Code that ranks, scores or exports takes `Run` and `Qrels` from here.
 """

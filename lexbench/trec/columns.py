@@ -1,7 +1,10 @@
-"""Columns of text files, read block by block with numpy: seven million lines in seconds, and no Python object a line.
+"""Text files of columns (runs, qrels, slices), read block by block into numpy arrays.
 
-A line has a fixed number of fields, set apart by white space. Blank lines and those that begin with `#` are passed over.
-Numbers are written in ASCII, without the `_` that Python allows. Nothing may have a NUL, which numpy would cut off.
+Every line has the same number of fields, separated by white space. Blank lines and lines that begin with `#` are skipped.
+Numbers are ASCII, without the `_` that Python allows. A file must not contain NUL bytes, because numpy would cut ids off there.
+
+Small files are split by Python, large ones by compiled loops. Both give up on a block with an unusual line. The block is then
+checked line by line, which either names the faulty line or leaves only usual lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,64 +15,102 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.storage.reading import Block, blocks
+from lexbench.storage.reading import blocks
 
 Kind: TypeAlias = Literal["id", "int", "float", "skip"]
 
-_LONGEST = 1000  # bytes of an id; a longer one is a sign of another kind of file
-_LARGE = 50_000_000  # bytes of a file for which compiled loops are worth the half second that loading them takes
-_LARGEST = 2**63  # what a whole number must be below
-_NEWLINE = ord("\n")
+_LONGEST = 1000  # bytes of an id; a longer field means that this is another kind of file
+_LARGE = 25_000_000  # bytes of a file; from here on, loading numba costs less time than it saves
+_LARGEST = 2**63  # integers must be below this
 _NUMBERS: dict[str, type[int] | type[float]] = {"int": int, "float": float}
 
 
-def is_large(path: Path) -> bool:
-    """Whether it pays to load compiled loops for a file."""
-    return path.stat().st_size >= _LARGE
-
-
 def first_fields(path: Path) -> list[bytes]:
-    """Return the fields of the first line that has any; none for a file without one."""
+    """Return the fields of the first line that is not blank or a comment; [] if there is none."""
     for block in blocks(path):
-        for line in chain.from_iterable(map(bytes.splitlines, BytesIO(block.text))):  # splits no more of them than it needs
+        for line in chain.from_iterable(map(bytes.splitlines, BytesIO(block.text))):  # lazy: splits only as far as needed
             if line.strip() and not line.startswith(b"#"):
                 return line.split()
     return []
 
 
 def read_columns(path: Path, kinds: Sequence[Kind], *, header: bool = False, more: bool = False) -> list[NDArray[Any]]:
-    """Return the columns that are not skipped, each (lines,): ids as bytes, numbers as int64 or float64.
+    """Return the columns that are not "skip", each (lines,): ids as bytes, numbers as int64 or float64.
 
-    With *header* the first line is passed over; with *more* so are fields behind those of *kinds*. InvalidFile names the file
-    and the line that has another number of fields, or a number that does not read.
+    *header* skips the first line. *more* allows additional fields after those of *kinds* and ignores them. Raises InvalidFile
+    with the line number if a line has another number of fields or a number cannot be parsed.
     """
-    parts: list[list[NDArray[Any]]] = [[] for kind in kinds if kind != "skip"]
-    large = is_large(path)
-    for first, text in blocks(path):
-        whole = text if text.endswith(b"\n") else text + b"\n"
-        block = Block(2, whole.partition(b"\n")[2]) if header and first == 1 else Block(first, whole)
-        columns = _scanned(block.text, kinds) if large else None
-        for column, part in zip(columns or _columns(path, block, kinds, more=more), parts, strict=True):
+    wanted = [kind for kind in kinds if kind != "skip"]
+    parts = [[np.zeros(0, _NUMBERS.get(kind, "S1"))] for kind in wanted]  # the empty array sets the type of an empty file
+    split = _split_compiled if path.stat().st_size >= _LARGE else _split
+    for first, block in blocks(path):
+        number, text = first, block if block.endswith(b"\n") else block + b"\n"
+        if header and first == 1:
+            number, text = 2, text.partition(b"\n")[2]
+        columns = split(text, kinds)
+        if columns is None:
+            text = b"".join(_usual_lines(path, number, text, kinds, more=more))
+            if not text:
+                continue
+            columns = _split(text, kinds)
+            assert columns is not None, "every line was checked"
+        for column, part in zip(columns, parts, strict=True):
             part.append(column)
-    empty = [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
-    return [np.concatenate(part) if part else none for part, none in zip(parts, empty, strict=True)]
+    return [np.concatenate(part) for part in parts]
 
 
-def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
-    """Return what `_columns` does, several times as fast; None where a line of *text* is unusual or wrong."""
-    from lexbench.trec import scan
+def _split(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
+    """Return the wanted columns of *text*, which ends in a newline; None if there is no line, or an unusual one."""
+    if not text or b"\0" in text or text.startswith(b"#") or b"\n#" in text:
+        return None
+    # A NUL after each line shows whether every line has the right number of fields.
+    step = len(kinds) + 1
+    fields = text.replace(b"\n", b" \0 ").split()
+    ends = fields[len(kinds) :: step]
+    if len(fields) % step or not text.count(b"\n") == len(ends) == ends.count(b"\0"):
+        return None
+    columns: list[NDArray[Any]] = []
+    for i, kind in enumerate(kinds):
+        if kind == "skip":
+            continue
+        column = _ids(fields[i::step]) if kind == "id" else _numbers(fields[i::step], kind)
+        if column is None:
+            return None
+        columns.append(column)
+    return columns
+
+
+def _ids(fields: Sequence[bytes]) -> NDArray[np.bytes_] | None:
+    width = max(map(len, fields))
+    return np.array(fields, f"S{width}") if width <= _LONGEST else None
+
+
+def _numbers(fields: Sequence[bytes], kind: Kind) -> NDArray[Any] | None:
+    """Return *fields* as int64 or float64; None if one is not a number or is written as only Python allows."""
+    joined = b"".join(fields)
+    if b"_" in joined or not joined.isascii():
+        return None
+    try:
+        return np.fromiter(map(_NUMBERS[kind], fields), _NUMBERS[kind], len(fields))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _split_compiled(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
+    """Return what `_split` returns, several times faster."""
+    from lexbench.trec import _compiled
 
     wanted = [i for i, kind in enumerate(kinds) if kind != "skip"]
     column_of = np.array([wanted.index(i) if i in wanted else -1 for i in range(len(kinds))])
-    types = np.array([scan.TYPES.index(kinds[i]) for i in wanted])
-    shape = len(text) // (2 * len(kinds)), len(wanted)  # as many lines as there can be
+    types = np.array([_compiled.TYPES.index(kinds[i]) for i in wanted])
+    shape = len(text) // (2 * len(kinds)), len(wanted)  # a field takes at least two bytes, so there are not more lines
     starts, stops = np.empty(shape, np.int32), np.empty(shape, np.int32)
     numbers, hard = np.empty(shape), np.zeros(shape, bool)
-    lines = scan.scan(np.frombuffer(text, np.uint8), column_of, types, starts, stops, numbers, hard)
+    codes = np.frombuffer(text, np.uint8)
+    lines = _compiled.scan(codes, column_of, types, starts, stops, numbers, hard)
     if lines <= 0:
         return None
     columns: list[NDArray[Any]] = []
@@ -80,99 +121,48 @@ def _scanned(text: bytes, kinds: Sequence[Kind]) -> list[NDArray[Any]] | None:
             if width > _LONGEST:
                 return None
             ids = np.zeros((lines, width), np.uint8)
-            scan.gather(np.frombuffer(text, np.uint8), first, behind, ids)
+            _compiled.gather(codes, first, behind, ids)
             columns.append(ids.view(f"S{width}").ravel())
             continue
         read: NDArray[Any] = numbers[:lines, column].astype(_NUMBERS[kinds[i]])
-        if (left := np.flatnonzero(hard[:lines, column])).size:
-            fields = _gather(text, first[left].astype(np.int64), behind[left].astype(np.int64))
-            try:
-                read[left] = fields.astype(_NUMBERS[kinds[i]])
-            except (ValueError, OverflowError):
-                return None
-            if _is_foreign(fields):
-                return None
+        # Python parses the numbers that the loop could not round with certainty.
+        left = np.flatnonzero(hard[:lines, column])
+        parsed = _numbers([text[a:b] for a, b in zip(first[left].tolist(), behind[left].tolist(), strict=True)], kinds[i])
+        if parsed is None:
+            return None
+        read[left] = parsed
         columns.append(read)
     return columns
 
 
-def _columns(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> list[NDArray[Any]]:
-    text = block.text
-    if b"\0" in text:
-        line = block.first + text.count(b"\n", 0, text.index(b"\0"))
-        raise InvalidFile(f"{path}:{line}: there is a NUL byte, so this is no text file of columns")
-    edges = _edges(text, len(kinds))
-    if edges is None:  # not every line is plain: one by one, they come out plain or as an error
-        text = b"".join(_plain_lines(path, block, kinds, more=more))
-        edges = _edges(text, len(kinds))
-    if edges is None:
-        return [np.zeros(0, "S1" if kind == "id" else _NUMBERS[kind]) for kind in kinds if kind != "skip"]
-    try:
-        fields = [_gather(text, edges[:, 2 * i], edges[:, 2 * i + 1]) for i, kind in enumerate(kinds) if kind != "skip"]
-        types = [_NUMBERS.get(kind) for kind in kinds if kind != "skip"]
-        if any(number and _is_foreign(field) for field, number in zip(fields, types, strict=True)):
-            list(_plain_lines(path, block, kinds, more=more))  # names the line
-        return [field.astype(number) if number else field for field, number in zip(fields, types, strict=True)]
-    except (ValueError, OverflowError) as error:
-        list(_plain_lines(path, block, kinds, more=more))  # names the line, where Python agrees that it is wrong
-        raise InvalidFile(f"{path}: in or after line {block.first}: {error}") from None
+def _usual_lines(path: Path, first: int, text: bytes, kinds: Sequence[Kind], *, more: bool) -> Iterator[bytes]:
+    """Yield the lines of *text* that have fields, exactly those of *kinds*. Line *first* is the first line of *text*.
 
-
-def _is_foreign(field: NDArray[np.bytes_]) -> bool:
-    """Whether a number of the column (lines,) has a `_`, or a character that is not of ASCII."""
-    codes = np.ascontiguousarray(field).view(np.uint8)
-    return bool(np.any((codes == ord("_")) | (codes >= 128)))  # noqa: PLR2004 - where ASCII ends
-
-
-def _edges(text: bytes, count: int) -> NDArray[np.int64] | None:
-    """Return where each field of each line starts and stops (lines, 2 * count), or None if not every line has *count*."""
-    codes = np.frombuffer(text, np.uint8)
-    blank = (codes == ord(" ")) | (codes - np.uint8(9) < 5)  # noqa: PLR2004 - codes 9 to 13 and the space: as bytes.split()
-    edges = np.flatnonzero(np.diff(blank, prepend=True))
-    ends = np.flatnonzero(codes == _NEWLINE)
-    if not len(ends) or len(edges) != 2 * count * len(ends):
-        return None
-    lines = edges.reshape(-1, 2 * count)
-    plain = np.all(lines[:, -1] <= ends) and np.all(lines[1:, 0] > ends[:-1]) and not np.any(codes[lines[:, 0]] == ord("#"))
-    return lines if plain else None
-
-
-def _gather(text: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """Return the fields `text[start:stop]` as an array of bytes (fields,)."""
-    lengths = stops - starts
-    width = int(lengths.max())
-    if width > _LONGEST:
-        raise ValueError(f"a field of {width} bytes")
-    windows = sliding_window_view(np.frombuffer(text + b"\0" * width, np.uint8), width)  # [i] is text[i:i + width], uncopied
-    fields = windows[starts]
-    fields *= np.arange(width) < lengths[:, None]
-    return fields.view(f"S{width}").ravel()
-
-
-def _plain_lines(path: Path, block: Block, kinds: Sequence[Kind], *, more: bool) -> Iterator[bytes]:
-    """Yield the lines that have fields; InvalidFile for the first that has not the right ones."""
-    for number, line in enumerate(block.text.split(b"\n"), block.first):
+    Raises InvalidFile with the line number at the first faulty line.
+    """
+    for number, line in enumerate(text.split(b"\n"), first):
+        if b"\0" in line:
+            raise InvalidFile(f"{path}:{number}: there is a NUL byte, so this is no text file of columns")
         fields = line.split()
         if not fields or line.startswith(b"#"):
             continue
         if more and len(fields) > len(kinds):
-            if b"\r" in line.rstrip():  # the file would be one line, and all but its first entry would be read over
+            if b"\r" in line.rstrip():  # old Mac line ends: the whole file is one line, and only its first entry would count
                 raise InvalidFile(f"{path}:{number}: a carriage return inside a line; let every line end in a newline")
-            fields, line = fields[: len(kinds)], b" ".join(fields[: len(kinds)])  # noqa: PLW2901 - what is read of it
+            fields, line = fields[: len(kinds)], b" " + b" ".join(fields[: len(kinds)])  # noqa: PLW2901
         if len(fields) != len(kinds):
-            raise InvalidFile(
-                f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {line[:80].decode(errors='replace')!r}"
-            )
+            shown = line[:80].decode(errors="replace")
+            raise InvalidFile(f"{path}:{number}: {len(fields)} columns, not {len(kinds)}: {shown!r}")
         for field, kind in zip(fields, kinds, strict=True):
-            if not _reads(field, kind):
+            if kind == "id" and len(field) > _LONGEST:
+                raise InvalidFile(f"{path}:{number}: a field of {len(field)} bytes; an id has at most {_LONGEST}")
+            if kind in _NUMBERS and not _is_number(field, kind):
                 raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a number ({kind})")
         yield line + b"\n"
 
 
-def _reads(field: bytes, kind: Kind) -> bool:
-    """Whether *field* is what *kind* says: a number as C writes it, and a whole one that 64 bits hold."""
-    if kind not in _NUMBERS:
-        return True
+def _is_number(field: bytes, kind: Kind) -> bool:
+    """Tell whether *field* is a number as C writes it; an integer must fit into 64 bits."""
     try:
         value = _NUMBERS[kind](field)
     except ValueError:
@@ -181,8 +171,8 @@ def _reads(field: bytes, kind: Kind) -> bool:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn an error of what is made of a file's columns into an InvalidFile that names the file."""
+def errors_name(path: Path) -> Iterator[None]:
+    """Turn a LexbenchError about the content of a file into an InvalidFile that names the file."""
     try:
         yield
     except InvalidFile:

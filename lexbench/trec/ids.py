@@ -1,8 +1,8 @@
-"""Document ids as fixed-width bytes, and as codes into a table of them.
+"""Document ids as bytes of one width, and as codes into a table of them.
 
-A table is unique and sorted in descending byte order, so that the smaller code is the document that trec_eval puts first.
-Ids are compared as UTF-8 bytes, as C's strcmp does; that is also the order of their code points. An id that is not
-UTF-8 is as good as another: as text it has half of a surrogate pair for each byte that does not read (PEP 383).
+A table is unique and sorted in descending byte order, so the smaller code is the document that trec_eval puts first.
+Ids are compared as UTF-8 bytes, as C's strcmp does; this is also the order of their code points. An id that is not UTF-8
+is allowed: as text it has half of a surrogate pair for each undecodable byte (PEP 383).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 
-MANY = 1_600_000  # ids, as in a file of that size, for which compiled loops are worth loading
+MANY = 1_600_000  # ids; from here on, loading numba costs less time than it saves
 
 
 class Factors(NamedTuple):
@@ -24,7 +24,7 @@ class Factors(NamedTuple):
 
 
 def bytes_of(text: str) -> bytes:
-    """Return an id as bytes; LexbenchError where it is no text, nor made of bytes by `text_of`."""
+    """Return an id as bytes. Raises LexbenchError if it has a surrogate that `text_of` did not make."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -37,7 +37,7 @@ def text_of(encoded: bytes) -> str:
 
 
 def encode(ids: Iterable[str]) -> NDArray[np.bytes_]:
-    """Return *ids* (n,) as bytes of one width. LexbenchError for one that has a NUL, which numpy would cut off."""
+    """Return *ids* (n,) as bytes of one width. Raises LexbenchError if one has a NUL, which numpy would cut off."""
     encoded = list(map(bytes_of, ids))
     if nul := next((name for name in encoded if b"\0" in name), None):
         raise LexbenchError(f"the id {text_of(nul)!r} has a NUL in it, and so can stand in no file")
@@ -48,37 +48,30 @@ def factorize(ids: NDArray[np.bytes_]) -> Factors:
     """Return the distinct *ids*, descending, and the code of each id (n,)."""
     if not len(ids):
         return Factors(ids, np.zeros(0, np.int32))
+    # Eight bytes become one number, the first byte highest: sorting numbers is several times faster than sorting strings.
     width = -(-ids.itemsize // 8)
-    return factorize_words(ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width).astype(np.uint64))
-
-
-def factorize_words(words: NDArray[np.uint64]) -> Factors:
-    """Return the same for ids given as *words* (n, words), eight bytes of each as one number, the first byte highest.
-
-    Numbers are sorted, or counted, which is several times as fast as comparing strings.
-    """
+    words = ids.astype(f"S{8 * width}").view(">u8").reshape(-1, width).astype(np.uint64)
     ranks = _ranks(words[:, 0])
-    for column in range(1, words.shape[1]):
+    for column in range(1, width):
         low = _ranks(words[:, column])
         ranks = _ranks(ranks * (int(low.max()) + 1) + low)
     if len(words) >= MANY:
-        from lexbench.trec import scan
+        from lexbench.trec import _compiled
 
-        table, codes = scan.table_of(ranks, words)
+        table, codes = _compiled.table_of(ranks, words)
     else:
         last = int(ranks.max())
-        table, codes = np.empty((last + 1, words.shape[1]), np.uint64), (last - ranks).astype(np.int32)
+        table, codes = np.empty((last + 1, width), np.uint64), (last - ranks).astype(np.int32)
         table[codes] = words
-    used = np.bitwise_or.reduce(table).astype(">u8").tobytes().rstrip(b"\0")  # where any id has a byte
-    return Factors(table.astype(">u8").view(f"S{8 * table.shape[1]}").ravel().astype(f"S{max(len(used), 1)}"), codes)
+    return Factors(table.astype(">u8").view(f"S{8 * width}").ravel().astype(ids.dtype), codes)
 
 
 def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the place of each value among the distinct ones, from 0: `np.unique`'s inverse, without its other results."""
+    """Return the place of each value among the distinct ones, from 0: the inverse that `np.unique` returns."""
     if len(values) >= MANY:
-        from lexbench.trec import scan
+        from lexbench.trec import _compiled
 
-        return scan.ranks(values)
+        return _compiled.ranks(values)
     order = np.argsort(values)
     ordered = values[order]
     places = np.empty(len(values), np.int64)
@@ -87,19 +80,19 @@ def _ranks(values: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def changes(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """Return where in *ids* (n,) one differs from the one before, with the first."""
+    """Return the positions in *ids* (n,) of the first id and of each id that differs from the one before."""
     if len(ids) >= MANY:
-        from lexbench.trec import scan
+        from lexbench.trec import _compiled
 
-        return np.flatnonzero(scan.changes(np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), -1)))
+        return np.flatnonzero(_compiled.changes(np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), -1)))
     return np.flatnonzero(np.append(len(ids) > 0, ids[1:] != ids[:-1]))
 
 
 def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """Return the code in *table* of each of *ids* (n,), -1 where it is not there."""
+    """Return the code in *table* of each of *ids* (n,), -1 if it is not there."""
     if not len(table) or not len(ids):
         return np.full(len(ids), -1)
-    fits = np.strings.str_len(ids) <= table.itemsize  # a longer id is not there; casting would cut it to one that may be
+    fits = np.strings.str_len(ids) <= table.itemsize  # a longer id is missing; the cast would cut it to one that may exist
     short = ids.astype(table.dtype)
     after = np.searchsorted(table[::-1], short, side="right")  # a view: tables can have millions of ids
     codes = len(table) - after
@@ -108,7 +101,7 @@ def lookup(table: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.int
 
 
 def check_writable(ids: NDArray[np.bytes_], what: str) -> None:
-    """Raise LexbenchError for the first id that would not read back: white space splits it, # makes the line a comment."""
+    """Raise LexbenchError for the first id that would not read back: it has white space or begins with `#`."""
     for name in ids.tolist():
         if name.split() != [name] or name.startswith(b"#"):
             raise LexbenchError(

@@ -1,7 +1,7 @@
 """A run joined with its judgements: all that any of our measures needs, made once for all of them.
 
-A measure never looks at a document that was not judged, only at how many there are before a judged one. So what is kept is
-the judged documents of each list with their ranks, a few in a thousand entries; the depth of the run costs nothing.
+A measure never looks at an unjudged document, only at how many of them stand before a judged one. So only the judged documents
+of each list are kept, with their ranks: a few per thousand entries. The depth of the run costs nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -16,29 +16,29 @@ from lexbench.trec.runs import Filtered, Run, kept
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """The judged documents in the ranked lists, by query and then rank. Queries are those of the qrels, in their order."""
+    """The judged documents in the ranked lists, by query and then rank. The queries are those of the qrels, in their order."""
 
     query_ids: tuple[str, ...]
-    retrieved: NDArray[np.int64]  # (queries,) length of each list; 0 where the run does not have the query
+    retrieved: NDArray[np.int64]  # (queries,) length of each list; 0 if the run does not have the query
     query: NDArray[np.int64]  # (found,) index into query_ids, ascending; found: judged documents in the lists
     rank: NDArray[np.int64]  # (found,) from 1, ascending within a query
     grade: NDArray[np.int32]  # (found,)
     entry: NDArray[np.int64]  # (found,) index into the run's entries
-    judged_query: NDArray[np.int64]  # (judgements,) all of them, found or not; by query and then grade, the best first
+    judged_query: NDArray[np.int64]  # (judgements,) found or not; by query and then grade, the best first
     judged_grade: NDArray[np.int32]  # (judgements,)
 
     def sum(self, mask: NDArray[np.bool_], values: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
-        """Return how many documents of each list have *mask* (found,), or the sum of their *values* (found,), as (queries,)."""
+        """Return for each query (queries,) the number of documents in *mask* (found,), or the sum of their *values*."""
         weights = None if values is None else values[mask]
         return np.bincount(self.query[mask], weights, minlength=len(self.query_ids)).astype(np.float64)
 
     def relevant(self, rel: int) -> NDArray[np.float64]:
-        """Return how many documents of grade *rel* or better each query has, found or not, as (queries,)."""
+        """Return for each query (queries,) the number of documents of grade *rel* or better, found or not."""
         queries = self.judged_query[self.judged_grade >= rel]
         return np.bincount(queries, minlength=len(self.query_ids)).astype(np.float64)
 
     def within(self, cutoff: int | None, rel: int | None = None) -> NDArray[np.bool_]:
-        """Return which documents (found,) are among the first *cutoff* of their list and of grade *rel* or better."""
+        """Return a mask (found,) of documents among the first *cutoff* of their list and of grade *rel* or better."""
         mask = np.ones(len(self.rank), dtype=bool) if cutoff is None else self.rank <= cutoff
         return mask if rel is None else mask & (self.grade >= rel)
 
@@ -49,25 +49,26 @@ class JudgedRun:
 
 
 def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide, where x / 0 is 0: a query without relevant documents scores 0, as in trec_eval."""
+    """Divide, with x / 0 = 0: a query without relevant documents scores 0, as in trec_eval."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
 def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
     """Find the judged documents in the first *depth* entries (default: all) of each list of *run*."""
     index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
-    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)  # (lists,) -1 = not judged
+    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)  # (lists,) -1: not judged
     retrieved = np.zeros(len(index), np.int64)
     retrieved[queries[queries >= 0]] = np.diff(run.offsets)[queries >= 0]
 
+    # Judgements and entries become integers, one for each (query, document), so that a search in sorted keys joins them.
     judged_query = np.repeat(np.arange(len(index)), np.diff(qrels.offsets))
     codes = lookup(run.table, qrels.doc_ids)
     in_table = np.flatnonzero(codes >= 0)
-    keys = judged_query[in_table] * len(run.table) + codes[in_table]  # (query, document) as one number
+    keys = judged_query[in_table] * len(run.table) + codes[in_table]
     by_key = np.argsort(keys)
     entry = _entries_of(run, codes[in_table], depth)
     lists = np.searchsorted(run.offsets, entry, side="right") - 1
-    entry_keys = queries[lists] * len(run.table) + run.docs[entry]  # negative, as no key is, where the query is not judged
+    entry_keys = queries[lists] * len(run.table) + run.docs[entry]  # negative, unlike all keys, if not judged
     match = by_key[np.minimum(np.searchsorted(keys, entry_keys, sorter=by_key), len(keys) - 1)]
 
     found = np.flatnonzero(keys[match] == entry_keys)
@@ -85,7 +86,7 @@ def join(run: Run, qrels: Qrels, depth: int | None = None) -> JudgedRun:
 
 
 def without_grade(run: Run, qrels: Qrels, grade: int) -> Filtered:
-    """Take the documents that are judged with *grade* for a query out of its list."""
+    """Take the documents judged with *grade* for a query out of its list."""
     judged = join(run, qrels)
     keep = np.ones(len(run), dtype=bool)
     keep[judged.entry[judged.grade == grade]] = False
@@ -93,7 +94,7 @@ def without_grade(run: Run, qrels: Qrels, grade: int) -> Filtered:
 
 
 def _entries_of(run: Run, codes: NDArray[np.int64], depth: int | None) -> NDArray[np.int64]:
-    """Return the entries, ascending, whose document is one of *codes* and that are in the first *depth* of their list."""
+    """Return the entries, ascending, whose document is in *codes* and that are among the first *depth* of their list."""
     judged = np.zeros(len(run.table), dtype=bool)
     judged[codes] = True
     lengths = np.diff(run.offsets)

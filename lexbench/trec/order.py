@@ -1,10 +1,10 @@
-"""The one canonical order of ranked lists: score, then document id, both descending, as in trec_eval.
+"""The canonical order of ranked lists: score, then document id, both descending, as in trec_eval.
 
-Scores are compared as they are kept: as float32 where a retriever of ours made them, as double (float64) where they are of a
-run file, as trec_eval does since 2023.
+Scores are compared in the precision in which they are kept: float32 if one of our retrievers made them, double (float64) if
+they come from a run file, as in trec_eval since 2023.
 
-Lists are given as columns of entries, grouped by query: list i is `docs[offsets[i]:offsets[i + 1]]`. Documents are codes whose
-ids descend, so the smaller code comes first.
+Lists are columns of entries, grouped by query: list i is `docs[offsets[i]:offsets[i + 1]]`. Documents are codes, and ids
+descend with the code, so the smaller code comes first.
 """
 
 from typing import NamedTuple
@@ -26,13 +26,13 @@ class Entries(NamedTuple):
 
 
 def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
-    """Return the entries with every list in canonical order; -0.0 becomes 0.0, which it equals.
+    """Return the entries with every list in canonical order; -0.0 becomes 0.0, because the two are equal.
 
-    *scores* are float32 or float64, and stay so. A float32 score and its document together make one whole number, so sorting
-    numbers, which processors are good at, sorts both.
+    *scores* are float32 or float64 and keep their type.
     """
     if scores.dtype == np.float64:
         return _canonical_doubles(offsets, docs, scores)
+    # A float32 score and its document make one integer, so that one fast sort of integers orders both.
     keys = (-_ordinals(scores) << 32) | docs
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         keys[start:stop].sort()
@@ -40,8 +40,9 @@ def canonical(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArr
 
 
 def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Entries:
+    # Most run files are in order already, so only lists with an entry out of order are sorted.
     follows = (scores[1:] < scores[:-1]) | ((scores[1:] == scores[:-1]) & (docs[1:] > docs[:-1]))
-    breaks = np.flatnonzero(~follows) + 1  # entries that do not follow the one before: few but the first of each list
+    breaks = np.flatnonzero(~follows) + 1
     unordered = np.unique(np.searchsorted(offsets, np.setdiff1d(breaks, offsets), side="right") - 1)
     if not len(unordered):
         return Entries(docs, scores + 0.0)  # -0.0 + 0.0 is 0.0
@@ -52,15 +53,15 @@ def _canonical_doubles(offsets: NDArray[np.int64], docs: NDArray[np.int32], scor
 
 
 def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Return float32 scores (entries,) each of which is below the one before it in its list, lowered as little as that takes.
+    """Return float32 scores (entries,) that decrease strictly in each list, lowered as little as that takes.
 
-    *scores* are in canonical order; float64 ones are rounded first, and those beyond float32 become its largest number. One
-    that ties goes to the next float32 number below the one before it. LexbenchError where there is none.
+    *scores* are in canonical order. Float64 scores are rounded first, and those beyond float32 become its largest number. A
+    score that ties becomes the next float32 number below the one before it. Raises LexbenchError if there is none.
     """
     if scores.dtype == np.float64:
         scores = np.clip(scores, -_LARGEST, _LARGEST).astype(np.float32)
-    # In whole numbers lowered[i] = min(score[i], lowered[i - 1] - 1), so lowered[i] + i is a running minimum of score[i] + i.
-    # Every list starts far below the end of the last, so one running minimum serves them all.
+    # With ordinals, lowered[i] = min(score[i], lowered[i - 1] - 1), so lowered[i] + i is a running minimum of score[i] + i.
+    # The slope puts every list far below the end of the last one, so a single running minimum serves all lists.
     lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     slope = np.arange(len(scores)) - (lists << 35)
     lowered = np.minimum.accumulate(_ordinals(scores) + slope) - slope
@@ -70,7 +71,7 @@ def strictly_decreasing(offsets: NDArray[np.int64], scores: NDArray[np.floating]
 
 
 def _ordinals(scores: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Return whole numbers that compare as *scores* do, one apart for neighbouring floats; -0.0 and 0.0 are both 0."""
+    """Return integers that compare like *scores* and differ by 1 for neighbouring floats; -0.0 and 0.0 are both 0."""
     bits = scores.view(np.int32)
     return np.where(bits < 0, _LOWEST - bits, bits).astype(np.int64)
 

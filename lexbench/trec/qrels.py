@@ -1,9 +1,10 @@
-"""Relevance judgements as arrays, and their files: TREC's, MS MARCO's and BEIR's.
+"""Relevance judgements as arrays, and qrels files of TREC, MS MARCO and BEIR.
 
-    TREC qrels      query 0 document grade                 MS MARCO's are the same, set apart by tabs
-    BEIR qrels      query document grade                   tabs, and a header line
+    TREC qrels      query 0 document grade      MS MARCO has the same columns, separated by tabs
+    BEIR qrels      query document grade        tabs, and a header line
 
-A header is known by how its last column is called. `#` lines are read over. A name that ends in `.gz` is written compressed.
+A header is recognised by the name of its last column. `#` lines are skipped. A file whose name ends in `.gz` is written
+compressed.
 """
 
 from collections import Counter
@@ -16,16 +17,16 @@ from numpy.typing import NDArray
 
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.storage.atomic import writer
-from lexbench.trec.columns import Kind, first_fields, naming, read_columns
+from lexbench.trec.columns import Kind, errors_name, first_fields, read_columns
 from lexbench.trec.ids import bytes_of, check_writable, encode, text_of
 from lexbench.types import Judgement
 
-JUDGE = "judge:"  # how the second column of a judgement begins that is of a judge and no person: see `runner.judging`
-_LARGEST = 2**31 - 1  # grade, above and below 0
+JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of the group `judges` (see `runner.judging`)
+_LARGEST = 2**31 - 1  # grade, positive or negative
 _TREC: Sequence[Kind] = ("id", "skip", "id", "int")
 _BEIR: Sequence[Kind] = ("id", "id", "int")
 _HEADER = [b"query-id", b"corpus-id", b"score"]
-_GRADES = {b"score", b"rel", b"relevance", b"grade", b"label", b"judgment", b"judgement"}  # names of the column of grades
+_GRADES = {b"score", b"rel", b"relevance", b"grade", b"label", b"judgment", b"judgement"}  # names of the grade column
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,9 @@ class Qrels:
 
     @classmethod
     def from_judgements(cls, judgements: Iterable[Judgement]) -> "Qrels":
-        """Gather judgements that come in any order; one that is repeated counts once.
+        """Gather judgements in any order; a repeated judgement counts once.
 
-        LexbenchError where a document is judged twice for one query, with different grades.
+        Raises LexbenchError if a document has two different grades for one query.
         """
         by_query: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in judgements:
@@ -68,8 +69,8 @@ class Qrels:
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read the judgements of a TREC or MS MARCO file, or of a BEIR file, which has a header line; InvalidFile for none."""
-    with naming(path):
+    """Read the qrels file of TREC, MS MARCO or BEIR. Raises InvalidFile if it is malformed or empty."""
+    with errors_name(path):
         qrels = Qrels.from_judgements(read_judgements(path))
     if not len(qrels):
         raise InvalidFile(f"{path}: there are no judgements in it")
@@ -79,13 +80,14 @@ def read_qrels(path: Path) -> Qrels:
 def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
     """Yield the judgements of a qrels file, in its order.
 
-    Without *header* a file of three columns needs none. InvalidFile names the line that does not read.
+    A file of three columns must have a header line, unless *header* is False. Raises InvalidFile with the number of a faulty
+    line.
     """
     first = first_fields(path)
     three, headed = len(first) == len(_BEIR), _is_header(first)
     if three and header and not headed:
         raise InvalidFile(
-            f"{path}:1: 3 columns, not 4; where there are three, as in BEIR, the first line is 'query-id corpus-id score'"
+            f"{path}:1: 3 columns, not 4; a file of three columns, e.g. of BEIR, begins with 'query-id corpus-id score'"
         )
     queries, documents, grades = read_columns(path, _BEIR if three else _TREC, header=headed)
     if len(beyond := grades[np.abs(grades) > _LARGEST]):
@@ -109,12 +111,12 @@ def write_beir_qrels(qrels: Qrels, path: Path) -> None:
 
 
 def write_judged(judgements: Iterable[Judgement], path: Path, stamp: str) -> None:
-    """Write TREC qrels with a judge's *stamp* in the second column, which every tool reads over; sorted likewise."""
+    """Write TREC qrels with a judge's *stamp* in the second column, which all tools ignore, sorted like `write_qrels`."""
     _write_judgements(Qrels.from_judgements(judgements), path, f"{{0}} {stamp} {{1}} {{2}}\n")
 
 
 def judge_stamps(path: Path) -> Counter[str]:
-    """Return how many judgements of a qrels file have which second column: a judge's stamp, or "" for all others."""
+    """Return the number of judgements in a qrels file by the judge's stamp in their second column, "" for all others."""
     first = first_fields(path)
     if len(first) != len(_TREC):
         return Counter()
@@ -127,13 +129,13 @@ def judge_stamps(path: Path) -> Counter[str]:
 
 
 def judge_remarks(path: Path) -> Iterator[str]:
-    """Yield a line for each judge whose judgements are in a qrels file, and one where others are among them."""
+    """Yield a line for each judge whose judgements are in a qrels file, and a line if judgements are mixed."""
     stamps = judge_stamps(path)
     total, judges = stamps.total(), [stamp for stamp in stamps if stamp]
     for stamp in judges:
-        yield f"{stamps[stamp]:,} of {total:,} judgements are of a judge that is no person ({stamp}), and not official"
+        yield f"{stamps[stamp]:,} of {total:,} judgements were made by a program ({stamp}) and are not official"
     if judges and len(stamps) > 1:
-        yield "these judgements are MIXED, of several judges or of a judge and others: no figure of this kind is comparable"
+        yield "these judgements are MIXED, from several judges or from a judge and others: such scores compare with no others"
 
 
 def _write_judgements(qrels: Qrels, path: Path, line: str, header: bytes = b"") -> None:

@@ -1,7 +1,7 @@
-"""Compiled loops for large run files: their columns, and ids as ranks. Importing this takes half a second, so few should.
+"""Compiled loops for large run files: columns of text, and ids as ranks. Importing this module takes half a second.
 
-Each does what functions of numpy do more slowly, which take over wherever something is unusual: `columns._columns` what `scan`
-gives up; `ids._ranks` is what `ranks` must equal.
+Each function replaces slower numpy code of `columns`, `ids` or `runs`. `scan` gives up on unusual lines and leaves them to
+`columns`.
 """
 
 from typing import Any
@@ -11,29 +11,21 @@ from numba import njit
 from numpy.typing import NDArray
 
 TYPES = ("id", "int", "float")  # of columns, by number
-_DIGITS = 18  # that a whole number of 64 bits surely holds
-_EXACT = 1 << 53  # up to here, times or by a power of ten up to 10**22, a number is rounded once, and so rightly
-_TABLE, _TABLE_SHARE = 1 << 28, 64  # numbers in a table of bits, at most, and for each key: 32 MB, and as much again
+_DIGITS = 18  # an integer of so many digits fits into 64 bits
+_EXACT = 1 << 53  # up to here, times or divided by a power of ten up to 10**22, a number is rounded once, and so correctly
 _POWERS = 10.0 ** np.arange(23)
-
-
-@njit(nogil=True, cache=True)
-def _ones(word):  # type: ignore[no-untyped-def]
-    """Return the number of 1 bits of *word*, uint64. LLVM turns this into one instruction."""
-    word -= word >> np.uint64(1) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + (word >> np.uint64(2) & np.uint64(0x3333333333333333))
-    fours = word + (word >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(fours * np.uint64(0x0101010101010101) >> np.uint64(56))
+_TABLE, _TABLE_SHARE = 1 << 28, 64  # largest size of a table of bits: in bits (32 MB), and in bits per key
+_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = map(ord, "\t\n\r #+-.09e")
 
 
 @njit(nogil=True, cache=True)
 def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[no-untyped-def]
-    """Read the lines of *text*, uint8 (bytes,), which ends in a newline; return how many there are, -1 where one is unusual.
+    """Read the lines of *text*, uint8 (bytes,), which ends in a newline. Return their number, or -1 if a line is unusual.
 
-    *column_of* (fields,) gives the column where a field goes, -1 for none, and *types* (columns,) are numbers of TYPES. Filled
-    are (lines, columns): where each starts and stops, the *numbers*, float64, and which of them are *hard*, that is not
-    understood: of more digits than are exact, `nan`, or none. Unusual is another number of fields, a line that is blank or
-    begins with #, and a NUL.
+    *column_of* (fields,) is the column of each field, -1 to skip it; *types* (columns,) are numbers of TYPES. The other arrays
+    (lines, columns) are filled: where each field starts and stops, the *numbers* as float64, and whether a number is *hard*,
+    which means not parsed: too many digits to be exact, `nan`, or no number at all. A line is unusual if it has another number
+    of fields, is blank, begins with #, or has a NUL.
     """
     at, line, end = 0, 0, len(text)
     while at < end:
@@ -41,9 +33,10 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
             while _is_blank(text[at]):
                 at += 1
             start = at
-            while text[at] > 32 or not (_is_blank(text[at]) or text[at] == 10 or text[at] == 0):  # noqa: PLR2004 - most are
+            # Almost every byte is above the space, so this is compared first.
+            while text[at] > _SPACE or not (_is_blank(text[at]) or text[at] == _NEWLINE or text[at] == 0):
                 at += 1
-            if start == at or text[at] == 0 or (field == 0 and text[start] == 35):  # noqa: PLR2004 - a #
+            if start == at or text[at] == 0 or (field == 0 and text[start] == _HASH):
                 return -1
             column = column_of[field]
             if column >= 0:
@@ -52,7 +45,7 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
                     numbers[line, column], hard[line, column] = _number(text, start, at, types[column] > 1)
         while _is_blank(text[at]):
             at += 1
-        if text[at] != 10:  # noqa: PLR2004 - a newline
+        if text[at] != _NEWLINE:
             return -1
         at += 1
         line += 1
@@ -61,39 +54,40 @@ def scan(text, column_of, types, starts, stops, numbers, hard):  # type: ignore[
 
 @njit(nogil=True, cache=True)
 def _is_blank(code):  # type: ignore[no-untyped-def]
-    """Tell whether bytes.split() splits there, and the line goes on."""
-    return code == 32 or (9 <= code <= 13 and code != 10)  # noqa: PLR2004 - a space; a newline
+    """Tell whether bytes.split() splits at this byte and the line goes on after it."""
+    return code == _SPACE or (_TAB <= code <= _RETURN and code != _NEWLINE)
 
 
 @njit(nogil=True, cache=True)
 def _number(text, start, stop, decimal):  # type: ignore[no-untyped-def]
-    """Return the number that text[start:stop] is, and whether it is too hard; only with *decimal* it need not be whole."""
-    at, negative = start, text[start] == 45  # noqa: PLR2004 - a minus
-    if negative or text[start] == 43:  # noqa: PLR2004 - a plus
+    """Return the number in text[start:stop], and whether it is too hard. Without *decimal* it must be an integer."""
+    at, negative = start, text[start] == _MINUS
+    if negative or text[start] == _PLUS:
         at += 1
     digits, places, value, point = 0, 0, np.int64(0), False
-    while at < stop and (48 <= text[at] <= 57 or (decimal and text[at] == 46 and not point)):  # noqa: PLR2004 - digits, a point
-        if text[at] == 46:  # noqa: PLR2004 - a point
+    while at < stop and (_ZERO <= text[at] <= _NINE or (decimal and text[at] == _POINT and not point)):
+        if text[at] == _POINT:
             point = True
         else:
-            value = value * 10 + (text[at] - 48)
+            value = value * 10 + (text[at] - _ZERO)
             digits += 1
             places += point
         if digits > _DIGITS:
             return 0.0, True
         at += 1
     exponent = 0
-    if decimal and digits and at + 1 < stop and (text[at] | 32) == 101:  # noqa: PLR2004 - an e or E
-        down = text[at + 1] == 45  # noqa: PLR2004 - a minus
-        at += 1 + (down or text[at + 1] == 43)  # noqa: PLR2004 - a plus
+    if decimal and digits and at + 1 < stop and (text[at] | 32) == _E:  # the bit 32 makes a letter lower case
+        down = text[at + 1] == _MINUS
+        at += 1 + (down or text[at + 1] == _PLUS)
         first = at
-        while at < stop and 48 <= text[at] <= 57 and at < first + 4:  # noqa: PLR2004 - digits, of which four are enough
-            exponent = exponent * 10 + (text[at] - 48)
+        while at < stop and _ZERO <= text[at] <= _NINE and at < first + 4:  # four digits are more than enough
+            exponent = exponent * 10 + (text[at] - _ZERO)
             at += 1
         if at == first:
             return 0.0, True
         exponent = -exponent if down else exponent
     exponent -= places
+    # Only here one multiplication or division by an exact power of ten rounds correctly (W. D. Clinger, PLDI 1990).
     if at < stop or not digits or value > _EXACT or not -len(_POWERS) < exponent < len(_POWERS):
         return 0.0, True
     exact = value * _POWERS[exponent] if exponent >= 0 else value / _POWERS[-exponent]
@@ -102,7 +96,7 @@ def _number(text, start, stop, decimal):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
-    """Copy text[starts[i]:stops[i]] to row i of *fields*, uint8 (lines, width) of zeros."""
+    """Copy text[starts[i]:stops[i]] to row i of *fields*, uint8 (lines, width), which is all zeros before."""
     for line in range(len(starts)):
         start = starts[line]
         for i in range(stops[line] - start):
@@ -111,7 +105,7 @@ def gather(text, starts, stops, fields):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def changes(fields):  # type: ignore[no-untyped-def]
-    """Tell of each row of *fields*, uint8 (lines, width), whether it differs from the one before; the first does."""
+    """Return for each row of *fields*, uint8 (lines, width), whether it differs from the one before; True for the first."""
     found = np.ones(len(fields), np.bool_)
     for line in range(1, len(fields)):
         found[line] = False
@@ -124,7 +118,7 @@ def changes(fields):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
-    """Tell whether a list docs[offsets[i]:offsets[i + 1]] has a document twice; *docs* are codes below *distinct*."""
+    """Tell whether any list docs[offsets[i]:offsets[i + 1]] has a document twice; *docs* are codes below *distinct*."""
     last_list = np.full(distinct, -1, np.int32)
     for number in range(len(offsets) - 1):
         for i in range(offsets[number], offsets[number + 1]):
@@ -134,8 +128,17 @@ def any_twice(offsets, docs, distinct):  # type: ignore[no-untyped-def]
     return False
 
 
+@njit(nogil=True, cache=True)
+def _ones(word):  # type: ignore[no-untyped-def]
+    """Return the number of 1 bits of *word*, uint64. LLVM turns this into one instruction."""
+    word -= word >> np.uint64(1) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + (word >> np.uint64(2) & np.uint64(0x3333333333333333))
+    fours = word + (word >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64(fours * np.uint64(0x0101010101010101) >> np.uint64(56))
+
+
 def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the place of each of *values* (n,), not negative, among the distinct ones, from 0."""
+    """Return the place of each of *values* (n,), which are not negative, among the distinct ones, from 0."""
     keys = values.astype(np.uint64)
     digits, size = _digits(keys, min(_TABLE, _TABLE_SHARE * len(keys)))
     found: NDArray[np.int64] = _counted(keys, digits, size) if size else _sorted(keys)
@@ -144,10 +147,10 @@ def ranks(values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 @njit(nogil=True, cache=True)
 def _digits(keys, most):  # type: ignore[no-untyped-def]
-    """Return how to write *keys*, uint64 (n,), as numbers below some size, in the same order, and that size.
+    """Return how to map *keys*, uint64 (n,), to small numbers in the same order, and the limit of these numbers.
 
-    Ids are mostly figures, so a byte has few values: it becomes a digit that counts only those that there are. Returned are
-    what each value of each byte is worth, (8, 256), and the size; 0 where it is above *most*.
+    Ids are mostly figures, so each of the 8 bytes has few different values and becomes a digit of a mixed base. The first
+    result (8, 256) is what each value of each byte adds to the number. The limit is 0 if it would be above *most*.
     """
     there, worth, size = np.zeros((8, 256), np.bool_), np.zeros((8, 256), np.int64), np.int64(1)
     for key in keys:
@@ -167,7 +170,7 @@ def _digits(keys, most):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
-    """Return what `ranks` does, given what `_digits` returned, by a table of a bit for each number that there could be."""
+    """Return the result of `ranks` with a table of one bit per possible number; *digits* and *size* are from `_digits`."""
     found, there = np.empty(len(keys), np.int64), np.zeros((size >> 6) + 1, np.uint64)
     for i in range(len(keys)):
         number = np.int64(0)
@@ -175,6 +178,7 @@ def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
             number += digits[byte, (keys[i] >> np.uint64(8 * byte)) & np.uint64(255)]
         found[i] = number
         there[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+    # The rank of a number is how many bits are set before its own: those of the words before, and those in its word.
     before, rank = np.empty(len(there), np.int32), 0
     for word in range(len(there)):
         before[word] = rank
@@ -187,7 +191,7 @@ def _counted(keys, digits, size):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _sorted(keys):  # type: ignore[no-untyped-def]
-    """Return what `ranks` does, by sorting byte after byte, the lowest first; bytes that all keys share cost one look."""
+    """Return the result of `ranks` by a radix sort, the lowest byte first; bytes that all keys share are skipped."""
     count = len(keys)
     order, keys_to, order_to = np.arange(count).astype(np.int32), np.empty(count, np.uint64), np.empty(count, np.int32)
     counts = np.zeros((8, 256), np.int64)
@@ -213,9 +217,9 @@ def _sorted(keys):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def table_of(ranks, words):  # type: ignore[no-untyped-def]
-    """Return the distinct rows of *words*, uint64 (ids, words), the last rank first, and of each id which it is, int32 (ids,).
+    """Return the distinct rows of *words*, uint64 (ids, words), in descending order, and the code of each row, int32 (ids,).
 
-    *ranks* int64 (ids,) are the places of the rows among the distinct ones, from 0.
+    *ranks*, int64 (ids,), are the places of the rows among the distinct ones in ascending order, from 0.
     """
     last = ranks.max()
     table, codes = np.empty((last + 1, words.shape[1]), np.uint64), np.empty(len(ranks), np.int32)
