@@ -35,7 +35,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, describe
-from lexbench.storage.manifest import size
+from lexbench.storage.artifacts import size
 from lexbench.storage.store import Store
 from lexbench.types import Document, Judgement, Kind, Query
 

@@ -37,7 +37,7 @@ SLOWER = '''
 import time
 from dataclasses import dataclass
 
-from lexbench.storage.index_files import read_references, write_references
+from lexbench.storage.artifacts import read_references, write_references
 
 
 def spun(work, by):

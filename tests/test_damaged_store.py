@@ -1,4 +1,4 @@
-"""No command trusts a store whose bytes were changed: what is damaged is named, and left out or made again."""
+"""No command trusts a damaged store: it names the damaged artifacts, and leaves them out or makes them again."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from lexbench.cli import code
-from lexbench.storage.manifest import MANIFEST, MEASURED
+from lexbench.storage.artifacts import MANIFEST, MEASURED
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def store(tmp_path, monkeypatch):
     return tmp_path / "store"
 
 
-def one(store, stage, name):
+def one(store, kind, name):
     """Return the file of that name in the folder of plain bm25."""
-    return next(path for path in store.glob(f"{stage}/*/{name}") if "k1" not in path.parent.name)
+    return next(path for path in store.glob(f"{kind}/*/{name}") if "k1" not in path.parent.name)
 
 
 READING = [
@@ -38,7 +38,7 @@ READING = [
 
 @pytest.mark.parametrize("words", READING)
 def test_a_changed_result_is_named_and_not_shown(store, capsys, words):
-    """A mean that was set to .96 is not exported, listed or compared: its file is named, and the exit code is not 0."""
+    """A changed mean is not exported, listed or compared: its file is named, and the exit code is not 0."""
     path = one(store, "results", "result.json")
     result = json.loads(path.read_bytes())
     path.write_text(path.read_text().replace(f'"RR@10": {result["means"]["RR@10"]}', '"RR@10": 0.96'))
@@ -52,11 +52,11 @@ def test_a_changed_result_is_named_and_not_shown(store, capsys, words):
     assert not [file for file in store.parent.glob("out/*") if "k1" not in file.name]
 
 
-@pytest.mark.parametrize("stage", ["results", "runs", "indexes", "corpora"])
+@pytest.mark.parametrize("kind", ["results", "runs", "indexes", "corpora"])
 @pytest.mark.parametrize("words", READING)
-def test_cut_times_block_nothing(store, capsys, stage, words):
-    """A cut `measured.json` of any stage is said; every command goes on, and the same run again ends well."""
-    path = one(store, stage, MEASURED)
+def test_cut_measurements_stop_nothing(store, capsys, kind, words):
+    """A cut `measured.json` of any artifact stops no command, and the same run again succeeds."""
+    path = one(store, kind, MEASURED)
     path.write_bytes(path.read_bytes()[:20])
     capsys.readouterr()
     exit_code = code(words)
@@ -64,17 +64,17 @@ def test_cut_times_block_nothing(store, capsys, stage, words):
 
     assert exit_code in (0, 1)
     assert "mistake" not in err
-    if stage == "results":
+    if kind == "results":
         assert str(path) in err
     assert code(["run", "dataset", "tiny", "-r", "bm25", "-m", "RR@10"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("stage", "name"), [("runs", "run.safetensors"), ("runs", "run.json"), ("corpora", "ids.npy"), ("runs", MANIFEST)]
+    ("kind", "name"), [("runs", "run.safetensors"), ("runs", "run.json"), ("corpora", "ids.npy"), ("runs", MANIFEST)]
 )
-def test_a_changed_run_is_not_exported(store, capsys, stage, name):
+def test_a_changed_run_is_not_exported(store, capsys, kind, name):
     """A run is exported only if its own files, and the ids of its corpus, are as they were written."""
-    path = one(store, stage, name)
+    path = one(store, kind, name)
     content = path.read_bytes()
     path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     capsys.readouterr()
@@ -85,7 +85,7 @@ def test_a_changed_run_is_not_exported(store, capsys, stage, name):
 
 
 def test_a_draft_of_a_result_is_no_result(store, capsys):
-    """What a kill left behind before it was sealed is not listed."""
+    """A draft that a kill left behind is not listed."""
     folder = one(store, "results", "result.json").parent
     (folder / MANIFEST).unlink()
     folder.rename(folder.with_name("0123456789abcdef.draft"))
@@ -96,8 +96,8 @@ def test_a_draft_of_a_result_is_no_result(store, capsys):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\xff", b"{}"], ids=["empty", "no ASCII", "other"])
-def test_a_damaged_note_of_a_check_is_no_check(store, capsys, content):
-    """What was noted of folders that were found to be sound may be anything: they are read again, and all goes on."""
+def test_a_damaged_note_of_a_check_is_ignored(store, capsys, content):
+    """If a file in `checked` is damaged, its artifact is read again, without a warning."""
     for note in (store / "checked").iterdir():
         note.write_bytes(content)
     capsys.readouterr()
@@ -107,14 +107,14 @@ def test_a_damaged_note_of_a_check_is_no_check(store, capsys, content):
 
 
 def test_a_digest_that_has_changed_is_found(store, capsys):
-    """A manifest with another digest of a file, in a folder found to be sound before, is told, and the folder made again."""
+    """A changed digest in the manifest of an artifact that was checked before is reported, and the artifact is made again."""
     manifest = one(store, "indexes", MANIFEST)
     content = manifest.read_bytes()
     digests = json.loads(content)["files"]
     digit = content.index(next(iter(digests.values()))["sha256"].encode())
     manifest.write_bytes(content[:digit] + (b"1" if content[digit : digit + 1] == b"0" else b"0") + content[digit + 1 :])
-    for stage in ("runs", "results"):  # else nobody would read the index
-        shutil.rmtree(store / stage)
+    for kind in ("runs", "results"):  # otherwise nothing would read the index
+        shutil.rmtree(store / kind)
     capsys.readouterr()
 
     assert code(["run", "dataset", "tiny", "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0

@@ -27,7 +27,7 @@ from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
 from lexbench.runner.systems import describe, system
 from lexbench.runner.variants import variants
-from lexbench.storage.index_files import read_references
+from lexbench.storage.artifacts import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
 

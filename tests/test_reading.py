@@ -1,4 +1,4 @@
-"""Files are read and hashed in one way."""
+"""Reading lines, blocks and TOML, and the digests of files."""
 
 import gzip
 import hashlib
@@ -16,20 +16,20 @@ TEXT = b"one\r\n\ntwo \xc2\x85 three\nlast"
 
 @pytest.fixture(params=["x.txt", "x.txt.gz"])
 def path(request, tmp_path):
-    """Write lines of every kind, plain and compressed; the last has no end."""
+    """Write lines of every kind, plain and compressed; the last one has no newline."""
     path = tmp_path / request.param
     path.write_bytes(gzip.compress(TEXT) if path.suffix == ".gz" else TEXT)
     return path
 
 
 def test_lines(path):
-    """A newline ends a line and nothing else does; empty lines count."""
+    """Only a newline ends a line; empty lines count."""
     assert list(lines(path)) == [(1, b"one\r"), (2, b""), (3, b"two \xc2\x85 three"), (4, b"last")]
 
 
 @pytest.mark.parametrize("size", [1, 6, 1000])
 def test_blocks_are_whole_lines(path, size, monkeypatch):
-    """Blocks of any size have the whole file in order, and know the number of their first line."""
+    """Blocks of any size hold the whole file in order, with the number of their first line."""
     monkeypatch.setattr(reading, "_BLOCK", size)
     read = list(blocks(path))
 
@@ -39,7 +39,7 @@ def test_blocks_are_whole_lines(path, size, monkeypatch):
 
 
 def test_a_cut_archive_names_the_last_line_that_read(tmp_path):
-    """What does not decompress is one line with the file, and how far it was read."""
+    """A damaged archive is one line with the file and the last line that was read."""
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"".join(os.urandom(50).hex().encode() + b"\n" for _ in range(1000)))[:30_000])
 
@@ -52,7 +52,7 @@ def test_a_cut_archive_names_the_last_line_that_read(tmp_path):
 
 
 def test_a_digest_follows_the_file(tmp_path):
-    """A file is hashed again when its size or its time has changed, and has one digest by whatever path."""
+    """A file is hashed again when its size or time has changed, and has one digest by any path."""
     path = tmp_path / "x"
     path.write_bytes(b"abc")
     (tmp_path / "link").symlink_to(path)
@@ -69,7 +69,7 @@ def test_a_digest_follows_the_file(tmp_path):
 
 
 def test_what_is_written_reads_back(tmp_path):
-    """A compressed file has neither name nor time in it, so the same content is the same bytes."""
+    """A compressed file contains no name and no time, so the same content gives the same bytes."""
     for name in ("a.gz", "b.gz", "c"):
         with writer(tmp_path / name) as file:
             file.write(TEXT)

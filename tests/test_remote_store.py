@@ -9,9 +9,10 @@ from test_resume import tree
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError
+from lexbench.interop.sharing import pull_artifacts as pull
+from lexbench.interop.sharing import push_artifacts as push
 from lexbench.progress import Silent
-from lexbench.storage.manifest import MANIFEST
-from lexbench.storage.remote import pull, push
+from lexbench.storage.artifacts import MANIFEST
 from lexbench.storage.store import Store
 
 fsspec = pytest.importorskip("fsspec", reason="needs fsspec: pip install 'lexbench[remote]'")

@@ -1,4 +1,4 @@
-"""kill -9 at any point leaves a store from which the same command ends in the same bytes."""
+"""After a kill -9 at any point the same command continues, and the store ends with the same bytes."""
 
 import hashlib
 import json
@@ -11,14 +11,14 @@ import time
 
 import pytest
 
-from lexbench.storage.manifest import MANIFEST, MEASURED
+from lexbench.storage.artifacts import MANIFEST, MEASURED
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]
 
 
 def tree(root):
-    """Return the digest of every file of a store but locks, times, and what was found to be sound."""
+    """Return the digest of every file of a store, except locks, measurements and notes of checks."""
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
@@ -27,7 +27,7 @@ def tree(root):
 
 
 def finished(root):
-    """Return when each finished stage was sealed."""
+    """Return when each artifact was sealed."""
     return {path.parent: path.stat().st_mtime_ns for path in root.glob(f"*/*/{MANIFEST}") if path.parent.suffix != ".draft"}
 
 
@@ -61,7 +61,7 @@ def start(command, environment, store):
 
 
 def finish(process):
-    """Wait for the process; return its exit code, having shown what it complained of if that is not a kill."""
+    """Wait for the process and return its exit code; fail with its stderr unless it succeeded or was killed."""
     _, errors = process.communicate(timeout=300)
     if process.returncode not in (0, KILLED):
         pytest.fail(errors.decode())
@@ -69,7 +69,7 @@ def finish(process):
 
 
 def hammer(command, environment, tmp_path, kills, seed):
-    """Kill the command *kills* times at random moments, then let it end; return how many stages had to be kept."""
+    """Kill the command *kills* times at random moments, then let it end; return the number of artifacts."""
     chance = random.Random(seed)
     calm = tmp_path / "calm"
     begin = time.monotonic()
@@ -82,24 +82,24 @@ def hammer(command, environment, tmp_path, kills, seed):
         os.killpg(process.pid, signal.SIGKILL)
         finish(process)
         now = finished(hurried)
-        assert {path: now.get(path) for path in known} == known, "a finished stage was done again"
+        assert {path: now.get(path) for path in known} == known, "an artifact was made again"
         known = now
     assert finish(start(command, environment, hurried)) == 0
     after = finished(hurried)
 
-    assert {path: after.get(path) for path in known} == known, "a finished stage was done again"
+    assert {path: after.get(path) for path in known} == known, "an artifact was made again"
     assert tree(hurried) == tree(calm)
     return len(after)
 
 
 def test_random_kills(plugin_environment, folder, tmp_path):
-    """Ten kills at random moments cost no finished stage, and the store ends in the same bytes."""
+    """Ten kills at random moments cost no artifact, and the store ends with the same bytes."""
     command = [sys.executable, "-m", "lexbench", "run", "dataset", str(folder), *SYSTEMS]
-    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=1) == 8  # corpus, encoding, and two of each later stage
+    assert hammer(command, plugin_environment, tmp_path, kills=10, seed=1) == 8  # corpus, encoding, and two of each later kind
 
 
 def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path):
-    """Parts in one store, one killed with -9 and given again, one in a process of its own, end in the bytes of one process."""
+    """Parts encoded at once into one store, one of them killed and repeated, give the bytes of one process."""
     command = [sys.executable, "-m", "lexbench", "encode", "dataset", str(folder), "-r", "letters@flat"]
     assert finish(start(command, plugin_environment, tmp_path / "calm")) == 0
     commands = [[*command, "--part", f"{part}/4", "--on", on] for part, on in enumerate(["here"] * 3 + ["processes(1)"])]
@@ -116,7 +116,7 @@ def test_four_parts_at_once_with_one_killed(plugin_environment, folder, tmp_path
 
 @pytest.mark.slow
 def test_fifty_random_kills_on_nfcorpus(real_home, plugin_environment, tmp_path):
-    """Fifty kills at random moments of a run on NFCorpus cost no finished stage and no byte."""
+    """Fifty kills at random moments of a run on NFCorpus cost no artifact and no byte."""
     environment = {**plugin_environment, "IR_DATASETS_HOME": str(real_home)}
     command = [sys.executable, "-m", "lexbench", "run", "suite", "beir", "-d", "beir/nfcorpus/test", *SYSTEMS]
     assert hammer(command, environment, tmp_path, kills=50, seed=2) == 8
@@ -140,7 +140,7 @@ main()
 
 @pytest.mark.slow
 def test_a_kill_at_every_flush(plugin_environment, folder, tmp_path):
-    """A kill before the first flush to disk, then before the second of what is left, and so on to the end, costs nothing."""
+    """A kill before the first flush to disk, then before the second of the rest, and so on to the end, costs nothing."""
     command = ["run", "dataset", str(folder), *SYSTEMS]
     assert finish(start([sys.executable, "-m", "lexbench", *command], plugin_environment, tmp_path / "calm")) == 0
     for kills in range(1, 500):

@@ -15,7 +15,8 @@ import pytest
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.interop.shared_results import pull, push
+from lexbench.interop.sharing import pull_results as pull
+from lexbench.interop.sharing import push_results as push
 from lexbench.results import Counts, Result, files_of, write_results
 
 needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")
@@ -121,11 +122,11 @@ def test_a_place_without_results_says_so(tmp_path, capsys):
     with pytest.raises(CommandError, match="results have no splits"):
         push(write(tmp_path / "mine", "bm25"), "hf:org/name#test")
     with pytest.raises(
-        CommandError, match=r"^hf:name: it names no data set of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION$"
+        CommandError, match=r"^hf:name: it names no dataset of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION$"
     ):
         pull("hf:name", tmp_path / "theirs")
     assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
-    assert "--private is for data sets of the hub" in capsys.readouterr().err
+    assert "--private is for datasets of the hub" in capsys.readouterr().err
     assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
     assert capsys.readouterr().out.startswith("1 files are at ")
 

@@ -1,4 +1,4 @@
-"""Times of stages are told apart, and the machine and the software are said beside them."""
+"""The stopwatch tells steps apart, and records the machine and the software beside them."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from lexbench.storage.stopwatch import Stopwatch, read_measurement
 
 @pytest.fixture
 def wait(monkeypatch):
-    """Return what lets seconds pass on the one clock."""
+    """Return a function that lets seconds pass on the clock."""
     now = [100.0]
     monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: now[0])
 
@@ -25,7 +25,7 @@ def wait(monkeypatch):
 
 
 def test_time_inside_a_block_is_not_counted_twice(wait):
-    """Encoding that happens while an index is built is encoding and not building, however deep and whoever times it."""
+    """Encoding while an index is built counts as encoding and not as building, at any depth and with any stopwatch."""
     outer, inner = Stopwatch(), Stopwatch()
     with outer.time("build"):
         wait(2)
@@ -57,7 +57,7 @@ def test_a_block_that_fails_is_counted_and_ends(wait):
 
 
 def made(folder, seconds, *parts, resumed=False):
-    """Write what a stage took into a new *folder*, and return that."""
+    """Write *seconds* into a new *folder*; return it."""
     folder.mkdir()
     watch = Stopwatch(seconds, resumed=resumed)
     for part in parts:
@@ -66,8 +66,8 @@ def made(folder, seconds, *parts, resumed=False):
     return folder
 
 
-def test_parts_bring_their_times_along(tmp_path):
-    """What parts took is told with the whole, each once; a part that was cut off and went on makes the whole so."""
+def test_times_of_parts_are_included(tmp_path):
+    """The times of parts count for the whole, each once, and a resumed part makes the whole resumed."""
     vectors = made(tmp_path / "encoder-1", {"encode": 2.0}, resumed=True)
     sparse = made(tmp_path / "impact-2", {"build": 4.0}, vectors)
     dense = made(tmp_path / "flat-3", {"build": 8.0}, made(tmp_path / "other-4", {"encode": 16.0}))
@@ -79,8 +79,8 @@ def test_parts_bring_their_times_along(tmp_path):
     assert [read_measurement(folder).resumed for folder in (sparse, whole, dense)] == [True, True, False]
 
 
-def test_versions_are_those_of_what_is_used(tmp_path):
-    """Beside the packages of every result there is what plug-ins need, by distribution, however it is imported."""
+def test_versions_include_what_plugins_need(tmp_path):
+    """Versions are those of the core packages and of the distributions that provide what plug-ins import."""
     assert environment.versions()["numpy"] == version("numpy")
     assert "PyYAML" not in environment.versions()
     added = environment.versions(("yaml", "pluggy", "no_such_package", "numpy"))
@@ -92,15 +92,15 @@ def test_versions_are_those_of_what_is_used(tmp_path):
 
 @dataclass(frozen=True)
 class Needy:
-    """A plug-in of this package, with parts."""
+    """A plug-in of this package, with members."""
 
     parts: tuple = ()
     name: str = "needy"
     requires: ClassVar[tuple[str, ...]] = ("yaml",)
 
 
-def test_packages_of_a_plugin_are_those_of_its_parts():
-    """What plug-ins require counts, at whatever depth, each once; another package's plug-in needs that package, too."""
+def test_packages_of_a_plugin_include_those_of_its_members():
+    """Required packages count at any depth, each once; a plug-in of another package also needs that package."""
     two = system("ensemble(bm25, bm25(k1=2.0))").retriever
 
     assert environment.packages_of(two) == ()

@@ -1,4 +1,4 @@
-"""The store of finished work."""
+"""The store: artifacts are made once, never half, and repaired if they are damaged."""
 
 import json
 import multiprocessing
@@ -12,7 +12,7 @@ import pytest
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
-from lexbench.storage.manifest import MANIFEST, MEASURED, digest, recipe_of, size
+from lexbench.storage.artifacts import MANIFEST, MEASURED, digest, key_facts_of, size
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
 from lexbench.storage.store import Store
 
@@ -29,13 +29,9 @@ def write(text):
 
 
 def test_the_store_is_measured_while_others_write(tmp_path):
-    """Folders that are made, renamed and removed meanwhile disturb no sum over the store."""
-    kept, folder, renamed, stop = (
-        tmp_path / "kept",
-        tmp_path / "indexes" / "a.draft",
-        tmp_path / "indexes" / "a",
-        threading.Event(),
-    )
+    """`bytes_used` is right while other processes make, rename and remove folders."""
+    kept, stop = tmp_path / "kept", threading.Event()
+    folder, renamed = tmp_path / "indexes" / "a.draft", tmp_path / "indexes" / "a"
     kept.write_bytes(b"12345")
 
     def others() -> None:
@@ -55,53 +51,53 @@ def test_the_store_is_measured_while_others_write(tmp_path):
 
 
 def test_work_is_done_once(tmp_path):
-    """The same recipe again finds the folder and does no work."""
+    """The same key facts find the artifact, and no work is done."""
     store, work = Store(tmp_path), write("x")
-    recipe = {"a": 1}
-    first = store.produce("indexes", "n", recipe, work)
-    again = Store(tmp_path).produce("indexes", "n", recipe, work)
+    facts = {"a": 1}
+    first = store.produce("indexes", "n", facts, work)
+    again = Store(tmp_path).produce("indexes", "n", facts, work)
 
     assert first == again
     assert work.calls == 1
-    assert recipe_of(first) == recipe
+    assert key_facts_of(first) == facts
     assert size(first) == 1
 
 
 def test_a_label_decides_nothing(tmp_path):
-    """Another label finds the same folder."""
+    """Another label finds the same artifact."""
     store = Store(tmp_path)
     first = store.produce("indexes", "one", {"a": 1}, write("x"))
 
     assert store.produce("indexes", "other", {"a": 1}, write("y")) == first
 
 
-def test_a_key_is_the_recipe_and_not_its_order():
-    """Equal recipes have one digest whatever order they are written in; another value gives another."""
+def test_the_order_of_key_facts_does_not_matter():
+    """Equal key facts have one digest in any order; another value gives another digest."""
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"a": 1}) != digest({"a": 2})
     assert digest({"a": 1}) != digest({"a": "1"})
 
 
 def test_unfinished_work_is_not_there(tmp_path):
-    """Work that fails leaves nothing under the final name, and the next attempt starts in an empty folder."""
-    store, recipe = Store(tmp_path), {"a": 1}
+    """Work that fails leaves nothing behind, and the next attempt starts in an empty folder."""
+    store, facts = Store(tmp_path), {"a": 1}
 
     def fail(draft):
         (draft / "half").write_text("half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.produce("indexes", "n", recipe, fail)
-    assert store.finished("indexes", recipe) is None
+        store.produce("indexes", "n", facts, fail)
+    assert store.finished("indexes", facts) is None
     assert list((tmp_path / "indexes").iterdir()) == []
 
-    folder = store.produce("indexes", "n", recipe, write("whole"))
+    folder = store.produce("indexes", "n", facts, write("whole"))
     assert sorted(path.name for path in folder.iterdir()) == ["data.txt", MANIFEST]
 
 
 def test_resumable_work_finds_what_was_finished(tmp_path):
-    """A resumable draft keeps the files that were finished, and loses those that were being written."""
-    store, recipe = Store(tmp_path), {"a": 1}
+    """A resumable draft keeps its finished files and loses those that were being written."""
+    store, facts = Store(tmp_path), {"a": 1}
 
     def fail(draft):
         atomic.write_text(draft / "shard-0", "done")
@@ -113,17 +109,17 @@ def test_resumable_work_finds_what_was_finished(tmp_path):
         atomic.write_text(draft / "shard-1", "done too")
 
     with pytest.raises(KeyboardInterrupt):
-        store.produce("encodings", "n", recipe, fail, resumable=True)
-    folder = store.produce("encodings", "n", recipe, go_on, resumable=True)
+        store.produce("encodings", "n", facts, fail, resumable=True)
+    folder = store.produce("encodings", "n", facts, go_on, resumable=True)
 
     assert sorted(json.loads((folder / MANIFEST).read_bytes())["files"]) == ["shard-0", "shard-1"]
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove", "manifest"])
 def test_damage_is_found_named_and_mended(tmp_path, harm):
-    """A file that was changed, cut or removed is named in one line, and only its folder is made again."""
-    recipe = {"a": 1}
-    folder = Store(tmp_path).produce("indexes", "n", recipe, write("content"))
+    """One line names a file that was changed, cut or removed, and only its artifact is made again."""
+    facts = {"a": 1}
+    folder = Store(tmp_path).produce("indexes", "n", facts, write("content"))
     target = folder / (MANIFEST if harm == "manifest" else "data.txt")
     if harm == "remove":
         target.unlink()
@@ -132,16 +128,16 @@ def test_damage_is_found_named_and_mended(tmp_path, harm):
         target.write_bytes(content[:-3] if harm != "flip" else bytes([content[0] ^ 1]) + content[1:])
 
     lines, work = [], write("content")
-    Store(tmp_path, on_damage=lines.append).produce("indexes", "n", recipe, work)
+    Store(tmp_path, on_damage=lines.append).produce("indexes", "n", facts, work)
 
     assert work.calls == 1
     assert len(lines) == 1
     assert target.name in lines[0]
-    assert Store(tmp_path).finished("indexes", recipe)
+    assert Store(tmp_path).finished("indexes", facts)
 
 
 def test_folders_that_changed_places_are_damaged(tmp_path):
-    """A sound folder under the name of another is not taken for that."""
+    """An intact artifact under the name of another one is damage."""
     store = Store(tmp_path)
     first, second = (store.produce("indexes", "n", {"a": a}, write(str(a))) for a in (1, 2))
     first.rename(tmp_path / "aside")
@@ -151,13 +147,13 @@ def test_folders_that_changed_places_are_damaged(tmp_path):
     again = Store(tmp_path, on_damage=lines.append)
 
     assert (again.produce("indexes", "n", {"a": 1}, write("1")) / "data.txt").read_text() == "1"
-    assert "manifest.json is that of another folder" in lines[0]
-    assert not Store(tmp_path).sound(second)
+    assert "manifest.json belongs to another folder" in lines[0]
+    assert not Store(tmp_path).is_intact(second)
 
 
 @pytest.mark.parametrize("manifest", ["[]", "{}", '{"files": []}', '{"files": {"a": 1}}', "[" * 100_000, '{"files": {}}'])
 def test_a_manifest_of_another_form_is_damage(tmp_path, manifest):
-    """Whatever a manifest holds that is none of ours, the folder is made again."""
+    """An artifact with any other content in its manifest is made again."""
     folder = Store(tmp_path).produce("indexes", "n", {}, write("x"))
     (folder / MANIFEST).write_text(manifest)
 
@@ -167,7 +163,7 @@ def test_a_manifest_of_another_form_is_damage(tmp_path, manifest):
 
 @pytest.mark.parametrize("harm", ["", "{", '{"seconds": 3}', "[]"])
 def test_damaged_times_cost_the_times_alone(tmp_path, harm):
-    """A `measured.json` that was cut or changed is said once, and what was measured is not known any more."""
+    """A damaged `measured.json` costs one warning and the measurement, and nothing else."""
 
     def work(draft):
         watch = Stopwatch()
@@ -191,9 +187,9 @@ def test_damaged_times_cost_the_times_alone(tmp_path, harm):
 
 
 def test_what_is_finished_is_read_where_nothing_can_be_written(tmp_path, monkeypatch):
-    """A store on a read-only disk gives what it has; only what it has not is refused."""
+    """A read-only store gives its artifacts; only making new ones is refused."""
     folder = Store(tmp_path).produce("results", "n", {}, write("x"))
-    monkeypatch.setattr(os, "access", lambda *_: False)  # whoever runs the tests may be root, who can write anywhere
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root can write anywhere
     store = Store(tmp_path)
     store.prepare()
 
@@ -214,7 +210,7 @@ def _slow(root, started):
 
 
 def test_two_processes_make_one_thing_once(tmp_path):
-    """A second process waits for the first, says so, and takes what the first has made."""
+    """A second process waits for the first, says so, and takes its artifact."""
     context = multiprocessing.get_context("spawn")
     started = context.Event()
     other = context.Process(target=_slow, args=(tmp_path, started))
@@ -230,7 +226,7 @@ def test_two_processes_make_one_thing_once(tmp_path):
 
 
 def test_a_killed_process_frees_its_lock(tmp_path):
-    """After a kill -9 the next process goes straight on."""
+    """After a kill -9 the next process does not wait."""
     context = multiprocessing.get_context("spawn")
     started = context.Event()
     other = context.Process(target=_slow, args=(tmp_path, started))
@@ -245,14 +241,14 @@ def test_a_killed_process_frees_its_lock(tmp_path):
     assert lines == []
 
 
-def test_too_little_disk_is_said_before_work(tmp_path):
-    """An estimate above what is free names both numbers."""
+def test_too_little_disk_is_refused(tmp_path):
+    """If the estimate is above the free space, the error message has both numbers."""
     with pytest.raises(NotEnoughDisk, match=r"about 1,000,000,000.0 GB .* are free"):
         Store(tmp_path / "not" / "there").check_disk(10**18)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    """An exception while a file is written leaves the old content and no litter."""
+    """An exception while a file is written leaves the old content and no temporary file."""
     target = tmp_path / "file"
     atomic.write_text(target, "old")
     unfinished = atomic.atomic_path(target)

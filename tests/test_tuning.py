@@ -24,7 +24,7 @@ from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import system
-from lexbench.storage.manifest import recipe_of
+from lexbench.storage.artifacts import key_facts_of
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.types import Kind
@@ -441,7 +441,7 @@ def test_the_weights_are_in_the_key(place):
     place.result(both())
     (folder,) = (place.folder / "store" / "weights").glob("*")
 
-    assert recipe_of(folder).keys() == {
+    assert key_facts_of(folder).keys() == {
         "format", "index", "retriever", "queries", "qrels", "self_match", "depth", "measure",
     }  # fmt: skip
     assert json.loads((folder / "weights.json").read_text())["weights"] == [0.65, 0.35]

@@ -39,7 +39,7 @@ import hostile_inputs
 from lexbench import cli, registry
 from lexbench.encodings import shards
 from lexbench.storage import environment
-from lexbench.storage.manifest import MANIFEST, MEASURED
+from lexbench.storage.artifacts import MANIFEST, MEASURED
 from lexbench.storage.store import Store
 
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")

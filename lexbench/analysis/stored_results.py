@@ -13,8 +13,7 @@ from lexbench.datasets.corpus import IDS
 from lexbench.errors import MissingData
 from lexbench.results import Result
 from lexbench.runner.jobs import completed
-from lexbench.storage.index_files import DESCRIPTIONS
-from lexbench.storage.manifest import key_of, recipe_of
+from lexbench.storage.artifacts import DESCRIPTIONS, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.stored_timings import timings_of_run
@@ -36,10 +35,10 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
     rows = []
     for path in finished_files(store, "results", "result.json"):
         result = msgspec.structs.replace(results.load(path), measured=read_measurement(path.parent))
-        run_dir = _folder(store, "runs", recipe_of(path.parent).get("run"))
-        index = run_dir and _folder(store, "indexes", recipe_of(run_dir)["index"], DESCRIPTIONS)
+        run_dir = _folder(store, "runs", key_facts_of(path.parent).get("run"))
+        index = run_dir and _folder(store, "indexes", key_facts_of(run_dir)["index"], DESCRIPTIONS)
         corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
-        if corpus and corpus.exists() and not store.sound(corpus, IDS):
+        if corpus and corpus.exists() and not store.is_intact(corpus, IDS):
             run_dir = None  # its documents could be others
         if run_dir and index and corpus and corpus.exists():
             with suppress(MissingData):  # of an ensemble a part may be gone
@@ -52,4 +51,4 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
 def _folder(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:
     """Return the finished folder of that key, if it is still there and it, or the files *only* of it, as it was written."""
     folder = next((store.root / stage).glob(f"*-{key}"), None) if key else None
-    return folder if folder and store.sound(folder, only) else None
+    return folder if folder and store.is_intact(folder, only) else None

@@ -1,4 +1,4 @@
-"""Push a folder of results to a data set of the hub or another place, and pull others'."""
+"""Push a folder of results to a dataset of the hub or another place, and pull others'."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from lexbench.cli._output import print_json, say
 
 @click.group()
 def command() -> None:
-    """Push a folder of results to a data set of the hub or another place, and pull others'.
+    """Push a folder of results to a dataset of the hub or another place, and pull others'.
 
     PLACE is hf:ORG/NAME, a data set of the Hugging Face hub; or a folder; or a URL that fsspec reaches, as s3://bucket/results.
     """
@@ -24,13 +24,13 @@ _RESULTS = click.option(
 @command.command()
 @click.argument("place")
 @_RESULTS
-@click.option("--private", is_flag=True, help="Make a new data set of the hub for its owners alone; else everybody reads it.")
+@click.option("--private", is_flag=True, help="Make a new dataset of the hub for its owners alone; else everybody reads it.")
 @json_option
 def push(place: str, results: Path, *, private: bool, as_json: bool) -> None:
     """Copy the results of a folder, and its pages, to PLACE: hf:ORG/NAME, a folder, or a URL."""
-    from lexbench.interop import shared_results
+    from lexbench.interop import sharing
 
-    names = shared_results.push(results, place, private=private)
+    names = sharing.push_results(results, place, private=private)
     if as_json:
         print_json({"place": place, "files": names})
     else:
@@ -43,9 +43,9 @@ def push(place: str, results: Path, *, private: bool, as_json: bool) -> None:
 @json_option
 def pull(place: str, results: Path, *, as_json: bool) -> None:
     """Copy the results at PLACE, each checked, into a folder; results of its own that differ are never replaced."""
-    from lexbench.interop import shared_results
+    from lexbench.interop import sharing
 
-    names = shared_results.pull(place, results)
+    names = sharing.pull_results(place, results)
     if as_json:
         print_json({"place": place, "files": names})
     else:

@@ -10,7 +10,7 @@ from lexbench.cli._output import print_json, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
-    from lexbench.storage.remote import Copied
+    from lexbench.interop.sharing import Copied
 
 
 @click.group()
@@ -24,9 +24,9 @@ def command() -> None:
 @json_option
 def push(url: str, patterns: tuple[str, ...], *, as_json: bool) -> None:
     """Copy finished folders to URL, as s3://bucket/store; those that match a PATTERN, as 'encodings/*', or all."""
-    from lexbench.storage import remote
+    from lexbench.interop import sharing
 
-    _copy(remote.push, url, patterns, as_json=as_json)
+    _copy(sharing.push_artifacts, url, patterns, as_json=as_json)
 
 
 @command.command()
@@ -35,9 +35,9 @@ def push(url: str, patterns: tuple[str, ...], *, as_json: bool) -> None:
 @json_option
 def pull(url: str, patterns: tuple[str, ...], *, as_json: bool) -> None:
     """Copy folders from URL into the store, every digest checked; those that match a PATTERN, or all."""
-    from lexbench.storage import remote
+    from lexbench.interop import sharing
 
-    _copy(remote.pull, url, patterns, as_json=as_json)
+    _copy(sharing.pull_artifacts, url, patterns, as_json=as_json)
 
 
 def _copy(way: "Callable[..., Iterator[Copied]]", url: str, patterns: Sequence[str], *, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.manifest import digest
+from lexbench.storage.artifacts import digest
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"

@@ -18,7 +18,7 @@ from lexbench.engines.kernels.checks import fill, impacts, no_hits, same_width
 from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.manifest import digest
+from lexbench.storage.artifacts import digest
 from lexbench.types import Hits, Kind
 
 _MOST = 512  # Lucene keeps 9 significant bits of a feature: up to here every whole number is exact

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.storage.index_files import write_remarks
+from lexbench.storage.artifacts import write_remarks
 from lexbench.trec.ids import lookup
 from lexbench.types import Corpus, Document
 from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows

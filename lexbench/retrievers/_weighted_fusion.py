@@ -31,7 +31,7 @@ from lexbench.plugins import (
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
-from lexbench.storage.index_files import write_references
+from lexbench.storage.artifacts import write_references
 from lexbench.types import Corpus, Hits, Kind, Query
 
 _FEWEST = 2

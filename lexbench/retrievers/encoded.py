@@ -25,7 +25,7 @@ from lexbench.plugins import (
     encode_queries,
 )
 from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
-from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE
+from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE
 from lexbench.types import Corpus, Hits, Kind, Query
 from lexbench.vectors import kind_of
 

@@ -31,7 +31,7 @@ from lexbench.plugins import (
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import absent_is_zero, must_rescore
-from lexbench.storage.index_files import read_references, write_references, write_remarks
+from lexbench.storage.artifacts import read_references, write_references, write_remarks
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
 

@@ -34,8 +34,7 @@ from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, weights
 from lexbench.runner.timer import TimedRun, Timer
-from lexbench.storage.index_files import ENGINE_DIR, VECTORS_FILE, own_folders, read_remarks
-from lexbench.storage.manifest import key_of, size
+from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE, key_of, own_folders, read_remarks, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Recipe, Store, keep_traceback
 from lexbench.trec.runs import Filtered, Run

@@ -44,8 +44,8 @@ from lexbench.runner.progressing import counted
 from lexbench.runner.stored_run import block_files, read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
+from lexbench.storage.artifacts import key_of
 from lexbench.storage.environment import packages_of
-from lexbench.storage.manifest import key_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Recipe, Store
 from lexbench.trec.ids import encode as encode_ids

@@ -23,7 +23,7 @@ from lexbench.runner.stages import DatasetRunner, block_size, own_positions
 from lexbench.runner.stored_run import block_files
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
-from lexbench.storage.manifest import key_of
+from lexbench.storage.artifacts import key_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Recipe
 from lexbench.trec.runs import Run

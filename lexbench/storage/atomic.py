@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all. Every file lexbench writes goes through here.
+"""Writing files: a file is there whole or not at all. Every file that lexbench writes goes through this module.
 
-A reader never sees half a file: it is written under another name in the same folder, flushed to the disk, and renamed; the
-folder is flushed too, so that the rename survives a power cut. That costs 0.4 ms a file. Accepted: a `kill -9` may leave the
-other name behind (`.tmp` at its end), which the store removes before it uses the folder again.
+A file is written under another name in the same folder, flushed to the disk, and renamed. The folder is flushed as well, so
+that the rename survives a power cut; that costs 0.4 ms per file. A `kill -9` may leave the other name behind (it ends in
+`.tmp`). The store removes it before it uses the folder again.
 """
 
 import errno
@@ -21,7 +21,7 @@ UNFINISHED = ".tmp"
 
 @contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
-    """Yield a path beside *target* to write to; it becomes *target* on leaving, unless an exception ends the block."""
+    """Yield a path beside *target* to write to; it becomes *target* after the block, unless the block raises."""
     draft = target.with_name(f"{target.name}.{uuid4().hex[:8]}{UNFINISHED}")
     try:
         yield draft
@@ -29,7 +29,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
         draft.replace(target)
         sync(target.parent)
     except OSError as error:
-        if error.filename is None:  # of writing, as to a full disk: whoever is told wants to know the place
+        if error.filename is None:  # an error of writing, e.g. a full disk, names no file
             error.filename = str(target)
         raise
     finally:
@@ -41,7 +41,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
 def writer(target: Path) -> Iterator[BinaryIO]:
     """Open *target* for writing bytes, whole or not at all; compressed if its name ends in `.gz`.
 
-    Compressed files carry no name and no time, so they are repeatable.
+    Compressed files contain no name and no time, so the same content gives the same bytes.
     """
     with atomic_path(target) as draft, draft.open("wb") as file:
         if target.suffix != ".gz":
@@ -58,7 +58,7 @@ def write_bytes(target: Path, content: bytes) -> None:
 
 
 def write_text(target: Path, content: str) -> None:
-    """Write *content* to *target* as UTF-8 with the line ends it has, whole or not at all."""
+    """Write *content* to *target* as UTF-8, with its own line ends, whole or not at all."""
     write_bytes(target, content.encode())
 
 
@@ -68,7 +68,7 @@ def json_bytes(value: Any) -> bytes:
 
 
 def write_json(target: Path, value: Any) -> None:
-    """Write *value* to *target* as `json_bytes` has it, whole or not at all."""
+    """Write *value* to *target* as `json_bytes`, whole or not at all."""
     write_bytes(target, json_bytes(value))
 
 
@@ -82,9 +82,9 @@ def sync(path: Path) -> None:
 
 
 def reserve(path: Path) -> None:
-    """Give a file that is as large as it will be its place on the disk; OSError where there is none.
+    """Allocate the disk space of a file that has its final size. Raises OSError if the disk is full.
 
-    A file that is mapped and written has none before: on a full disk the process would die of SIGBUS, without a word.
+    Without it, writing to a mapped file on a full disk would kill the process by SIGBUS, without a message.
     """
     if not hasattr(os, "posix_fallocate"):
         return
@@ -93,5 +93,5 @@ def reserve(path: Path) -> None:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # this file system cannot: then nothing is promised
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # this file system cannot allocate in advance
                 raise

@@ -1,4 +1,4 @@
-"""What a result says of the machine and the software it was made with."""
+"""The machine and the installed packages, as results record them; and the entry points of installed packages."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ _ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", 
 
 @cache
 def facts() -> dict[str, str]:
-    """Return the processor, the cores this process may use, the memory, and the system."""
+    """Return the processor, the cores that this process may use, the memory, and the system."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     return {
@@ -44,45 +44,42 @@ def _processor() -> str:
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return versions by distribution: of those that scores or speed depend on, and of those that *packages* belong to.
+    """Return versions by distribution: of those that scores or speed always depend on, and of those that provide *packages*.
 
-    *packages* are what plug-ins in use need: modules as they are imported (`faiss`), or distributions (`faiss-cpu`). What is
-    not installed is left out.
+    *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """
     return dict(_versions(tuple(packages)))
 
 
-@cache
+@cache  # each version is in a file that has to be read and parsed
 def _versions(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the same, once a process: each version is in a file that is read and parsed."""
     needed = [item for package in packages for item in _distributions(package)]
     always = ((name, item) for name in _ALWAYS if (item := _distribution(name)))
     return {name: item.version for name, item in always} | {item.name: item.version for item in needed}
 
 
 def packages_of(plugin: Any) -> tuple[str, ...]:
-    """Return the modules that a plug-in and its parts need: those they require, and the packages that they are from."""
+    """Return the modules that a plug-in and its members need: those that they require, and the packages they come from."""
     if isinstance(plugin, tuple | list):
         return tuple(dict.fromkeys(package for item in plugin for package in packages_of(item)))
-    parts = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
-    packages = (type(plugin).__module__.partition(".")[0], *getattr(plugin, "requires", ()), *packages_of(parts))
+    members = [getattr(plugin, item.name) for item in fields(plugin)] if is_dataclass(plugin) else []
+    packages = (type(plugin).__module__.partition(".")[0], *getattr(plugin, "requires", ()), *packages_of(members))
     return tuple(dict.fromkeys(package for package in packages if package not in ("builtins", "lexbench")))
 
 
 def entries(group: str) -> EntryPoints:
     """Return the entry points of *group* of all installed packages."""
-    return _selection(tuple(sys.path))(group=group)
+    return _selector(tuple(sys.path))(group=group)
 
 
-@cache
-def _selection(_places: tuple[str, ...]) -> Callable[..., EntryPoints]:
-    """Return what selects among all entry points, read once for the places that packages are in: each has a file."""
+@cache  # every installed package has a file of entry points; they are read again if the path has changed
+def _selector(_path: tuple[str, ...]) -> Callable[..., EntryPoints]:
     return entry_points().select
 
 
 @cache
 def _distributions(package: str) -> tuple[Distribution, ...]:
-    """Return the distributions that a module is from, or the one of that name."""
+    """Return the distributions that provide a module, or the one of that name."""
     names = _by_module().get(package, [package])
     return tuple(item for name in dict.fromkeys(names) if (item := _distribution(name)))
 
@@ -97,5 +94,5 @@ def _distribution(name: str) -> Distribution | None:
 
 @cache
 def _by_module() -> dict[str, list[str]]:
-    """Return the names of distributions by the modules that they install; it reads every distribution once."""
+    """Return the names of distributions by the modules that they install; this reads every distribution."""
     return {module: list(names) for module, names in packages_distributions().items()}

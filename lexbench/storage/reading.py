@@ -1,7 +1,7 @@
-"""Reading files: digests, lines, blocks of lines, and TOML. Lines of gzip, bzip2 and xz are decompressed on the way.
+"""Reading files: digests, lines, blocks of lines, and TOML. Files of gzip, bzip2 and xz are decompressed on the way.
 
-What does not read is an InvalidFile that names the file and the place in it. A byte order mark of UTF-8 at the beginning of a
-file, which tools of Windows write, is no part of its first line.
+Errors are InvalidFile and name the file and the place in it. A UTF-8 byte order mark at the beginning of a file, which Windows
+tools write, is not part of its first line.
 """
 
 import bz2
@@ -20,15 +20,15 @@ import msgspec
 from lexbench.errors import InvalidFile
 
 _BLOCK = 1 << 22  # bytes of a block of lines
-_LONGEST = 1 << 28  # bytes of a line: more is no line, but a file of another kind, or one that was made to fill the memory
+_LONGEST = 1 << 28  # bytes of a line; a longer one means a file of another kind, or one made to fill the memory
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-_MAGIC = 10  # bytes that tell how a file is compressed
+_MAGIC = 10  # bytes that show how a file is compressed
 _OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     **{b"BZh%d1AY&SY" % size: bz2.open for size in range(1, 10)},
 }
-COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of files that are looked for may end; what they are, their bytes tell
+COMPRESSED = (".gz", ".bz2", ".xz")  # possible endings of file names; the first bytes decide how a file is read
 _NOT_READ = {b"\x28\xb5\x2f\xfd": "zstd -d", b"PK\x03\x04": "unzip"}
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16 and UTF-32
@@ -55,7 +55,7 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 def cached_file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """Return the digest of a file's bytes; a file whose size and time have not changed is read once a process."""
+    """Return the digest of a file's bytes; while its size and time do not change, each process reads it once."""
     status = path.stat()
     return _file_digest(path.resolve(), algorithm, status.st_size, status.st_mtime_ns)
 
@@ -66,18 +66,16 @@ def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes, decompressed if it begins as one of gzip, bzip2 or xz does, whatever its name is.
+    """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz, whatever its name is.
 
-    InvalidFile for one of zstd or an archive of zip, which are not read.
+    Raises InvalidFile for zstd files and zip archives.
     """
     file = path.open("rb")
     begin = file.read(_MAGIC)
     for magic, program in _NOT_READ.items():
         if begin.startswith(magic):
             file.close()
-            raise InvalidFile(
-                f"{path}: it is compressed by {program.split()[0]}, which is not read here; type: {program} {path}"
-            )
+            raise InvalidFile(f"{path}: files compressed by {program.split()[0]} cannot be read; type: {program} {path}")
     file.seek(0)
     opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
     if path.suffix == ".gz" or opener:
@@ -86,7 +84,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 class _Closing(io.BufferedReader):
-    """A file that is decompressed; closing it closes the compressed one, too."""
+    """A decompressed file; closing it also closes the compressed one."""
 
     def __init__(self, compressed: BinaryIO, opened: Any) -> None:
         super().__init__(opened)
@@ -99,7 +97,7 @@ class _Closing(io.BufferedReader):
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of each line, from 1, and the line without its newline; nothing else ends a line."""
+    """Yield the number of each line, from 1, and the line without its newline; no other character ends a line."""
     number = 0
     try:
         with open_file(path) as file:
@@ -134,9 +132,9 @@ def blocks(path: Path) -> Iterator[Block]:
 
 
 def _line(begin: bytes, path: Path) -> bytes:
-    """Return how a file begins, without a byte order mark; InvalidFile where that is of an encoding other than UTF-8."""
+    """Return the beginning of a file without a UTF-8 byte order mark. Raises InvalidFile for the mark of UTF-16 or UTF-32."""
     if begin.startswith(_WIDE_MARKS):
-        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32, and not UTF-8: save it as that")
+        raise InvalidFile(f"{path}: it is UTF-16 or UTF-32; save it as UTF-8")
     return begin.removeprefix(_UTF8_MARK)
 
 
@@ -145,10 +143,10 @@ def _invalid(where: str, error: Exception) -> InvalidFile:
 
 
 def read_toml(path: Path, model: type[Table]) -> Table:
-    """Read a TOML file as *model*; InvalidFile names the file and the place, as `$.datasets[1].exclude_self`."""
+    """Read a TOML file as *model*. Raises InvalidFile with the file and the place, e.g. `$.datasets[1].exclude_self`."""
     try:
         return msgspec.toml.decode(path.read_bytes(), type=model)
-    except (msgspec.DecodeError, ValueError) as error:  # the second is tomllib's
+    except (msgspec.DecodeError, ValueError) as error:  # tomllib raises ValueError
         raise InvalidFile(f"{path}: {error}") from None
     except RecursionError:
         raise InvalidFile(f"{path}: it is nested too deep") from None

@@ -1,4 +1,4 @@
-"""The one module that reads a clock: how long stages took, kept beside their files with the machine they ran on."""
+"""Wall time by step, kept beside the files of an artifact with the machine. No other module of the store reads a clock."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,69 +10,70 @@ from typing import TypeVar
 
 import msgspec
 
-from lexbench.storage import atomic, environment, manifest
+from lexbench.storage import atomic, environment
+from lexbench.storage.artifacts import MEASURED, digest, measured_text
 
 M = TypeVar("M", bound="Measurement")
 
-_running: list[float] = []  # when each block that is being timed began, or went on; a block inside another comes after it
+_running: list[float] = []  # the start of each block that is being timed, moved forward by the time of blocks inside it
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from machine to machine and from run to run."""
 
-    seconds: dict[str, float] = {}  # wall time by stage: build, encode_queries, search, score
-    resumed: bool = False  # a stage was cut off and went on later: its seconds are of the last process alone
+    seconds: dict[str, float] = {}  # wall time by step: build, encode_queries, search, score
+    resumed: bool = False  # a step was interrupted and continued: its seconds are those of the last process
     machine: dict[str, str] = {}
     versions: dict[str, str] = {}
     started: str = ""  # UTC, ISO 8601
 
 
-class StageMeasurement(Measurement, frozen=True, kw_only=True):
-    """What lies beside a stage's files. Its `seconds` are those of the stage and of all that it was made of, each once."""
+class ArtifactMeasurement(Measurement, frozen=True, kw_only=True):
+    """The measurement of an artifact. Its `seconds` include those of all artifacts that it was made from, each once."""
 
-    stage_seconds: dict[str, float] | None = msgspec.field(default=None, name="own")  # of it alone; old folders do not say
-    parts: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)  # of all folders it was made of, by their names
-    sha256: str | None = None  # beginning of the digest of all else, see `lexbench.storage.manifest.measured_text`
+    own: dict[str, float] = {}  # seconds of this artifact alone
+    parts: dict[str, dict[str, float]] = {}  # own seconds of the artifacts that it was made from, by folder name
+    sha256: str = ""  # the beginning of the digest of everything else, see `lexbench.storage.artifacts.measured_text`
 
 
 @dataclass
 class Stopwatch:
-    """Wall time by stage, written beside a stage's files. What is timed inside a block is not counted for the block too."""
+    """Measures wall time by step. Time inside a nested block does not count for the outer block as well."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     resumed: bool = False  # an earlier process did a part
-    packages: Sequence[str] = ()  # that plug-ins of the stage need, see `environment.versions`
-    parts: dict[str, dict[str, float]] = field(default_factory=dict)  # own seconds of folders, by their names
+    packages: Sequence[str] = ()  # packages that the plug-ins need, see `environment.versions`
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)  # own seconds of artifacts, by folder name
 
     @contextmanager
-    def time(self, stage: str) -> Iterator[None]:
-        """Add the time that the block takes to *stage*, without that of blocks inside it."""
+    def time(self, step: str) -> Iterator[None]:
+        """Add the time of the block to *step*, without that of blocks inside it."""
         start = time.perf_counter()
         _running.append(start)
         try:
             yield
         finally:
             end, began = time.perf_counter(), _running.pop()
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + end - began
-            if _running:  # the block around this one, which hands it on in its turn
+            self.seconds[step] = self.seconds.get(step, 0.0) + end - began
+            if _running:  # the outer block must not count this block's time
                 _running[-1] += end - start
 
     def add(self, part: Path) -> None:
-        """Take over the times of a finished folder that the stage is made of, and of the folders that this was made of."""
-        content = _read(part, StageMeasurement)
-        self.parts |= content.parts | {part.name: content.seconds if content.stage_seconds is None else content.stage_seconds}
+        """Take over the times of an artifact that this one is made from, and of those that it was made from."""
+        content = _read(part, ArtifactMeasurement)
+        self.parts |= content.parts | {part.name: content.own}
         self.resumed |= content.resumed
 
     def write(self, draft: Path) -> None:
-        """Write the times, with the machine, into the draft of a stage."""
+        """Write the times and the machine into the draft of an artifact."""
         seconds: dict[str, float] = {}
         for part in (self.seconds, *self.parts.values()):
-            for stage, spent in part.items():
-                seconds[stage] = seconds.get(stage, 0.0) + spent
-        content = StageMeasurement(
+            for step, spent in part.items():
+                seconds[step] = seconds.get(step, 0.0) + spent
+        content = ArtifactMeasurement(
             seconds=seconds,
-            stage_seconds=self.seconds,
+            own=self.seconds,
             parts=self.parts,
             resumed=self.resumed,
             machine=environment.facts(),
@@ -81,16 +82,16 @@ class Stopwatch:
         )
         values = msgspec.to_builtins(content)
         del values["sha256"]
-        atomic.write_json(draft / manifest.MEASURED, {**values, "sha256": manifest.digest(values)})
+        atomic.write_json(draft / MEASURED, {**values, "sha256": digest(values)})
 
 
 def read_measurement(folder: Path) -> Measurement:
-    """Return what was measured when a finished folder was made; nothing where that is damaged, for no score depends on it."""
+    """Return the measurement of an artifact; an empty one if it is damaged, because no score depends on it."""
     return _read(folder, Measurement)
 
 
 def _read(folder: Path, kind: type[M]) -> M:
-    content = manifest.measured_text(folder)
+    content = measured_text(folder)
     try:
         return kind() if content is None else msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError:

@@ -13,7 +13,7 @@ import pytest
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
 from lexbench.plugins import BuildsFromParts, Facts
 from lexbench.runner import systems
-from lexbench.storage.manifest import digest
+from lexbench.storage.artifacts import digest
 from lexbench.types import Corpus, Document
 
 TEXTS = {

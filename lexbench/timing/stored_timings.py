@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from lexbench.results import Timing
-from lexbench.storage.manifest import digest, recipe_of
+from lexbench.storage.artifacts import digest, key_facts_of
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing import durations
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts
@@ -116,7 +116,7 @@ def timings_of_run(store: Store, key: str) -> list[Timing]:
     processes: dict[str, dict[int, Path]] = {}
     wanted: dict[str, int] = {}  # how many processes each timing has, by the digest of its other key facts
     for file in finished_files(store, "timings", CONDITIONS_FILE):
-        recipe = recipe_of(file.parent)
+        recipe = key_facts_of(file.parent)
         number = int(recipe.pop("process"))
         if recipe["run"] == key:
             timing = digest(recipe)

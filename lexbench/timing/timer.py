@@ -24,8 +24,7 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
 from lexbench.runner.timer import TimedRun
 from lexbench.storage import atomic, environment
-from lexbench.storage.index_files import ENGINE_DIR
-from lexbench.storage.manifest import key_of, sizes
+from lexbench.storage.artifacts import ENGINE_DIR, key_of, sizes
 from lexbench.storage.store import Recipe
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights

@@ -20,7 +20,7 @@ from lexbench.errors import LexbenchError
 from lexbench.plugins import EncodesVectors, NamesTerms
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe, system
-from lexbench.storage.manifest import MANIFEST, recipe_of
+from lexbench.storage.artifacts import MANIFEST, key_facts_of
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.runs import Run
@@ -204,7 +204,7 @@ def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | s
         return "is another one today than when it was run"
     wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
-        if wanted.items() <= recipe_of(manifest.parent).items():
+        if wanted.items() <= key_facts_of(manifest.parent).items():
             return SparseSystem(retriever, manifest.parent, reader.run(entry))
     return "has no vectors in the store any more"
 

@@ -1,0 +1,333 @@
+"""Copies artifacts and results to and from other places, for `lexbench store` and `lexbench results`.
+
+A place is a folder or any URL that fsspec reaches. Results can also go to a dataset of the Hugging Face hub. Everything is
+checked on the way out and on the way in: artifacts against the digests in their manifests, results against what a leaderboard
+accepts.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from lexbench.datasets.source import offline
+from lexbench.datasets.sources.hf import PREFIX, HubName
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
+from lexbench.progress import Progress, Silent
+from lexbench.report.leaderboard import HTML, MARKDOWN
+from lexbench.report.leaderboard.acceptance import accepted
+from lexbench.results import files_of
+from lexbench.storage import atomic
+from lexbench.storage.artifacts import MANIFEST, MEASURED, Manifest, key_of
+from lexbench.storage.reading import file_digest
+from lexbench.storage.store import Store, finished_folders
+
+_CHUNK = 8 << 20  # bytes read at a time
+_KIND, _FOLDER = re.compile(r"[a-z]+"), re.compile(r"[A-Za-z0-9.-]*-[0-9a-f]{16}")
+_RESULTS = "results/*/*.json"
+_RESULTS_COMMAND = "results push and pull"
+
+# ---- artifacts -------------------------------------------------------------------------------------------------------------
+
+
+class Copied(NamedTuple):
+    """An artifact that was copied."""
+
+    folder: str  # its kind and name, e.g. encodings/pydoc-SparseMLM-f9a5a568375fbbc0
+    bytes: int  # copied; 0 if it was there already
+
+
+def push_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:
+    """Copy the artifacts that match one of *patterns* (e.g. encodings/*; none: all) to *url*; yield each.
+
+    There the manifest is written last, as in a store. Raises LexbenchError for a file that differs from its manifest, and
+    CannotStart if *url* cannot be written to.
+    """
+    place = Place(url)
+    for folder in finished_folders(store):
+        name = f"{folder.parent.name}/{folder.name}"
+        if not _matches(name, patterns):
+            continue
+        manifest = Manifest.read(folder)
+        if place.read(f"{name}/{MANIFEST}") == (folder / MANIFEST).read_bytes():
+            yield Copied(name, 0)
+            continue
+        there = place.sizes(name)
+        missing = {file: facts for file, facts in manifest.items() if there.get(file) != facts[0]}
+        progress.start(name, "push", sum(size for size, _ in missing.values()), "bytes")
+        for file, (_, sha256) in missing.items():
+            if place.write(f"{name}/{file}", folder / file, progress) != sha256:
+                raise LexbenchError(f"{folder / file} has changed since it was written; see: lexbench doctor --verify")
+        if (folder / MEASURED).is_file():
+            place.write(f"{name}/{MEASURED}", folder / MEASURED, progress)
+        place.write(f"{name}/{MANIFEST}", folder / MANIFEST, progress)
+        progress.end()
+        yield Copied(name, sum(size for size, _ in missing.values()))
+
+
+def pull_artifacts(store: Store, url: str, patterns: Sequence[str], progress: Progress) -> Iterator[Copied]:
+    """Copy the artifacts at *url* that match one of *patterns* into the store; yield each.
+
+    Raises InvalidFile for a file that differs from its manifest, or whose name leads outside; its artifact is not finished
+    then.
+    """
+    place = Place(url)
+    store.prepare()
+    for name in (file.removesuffix(f"/{MANIFEST}") for file in place.names(f"*/*/{MANIFEST}")):
+        if not _matches(name, patterns):
+            continue
+        kind, folder = name.split("/")
+        if not (_KIND.fullmatch(kind) and _FOLDER.fullmatch(folder)):
+            raise InvalidFile(f"{url}: {echoed(name)} is no name of an artifact")
+        yield Copied(name, _pull_artifact(store, place, kind, folder, progress))
+
+
+def _pull_artifact(store: Store, place: "Place", kind: str, folder: str, progress: Progress) -> int:
+    """Copy one artifact into the store unless it is there; return the bytes that were copied."""
+    name, key = f"{kind}/{folder}", key_of(Path(folder))
+    try:
+        manifest = Manifest.parse(place.read(f"{name}/{MANIFEST}"), kind, key)
+    except LexbenchError as error:
+        raise InvalidFile(f"{place.url}/{name}: {error}") from None
+    for file in manifest:
+        _check_inside(file, f"{place.url}/{name}: {echoed(file)} would lie outside the folder")
+    copied = 0
+    with store.draft(kind, folder.removesuffix(f"-{key}"), manifest.key_facts, resumable=True, shared=True) as draft:
+        if draft.unfinished:
+            progress.start(name, "pull", sum(size for size, _ in manifest.values()), "bytes")
+            for file, facts in manifest.items():
+                copied += place.fetch(f"{name}/{file}", draft.unfinished / file, facts, progress)
+            if (times := place.read(f"{name}/{MEASURED}")) is not None:
+                atomic.write_bytes(draft.unfinished / MEASURED, times)
+            progress.end()
+    return copied
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_inside(name: str, message: str) -> None:
+    """Raise InvalidFile if a name leads out of its folder; an object store lets names be anything."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise InvalidFile(message)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------------
+
+
+def push_results(folder: Path, place: str, *, private: bool = False) -> list[str]:
+    """Copy the results of *folder*, and its pages if it has any, to *place*; return the names of the files, pages last.
+
+    *place* is "hf:ORG/NAME" or "hf:ORG/NAME@BRANCH", a dataset of the hub that is made if need be (with *private*, only its
+    owners can read it), or a folder or URL. Raises CannotStart if there are no results or *place* cannot be written to, and
+    InvalidFile for a file that no leaderboard accepts.
+    """
+    paths = files_of(folder)
+    if not paths:
+        raise CannotStart(f"{folder} has no results; lexbench run suite NAME --results {folder} puts some there")
+    for path in paths:
+        accepted(path)
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    names += [name for name in (MARKDOWN, HTML) if (folder / name).is_file()]
+    if place.startswith(PREFIX):
+        _upload(folder, _hub_name(place), names, private=private)
+        return names
+    if private:
+        raise CommandError(f"--private is for datasets of the hub, e.g. hf:ORG/NAME; the owner of {place} decides who reads it")
+    there = Place(place, _RESULTS_COMMAND)
+    for name in names:
+        there.write(name, folder / name, Silent())
+    return names
+
+
+def pull_results(place: str, folder: Path) -> list[str]:
+    """Copy the results at *place*, see `push_results`, into *folder*; return the names of those that were not there yet.
+
+    Nothing is written unless all files are good. Raises CannotStart if there are none, InvalidFile for one that no leaderboard
+    accepts, and CommandError if *folder* has other results of a system.
+    """
+    with TemporaryDirectory() as drafts:
+        contents = _download(_hub_name(place)) if place.startswith(PREFIX) else _fetched(Place(place, _RESULTS_COMMAND))
+        fresh = [name for name, content in contents if _is_fresh(name, content, Path(drafts), folder)]
+        if not any(Path(drafts).rglob("*.json")):
+            raise CannotStart(f"{place} has no results: no file matches {_RESULTS}")
+        for name in fresh:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            atomic.write_bytes(folder / name, (Path(drafts) / name).read_bytes())
+    return fresh
+
+
+def _fetched(place: "Place") -> Iterator[tuple[str, bytes]]:
+    for name in place.names(_RESULTS):
+        content = place.read(name)
+        if content is None:
+            raise CannotStart(f"{place.url}/{name} was removed while it was read; run the same command again")
+        yield name, content
+
+
+def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:
+    """Check a file of results and keep it in *drafts*; return whether *folder* lacks it."""
+    _check_inside(name, f"{echoed(name)} would lie outside the folder of results")
+    draft = drafts / name
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    draft.write_bytes(content)
+    accepted(draft)
+    if not (folder / name).is_file():
+        return True
+    if (folder / name).read_bytes() != content:
+        raise CommandError(
+            f"{folder / name} is there already, with other results; pull into a folder of its own, and show both: "
+            f"lexbench leaderboard --results {folder} --merge NAME=FOLDER"
+        )
+    return False
+
+
+# ---- places ----------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_line(where: str) -> Iterator[None]:
+    """Turn any error of a client, the hub's or one of fsspec, into one line: each client has errors of its own."""
+    try:
+        yield
+    except LexbenchError:
+        raise
+    except Exception as error:
+        kind, reason = type(error).__name__, " ".join(str(error.__cause__ or error).split())[:200]
+        if kind == "GatedRepoError":
+            page = f"https://huggingface.co/datasets/{where.removeprefix(PREFIX).partition('@')[0]}"
+            raise MissingData(f"{where}: accept its terms at {page}, then type: hf auth login") from error
+        if kind in ("RepositoryNotFoundError", "RevisionNotFoundError", "HFValidationError"):
+            raise MissingData(f"{where}: the hub shows you no such dataset or revision; type: hf auth login") from error
+        login = "; to push, first type: hf auth login" if where.startswith(PREFIX) else ""
+        raise CannotStart(f"{where}: {kind}: {reason}{login}") from error
+
+
+class Place:
+    """A folder somewhere, by its URL or path. Every error of its client becomes CannotStart."""
+
+    def __init__(self, url: str, what: str = "store push and pull") -> None:
+        """Connect to *url*; *what* is the command that needs the extra `remote`."""
+        require(what, ("fsspec",), "remote")
+        import fsspec
+
+        self.url = url.rstrip("/")
+        with _one_line(self.url):
+            self._files, self._root = fsspec.core.url_to_fs(self.url)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def names(self, pattern: str) -> list[str]:
+        """Return the files that match *pattern*, e.g. "results/*/*.json", sorted; names have as many parts as the pattern."""
+        with _one_line(self.url):
+            self._files.invalidate_cache()
+            found = self._files.glob(self._path(pattern))
+        return sorted("/".join(PurePosixPath(path).parts[-len(PurePosixPath(pattern).parts) :]) for path in found)
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """Return the bytes of each file below a folder, by its name there."""
+        with _one_line(self.url):
+            self._files.invalidate_cache()
+            if not self._files.exists(self._path(name)):
+                return {}
+            found = self._files.find(self._path(name), detail=True)
+        prefix = f"{self._path(name).strip('/')}/"
+        return {path.strip("/").removeprefix(prefix): int(facts["size"]) for path, facts in found.items()}
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a small file, or None if there is no such file."""
+        with _one_line(self.url):
+            try:
+                content: bytes = self._files.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+        return content
+
+    def write(self, name: str, source: Path, progress: Progress) -> str:
+        """Copy the file *source* there; return the SHA-256 of what was read."""
+        digest = hashlib.sha256()
+        with _one_line(self.url), source.open("rb") as file:
+            self._files.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
+            with self._files.open(self._path(name), "wb") as out:
+                while block := file.read(_CHUNK):
+                    digest.update(block)
+                    out.write(block)
+                    progress.advance(len(block))
+        return digest.hexdigest()
+
+    def fetch(self, name: str, target: Path, facts: tuple[int, str], progress: Progress) -> int:
+        """Copy a file with that size and SHA-256 to *target*, unless it is there; return the bytes that were copied."""
+        size, sha256 = facts
+        if target.is_file() and target.stat().st_size == size and file_digest(target) == sha256:
+            progress.advance(size)
+            return 0
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256()
+        with atomic.atomic_path(target) as unfinished, unfinished.open("wb") as out:
+            with _one_line(self.url), self._files.open(self._path(name), "rb") as file:
+                while block := file.read(_CHUNK):
+                    digest.update(block)
+                    out.write(block)
+                    progress.advance(len(block))
+            if digest.hexdigest() != sha256:
+                raise InvalidFile(f"{self.url}/{name} is not what its manifest says: it was cut or changed; push it again")
+        return size
+
+
+def _hub_name(place: str) -> HubName:
+    """Return the dataset of the hub that *place* names."""
+    try:
+        named = HubName.read(place)
+    except CommandError:  # its message speaks of splits, which results do not have
+        named = None
+    if named is None or named.split:
+        why = "results have no splits" if named else "it names no dataset of the hub"
+        raise CommandError(f"{place}: {why}; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
+    require(_RESULTS_COMMAND, ("huggingface_hub",), "neural")
+    return named
+
+
+def _upload(folder: Path, named: HubName, names: list[str], *, private: bool) -> None:
+    """Put the files *names* of *folder* into a dataset of the hub, in one commit."""
+    from huggingface_hub import HfApi
+
+    if offline():
+        raise CannotStart(f"{PREFIX}{named.repository}: LEXBENCH_OFFLINE forbids to push")
+    with _one_line(_shown(named)):
+        hub = HfApi()
+        hub.create_repo(named.repository, repo_type="dataset", private=private, exist_ok=True)
+        hub.upload_folder(
+            repo_id=named.repository,
+            repo_type="dataset",
+            folder_path=folder,
+            allow_patterns=names,
+            revision=named.revision,
+            commit_message=f"Results of lexbench: {sum(name.endswith('.json') for name in names)} files",
+        )
+
+
+def _download(named: HubName) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each file of results in a dataset of the hub."""
+    from huggingface_hub import snapshot_download
+
+    with _one_line(_shown(named)):
+        folder = snapshot_download(
+            named.repository,
+            repo_type="dataset",
+            revision=named.revision,
+            allow_patterns=[_RESULTS],
+            local_files_only=offline(),
+        )
+    for path in files_of(Path(folder)):
+        yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def _shown(named: HubName) -> str:
+    return f"{PREFIX}{named.repository}" + (f"@{named.revision}" if named.revision else "")

@@ -1,0 +1,198 @@
+"""What is in the folder of an artifact: its manifest, its measurement, and the references and remarks of an index.
+
+An artifact is a finished folder in the store, named by a digest of its key facts. Its manifest is written last and lists the
+sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and remarks into theirs.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lexbench.errors import LexbenchError, MissingData
+from lexbench.storage import atomic
+from lexbench.storage.reading import file_digest
+
+KeyFacts = Mapping[str, Any]  # everything that can change the content of an artifact, as JSON values
+
+MANIFEST = "manifest.json"
+MEASURED = "measured.json"  # durations and machine: they differ from run to run, so they are in no manifest and no key
+ENGINE_DIR = "engine"  # an engine's own files: what counts as the size of an index
+VECTORS_FILE = "vectors.json"  # what the indexed vectors look like, a `lexbench.results.Vectors`
+_REFERENCES = "parts.json"  # e.g. ["indexes/<key>", "encodings/<key>"]
+_REMARKS = "remarks.json"
+DESCRIPTIONS = (VECTORS_FILE, _REFERENCES, _REMARKS)  # the files that describe an index; searching needs the engine's own
+_SCHEMA = 1  # of manifests
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading damaged JSON may raise
+
+
+def digest(facts: Any) -> str:
+    """Return 16 hex digits of the SHA-256 of *facts* as canonical JSON."""
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def key_of(folder: Path) -> str:
+    """Return the key of an artifact: the end of its folder's name."""
+    return folder.name.rpartition("-")[2]
+
+
+# ---- the manifest ----------------------------------------------------------------------------------------------------------
+
+
+def seal(draft: Path, kind: str, facts: KeyFacts) -> None:
+    """Write the manifest of a draft: the sizes and digests of its files, and its key facts."""
+    files = {}
+    for path in sorted(draft.rglob("*")):
+        atomic.sync(path)
+        if path.is_file() and path.name not in (MANIFEST, MEASURED):
+            files[path.relative_to(draft).as_posix()] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+    content = {"schema": _SCHEMA, "kind": kind, "key_facts": facts, "files": files}
+    atomic.write_text(draft / MANIFEST, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+class Manifest(dict[str, tuple[int, str]]):
+    """A manifest: the bytes and the SHA-256 of each file, by its name below the folder; and the key facts."""
+
+    key_facts: KeyFacts
+
+    @classmethod
+    def parse(cls, content: bytes | None, kind: str, key: str) -> "Manifest":
+        """Read the manifest of the artifact with *key* of *kind*. Raises LexbenchError if it is damaged or another's."""
+        try:
+            values = json.loads(content or b"")
+            manifest = cls({str(name): (int(fact["bytes"]), str(fact["sha256"])) for name, fact in values["files"].items()})
+            manifest.key_facts = values["key_facts"]
+            own = digest(manifest.key_facts), values["kind"], values["schema"]
+        except _DAMAGED as error:
+            raise LexbenchError(f"{MANIFEST} cannot be read ({error})") from None
+        if own != (key, kind, _SCHEMA):
+            raise LexbenchError(f"{MANIFEST} belongs to another folder")
+        return manifest
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read the manifest of an artifact. Raises LexbenchError if it is damaged or another's."""
+        try:
+            content = (folder / MANIFEST).read_bytes()
+        except OSError as error:
+            raise LexbenchError(f"{MANIFEST} cannot be read ({error})") from None
+        return cls.parse(content, folder.parent.name, key_of(folder))
+
+    def state(self, folder: Path) -> str:
+        """Return a digest of the sizes and times of the files, and of their facts here; "" if a file is missing.
+
+        It changes when a file is written to, and when the manifest is not the one that the files were compared with.
+        """
+        try:
+            status = [(name, (folder / name).stat()) for name in sorted(self)]
+        except OSError:
+            return ""
+        return digest([[name, one.st_size, one.st_mtime_ns, *self[name]] for name, one in status])
+
+    def damage(self, folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
+        """Yield a line for each file, or each of the files *only*, that is missing, cut or changed.
+
+        Sizes are compared before any file is read.
+        """
+        same_size = []
+        for name, (size, sha256) in self.items():
+            path = folder / name
+            if only and name not in only:
+                continue
+            if not path.is_file():
+                yield f"{name} is missing"
+            elif path.stat().st_size != size:
+                yield f"{name} has {path.stat().st_size} bytes, not {size}"
+            else:
+                same_size.append((name, sha256))
+        for name, sha256 in same_size:
+            if file_digest(folder / name) != sha256:
+                yield f"{name} has changed since it was written"
+
+
+def measured_text(folder: Path) -> bytes | None:
+    """Return the content of an artifact's `measured.json`; None if it is missing, cut or changed.
+
+    It has a digest of its own because it is in no manifest.
+    """
+    try:
+        content = (folder / MEASURED).read_bytes()
+        values = json.loads(content)
+        expected = values.pop("sha256")
+        return content if isinstance(values["seconds"], dict) and expected == digest(values) else None
+    except _DAMAGED:
+        return None
+
+
+def key_facts_of(folder: Path) -> dict[str, Any]:
+    """Return the key facts of an artifact."""
+    facts = json.loads((folder / MANIFEST).read_bytes())["key_facts"]
+    if not isinstance(facts, dict):
+        raise LexbenchError(f"{folder / MANIFEST}: the key facts are no table")
+    return facts
+
+
+def size(folder: Path, part: str = "") -> int:
+    """Return the bytes of the files of an artifact, or of those in its folder *part* if it has one.
+
+    The manifest and the measurement do not count.
+    """
+    return sum(sizes(folder, part).values())
+
+
+def sizes(folder: Path, part: str = "") -> dict[str, int]:
+    """Return the bytes of each of the files that `size` counts, by its name below *folder*."""
+    files = json.loads((folder / MANIFEST).read_bytes())["files"]
+    inside = f"{part}/" if part and (folder / part).is_dir() else ""
+    return {name: int(fact["bytes"]) for name, fact in files.items() if name.startswith(inside)}
+
+
+# ---- what an index has besides an engine's files ---------------------------------------------------------------------------
+
+
+def write_references(index: Path, folders: Sequence[Path]) -> None:
+    """Write into an index which other artifacts of the store it needs, by kind and key, which are the same in every store."""
+    references = [f"{folder.parent.name}/{key_of(folder)}" for folder in folders]
+    (index / _REFERENCES).write_text(json.dumps(references) + "\n", encoding="utf-8")
+
+
+def read_references(index: Path) -> list[Path]:
+    """Return the artifacts that an index refers to, in order; [] if it stands alone.
+
+    Raises MissingData if one is no longer in the store.
+    """
+    file = index / _REFERENCES
+    folders = []
+    for reference in json.loads(file.read_bytes()) if file.exists() else ():
+        kind, key = reference.split("/")
+        folder = next((index.parent.parent / kind).glob(f"*-{key}"), None)
+        if folder is None:
+            raise MissingData(f"{index} needs {kind}/*-{key}, which is gone; the command that made it makes it again")
+        folders.append(folder)
+    return folders
+
+
+def own_folders(index: Path) -> set[Path]:
+    """Return the artifacts that an index consists of: itself, or those that it refers to, without corpora."""
+    referred = [folder for folder in read_references(index) if folder.parent.name != "corpora"]
+    return set().union(*map(own_folders, referred)) if referred else {index}
+
+
+def write_remarks(index: Path, lines: Sequence[str]) -> None:
+    """Write into an index what readers of its scores must know about its documents, if anything."""
+    if lines:
+        atomic.write_text(index / _REMARKS, json.dumps(list(lines), ensure_ascii=False) + "\n")
+
+
+def read_remarks(index: Path) -> list[str]:
+    """Return the remarks of an index and of those that it refers to, each line once."""
+    files = (folder / _REMARKS for folder in sorted(_indexes(index)))
+    return list(dict.fromkeys(line for file in files if file.exists() for line in json.loads(file.read_bytes())))
+
+
+def _indexes(index: Path) -> set[Path]:
+    """Return an index and all indexes that it refers to."""
+    referred = [folder for folder in read_references(index) if folder.parent.name == index.parent.name]
+    return {index}.union(*map(_indexes, referred))
