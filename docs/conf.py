@@ -1,4 +1,4 @@
-"""How `make docs` builds the site: Sphinx, the theme furo, Markdown by MyST, notebooks executed while building."""
+"""Sphinx configuration for `make docs`: the theme furo, Markdown by MyST, notebooks executed during the build."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
-sys.path.insert(0, str(HERE))  # for _parts
+sys.path.insert(0, str(HERE))  # for _listings
 
-# Notebooks are run by a kernel whose settings and store are of this build; it warns of unencrypted ports on this machine.
+# Notebooks run in a kernel with settings and a store of this build. The kernel would warn about unencrypted local ports.
 os.environ |= {"IPYTHONDIR": str(BUILD / "ipython"), "LEXBENCH_STORE": str(BUILD / "store")}
 settings = BUILD / "ipython" / "profile_default" / "ipython_kernel_config.py"
 settings.parent.mkdir(parents=True, exist_ok=True)
@@ -25,12 +25,12 @@ author = "The lexbench authors"
 copyright = f"2026, {author}"  # noqa: A001 - Sphinx's name for it
 version = release = version_of("lexbench")
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "_parts"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "_listings"]
 exclude_patterns = ["README.md"]
 smartquotes = False  # a system in a table can be copied and typed
 default_role = "code"  # `name` in a docstring is code, as in Markdown
 
-# Docstrings are one paragraph each, typed by the signature.
+# Types come from the signature, not from the docstring.
 autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -46,7 +46,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_execution_cache_path = str(BUILD / "notebooks")
 copybutton_exclude = ".linenos, .gp, .go"
-suppress_warnings = ["config.cache"]  # the wish to pickle the configuration, which changes nothing on a page
+suppress_warnings = ["config.cache"]  # that the configuration cannot be pickled; no page depends on it
 
 html_theme = "furo"
 html_title = f"lexbench {release}"
@@ -54,7 +54,7 @@ html_theme_options = {"sidebar_hide_name": False, "navigation_with_keys": True}
 
 
 def setup(app: Sphinx) -> None:
-    """Put the leaderboard's page, one file that needs no network, beside the pages of the site."""
+    """Copy the leaderboard's page into the site."""
     app.connect("build-finished", _copy_leaderboard)
 
 

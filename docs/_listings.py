@@ -1,8 +1,8 @@
-"""What the site makes of the code, beyond what Sphinx does.
+"""A Sphinx extension that lists plug-ins, commands and fields from the source code.
 
-- The directive `lexbench-parts` lists what lexbench itself has of one kind, from the classes; `lexbench-commands` the commands.
-- A class lists its fields, each as the source has it and with the comment beside it.
-- An indented block of a docstring, which in this code base is a listing, becomes a listing.
+- The directive `lexbench-plugins` lists the built-in plug-ins of one kind; `lexbench-commands` lists the commands.
+- Each class lists its fields as they stand in the source, with the comments beside them.
+- An indented block of a docstring becomes a code listing.
 """
 
 import ast
@@ -24,11 +24,11 @@ from sphinx.util.docutils import SphinxDirective
 from lexbench import registry
 from lexbench.cli import app
 
-_KINDS = {"runtime": "*in no key of the store*", "search": "*of searching: systems that differ in it share an index*"}
+_KINDS = {"runtime": "*does not affect caching*", "search": "*search-time setting; the index is shared*"}
 
 
-class Parts(SphinxDirective):
-    """One section a part, sorted by name: the docstrings of its module and its class, and its settings."""
+class Plugins(SphinxDirective):
+    """A section for each plug-in, sorted by name: the docstrings of its module and its class, and its settings."""
 
     required_arguments = 1
 
@@ -41,12 +41,12 @@ class Parts(SphinxDirective):
 
     def _section(self, group: str, name: str, module: ModuleType) -> nodes.section:
         section = nodes.section("", nodes.title(text=name), ids=[f"{group}-{name}"])
-        self.state.nested_parse(StringList(list(_part(name, module)), source=module.__name__), 0, section)
+        self.state.nested_parse(StringList(list(_plugin_lines(name, module)), source=module.__name__), 0, section)
         return section
 
 
 class Commands(SphinxDirective):
-    """One section a command, with its help as the terminal shows it."""
+    """A section for each command, with its help as the terminal shows it."""
 
     def run(self) -> list[nodes.Node]:
         """Return the sections."""
@@ -63,7 +63,7 @@ class Commands(SphinxDirective):
 
 
 def _commands(context: click.Context) -> Iterator[click.Context]:
-    """Yield *context*, then those of its commands and of theirs."""
+    """Yield *context*, then the contexts of its commands and of their commands."""
     yield context
     if isinstance(group := context.command, click.Group):
         for name in group.list_commands(context):
@@ -72,19 +72,19 @@ def _commands(context: click.Context) -> Iterator[click.Context]:
             yield from _commands(click.Context(command, parent=context, info_name=name, terminal_width=88))
 
 
-def _part(name: str, module: ModuleType) -> Iterator[str]:
-    """Yield what stands of one part; its module is not loaded by the registry, which asks for extras to be installed."""
+def _plugin_lines(name: str, module: ModuleType) -> Iterator[str]:
+    """Yield the lines about one plug-in. The registry would ask for its extras, so the module is imported without it."""
     wanted = name.replace("_", "")
-    part = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
-    for text in (module.__doc__, part.__doc__):
+    plugin = next(item for key, item in vars(module).items() if key.lower() == wanted and isinstance(item, type))
+    for text in (module.__doc__, plugin.__doc__):
         yield from (*_with_listings(inspect.cleandoc(text or "").splitlines()), "")
-    if extra := getattr(part, "extra", ""):
+    if extra := getattr(plugin, "extra", ""):
         yield from (f"Needs `pip install 'lexbench[{extra}]'`.", "")
-    yield from (*_fields(part, part.__mro__), "")
+    yield from (*_fields(plugin, plugin.__mro__), "")
 
 
 def _with_listings(lines: list[str]) -> list[str]:
-    """Return the *lines* of a docstring with `::` before each indented block, and before each tree drawn with lines."""
+    """Return the *lines* of a docstring with `::` before each indented block."""
     marked: list[str] = []
     for line, before in zip(lines, ["", *lines], strict=False):
         if line.startswith("    ") and not before.strip() and not _ends_in_listing(marked):
@@ -98,21 +98,21 @@ def _ends_in_listing(lines: list[str]) -> bool:
 
 
 def _fields(owner: type, bases: Sequence[type]) -> Iterator[str]:
-    """Yield an item of a list for each field that a class has from *bases*: settings of a dataclass, members of a struct."""
+    """Yield a list item for each field that a class has from *bases*: settings of a dataclass, members of a struct."""
     settings = {item.name: item for item in dataclasses.fields(owner) if item.init} if dataclasses.is_dataclass(owner) else {}
     written = {name: node for base in reversed(bases) for name, node in _annotated(base)}
     for name, (node, comment) in written.items():
         setting = settings.get(name)
         if setting is None and dataclasses.is_dataclass(owner):
             continue  # a class variable
-        remarks = [comment, *(word for key, word in _KINDS.items() if setting and setting.metadata.get(key))]
+        notes = [comment, *(word for key, word in _KINDS.items() if setting and setting.metadata.get(key))]
         if setting and setting.default is not dataclasses.MISSING:
             node.value = ast.Constant(setting.default)
-        yield f"- `{ast.unparse(node)}`" + "".join(f": {remark}" for remark in ["; ".join(filter(None, remarks))] if remark)
+        yield f"- `{ast.unparse(node)}`" + "".join(f": {note}" for note in ["; ".join(filter(None, notes))] if note)
 
 
 def _annotated(owner: type) -> Iterator[tuple[str, tuple[ast.AnnAssign, str]]]:
-    """Yield the annotated names of a class of lexbench as its source has them, each with the comment beside and above it."""
+    """Yield the annotated names of a class of lexbench as they stand in its source, with the comments beside and above them."""
     if owner.__module__.partition(".")[0] != "lexbench":
         return
     lines = dedent(inspect.getsource(owner)).splitlines()
@@ -141,14 +141,14 @@ def _rewrite(_app: Sphinx, what: str, _name: str, item: Any, _options: Any, line
 
 
 def _skip(_app: Sphinx, _what: str, name: str, item: Any, _skipped: bool, _options: Any) -> bool | None:  # noqa: FBT001 - Sphinx calls it
-    """Leave out the fields of named tuples and what takes them, which are listed already."""
+    """Leave out the fields and the constructors of named tuples, which are listed already."""
     return True if name == "__init__" or (inspect.getdoc(item) or "").startswith("Alias for field") else None
 
 
 def setup(site: Sphinx) -> dict[str, Any]:
-    """Register all of it."""
+    """Register the directives and the hooks."""
     site.add_directive("lexbench-commands", Commands)
-    site.add_directive("lexbench-parts", Parts)
+    site.add_directive("lexbench-plugins", Parts)
     site.connect("autodoc-process-docstring", _rewrite)
     site.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}
