@@ -206,7 +206,7 @@ REFUSED = [
     (
         {"base_model_name_or_path": "/no/where"},
         MissingData,
-        "its model is not to be had .*; put it, or a link to it, there as base",
+        "its model cannot be found .*; put it, or a link to it, there as base",
     ),
 ]
 

@@ -205,7 +205,7 @@ def test_an_adapter_comes_with_its_model(hub):
     assert not {"adapter_model.bin", "pytorch_model.bin", "README.md"} & set(hub.served)
     kinds, messages = zip(*answers[1:], strict=True)
     assert kinds == ("MissingData", "MissingData")
-    assert "its model is not to be had (org/gated: accept its terms at https://huggingface.co/org/gated, then" in messages[0]
+    assert "its model cannot be found (org/gated: accept its terms at https://huggingface.co/org/gated, then" in messages[0]
     assert "no adapter_model.safetensors (an adapter_model.bin is a pickle, which lexbench does not read)" in messages[1]
 
 

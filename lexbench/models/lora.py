@@ -1,9 +1,9 @@
-"""LoRA adapters as peft saves them: which model they adapt, and their weights merged into its own.
+"""LoRA adapters saved by peft: which model they adapt, and their weights merged into its own.
 
-An adapter's folder has `adapter_config.json` and `adapter_model.safetensors`. Its model is in the folder `base` inside it, if
-there is one, else where `base_model_name_or_path` says: a folder or a name on the hub. Merged is W + scale B A, computed in
-float32, and what peft calls modules_to_save, as a classifier's head, takes the place of the model's own. Any other setting
-that would change the result is refused by name. Nothing is unpickled. Loads torch only to merge.
+An adapter's folder has `adapter_config.json` and `adapter_model.safetensors`. Its model is the folder `base` inside it, if
+there is one, else `base_model_name_or_path`, a folder or a name on the hub. Merged is W + scale B A, computed in float32.
+Modules of modules_to_save, e.g. a classifier's head, replace those of the model. Any other setting that would change the result
+is refused by name. Used by `architectures`. Loads torch only to merge.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,6 +16,7 @@ from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.models.checkpoint import (
     ADAPTER,
     ADAPTER_WEIGHTS,
+    AGAIN,
     CONFIG,
     Adapter,
     CheckpointFiles,
@@ -32,17 +33,16 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-BASE = "base"  # the folder inside an adapter's that its model may lie in
+BASE = "base"  # the folder inside an adapter's folder that may hold its model
 _MERGE = "merge it with peft (merge_and_unload) and give the folder of the whole model"
-_UNCHANGING = {  # settings of peft's LoraConfig that say nothing about what the saved matrices do, or that are read here
+_UNCHANGING = {  # settings of peft's LoraConfig that do not change what the saved matrices mean, or that are read below
     *("auto_mapping", "base_model_name_or_path", "inference_mode", "peft_type", "peft_version", "revision", "task_type"),
     *("exclude_modules", "layers_pattern", "layers_to_transform", "lora_dropout", "modules_to_save", "target_modules"),
     *("bias", "init_lora_weights", "lora_alpha", "r", "rank_pattern", "use_rslora"),
     *("ensure_weight_tying", "eva_config", "megatron_core", "qalora_group_size", "runtime_config"),
 }
-# Ways to begin that leave the model's weights as they are.
-_UNCHANGED_BASE = (True, False, None, "gaussian", "eva", "orthogonal")
-_PREFIX = "base_model.model."  # of all names, which go on as the adapted class called its own
+_UNCHANGED_BASE = (True, False, None, "gaussian", "eva", "orthogonal")  # initialisations that leave the model's weights alone
+_PREFIX = "base_model.model."  # of all names in an adapter's file; behind it they are those of the adapted class
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 
@@ -50,9 +50,9 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 
 def model_files(folder: Path, model_types: Collection[str] | None = None) -> CheckpointFiles:
-    """Return the files of the model of transformers in *folder* as `transformer_files`, or of an adapter and its model.
+    """Return the files of the model in *folder* like `transformer_files`, or of an adapter and the model that it adapts.
 
-    MissingData where the model is not to be had, CommandError for adapters that cannot be merged here.
+    Raises MissingData if the model cannot be found, CommandError for adapters that cannot be merged here.
     """
     if not (folder / ADAPTER).is_file():
         return transformer_files(folder, model_types)
@@ -63,7 +63,7 @@ def model_files(folder: Path, model_types: Collection[str] | None = None) -> Che
 
 @folder_reader
 def _adapter(folder: Path) -> Adapter:
-    """Return the adapter in *folder*; CommandError where it is of a kind that cannot be merged here."""
+    """Return the adapter in *folder*. Raises CommandError if it cannot be merged here."""
     config = read_json(folder / ADAPTER)
     try:
         weight_files(folder)
@@ -89,7 +89,7 @@ def _adapter(folder: Path) -> Adapter:
 
 @folder_reader
 def base_folder(folder: Path) -> Path:
-    """Return the folder of the model that the adapter in *folder* adapts; MissingData where it is not to be had."""
+    """Return the folder of the model that the adapter in *folder* adapts. Raises MissingData if it cannot be found."""
     config = read_json(folder / ADAPTER)
     named = str(config.get("base_model_name_or_path") or "")
     if (folder / BASE).is_dir():
@@ -101,7 +101,7 @@ def base_folder(folder: Path) -> Path:
             base = fetch(named, None if Path(named).expanduser().is_dir() else config.get("revision"))
         except MissingData as error:
             raise MissingData(
-                f"{folder}: its model is not to be had ({error}); put it, or a link to it, there as {BASE}"
+                f"{folder}: its model cannot be found ({error}); put it, or a link to it, there as {BASE}"
             ) from error
     base = transformer_folder(base)
     if (base / ADAPTER).is_file() and not (base / CONFIG).is_file():
@@ -110,7 +110,7 @@ def base_folder(folder: Path) -> Path:
 
 
 def with_base(setting: str, folder: Path) -> dict[str, Path]:
-    """Return *folder* by its *setting*, and the model of an adapter in it by the place inside where it is looked for first."""
+    """Return *folder* by its *setting*; for an adapter also the model that it adapts, by where it is expected inside."""
     adapted = transformer_folder(folder)
     if not (adapted / ADAPTER).is_file() or (adapted / BASE).is_dir():
         return {setting: folder}
@@ -118,12 +118,12 @@ def with_base(setting: str, folder: Path) -> dict[str, Path]:
 
 
 def adapts_classifier(folder: Path) -> bool:
-    """Return whether there is an adapter in *folder* that says that it was trained with a head for labels."""
+    """Return whether *folder* has an adapter that was trained with a head for labels."""
     return (folder / ADAPTER).is_file() and read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS"
 
 
 def saved_shape(adapter: Adapter, endings: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return the shape of the whole tensor that the adapter brings whose name ends with one of *endings*, None for none."""
+    """Return the shape of the adapter's whole tensor whose name ends with one of *endings*, None if there is none."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -131,16 +131,14 @@ def saved_shape(adapter: Adapter, endings: tuple[str, ...]) -> tuple[int, ...] |
             found = [name for name in file.keys() if name.endswith(endings) and ".lora_" not in name]  # noqa: SIM118 - no dict
             return tuple(file.get_slice(found[0]).get_shape()) if found else None
     except (SafetensorError, OSError) as error:
-        raise InvalidFile(
-            f"{adapter.weights}: does not read as safetensors ({error}); take it from its source again"
-        ) from error
+        raise InvalidFile(f"{adapter.weights}: does not read as safetensors ({error}); {AGAIN}") from error
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------------
 
 
 def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, Tensor]":
-    """Return the tensors of the weights by name, an adapter merged into them, and what it changes as *dtype*."""
+    """Return the tensors of the weights by name. An adapter is merged into them, and what it changes is in *dtype*."""
     from lexbench.models.loading import read_tensors
 
     tensors = read_tensors(files.weights)
@@ -148,28 +146,28 @@ def adapted_tensors(files: CheckpointFiles, dtype: "torch.dtype") -> "dict[str, 
 
 
 def merged(tensors: "Mapping[str, Tensor]", adapter: Adapter, dtype: "torch.dtype") -> "dict[str, Tensor]":
-    """Return *tensors* with the *adapter*: a pair's product added, a whole tensor in the place of the one of its name.
+    """Return *tensors* with the *adapter*: products of pairs added, whole tensors replaced.
 
-    Names of both need to be the same from their ends on, for a head may have stood around either. InvalidFile where a pair has
-    no tensor, or does not fit it.
+    Names of both may differ at their beginnings, because either may have been saved inside another class. Raises InvalidFile if
+    a pair has no tensor or does not fit it.
     """
     from lexbench.models.loading import read_tensors
 
     saved = {name.removeprefix(_PREFIX): tensor for name, tensor in read_tensors([adapter.weights]).items()}
     adapted = {name.removesuffix(_A) for name in saved if name.endswith(_A)}
     if adapted != {name.removesuffix(_B) for name in saved if name.endswith(_B)}:
-        raise InvalidFile(f"{adapter.weights}: one of a pair of matrices is missing; take the file from its source again")
+        raise InvalidFile(f"{adapter.weights}: one of a pair of matrices is missing; {AGAIN}")
     result = dict(tensors)
     for module in adapted:
-        if (target := _named(f"{module}.weight", tensors)) is None:
-            if "pooler" in module:  # which encoders leave out, and many files with it
+        if (target := _matching(f"{module}.weight", tensors)) is None:
+            if "pooler" in module:  # encoders do not use it, and many files lack it
                 continue
             raise InvalidFile(f"{adapter.weights}: the model has no {module}; take the base that it was trained on")
         result[target] = _sum(tensors[target], saved[module + _B], saved[module + _A], adapter).to(dtype)
     for name in saved.keys() - {module + ending for module in adapted for ending in (_A, _B)}:
         if ".lora_" in name or "embed" in name:
             raise CommandError(f"{adapter.weights}: it holds {name}, which lexbench does not merge; {_MERGE}")
-        result[_named(name, tensors) or name] = saved[name]
+        result[_matching(name, tensors) or name] = saved[name]
     return result
 
 
@@ -184,8 +182,8 @@ def _sum(weight: "Tensor", second: "Tensor", first: "Tensor", adapter: Adapter) 
     return weight.float() + scale * (second.float() @ first.float())
 
 
-def _named(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of *names* that is *name*, or that is it behind or without a prefix; None where none is, or several."""
+def _matching(name: str, names: Iterable[str]) -> str | None:
+    """Return *name* if it is among *names*, else the only one that equals it but for a prefix; None if none or several do."""
     names = list(names)
     if name in names:
         return name

@@ -1,4 +1,7 @@
-"""Scores of pairs by a sequence classifier that reads [CLS] query [SEP] document [SEP], the query as first segment."""
+"""Scores of query-document pairs by a sequence classifier, which reads [CLS] query [SEP] document [SEP].
+
+Used by the reranker `cross_encoder` and by LexMAE's teachers. Needs torch.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,11 +16,11 @@ from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
 from lexbench.models.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
 from lexbench.types import Document
 
-_PAIRS = 4096  # whose tokens are in memory at a time
+_PAIRS = 4096  # pairs whose tokens are in memory at a time
 
 
 class CrossEncoderModel(TransformerModel):
-    """A sequence classifier on its device, in its type, for `lexbench.models.transformer_model.loaded`."""
+    """A sequence classifier in memory, for `transformer_model.loaded`."""
 
     def __init__(self, spec: ModelSpec) -> None:
         files = classifier_files(spec.name, spec.revision)
@@ -38,16 +41,16 @@ class PairFormat(NamedTuple):
 
 
 class _SpecialTokens(NamedTuple):
-    """What the tokenizer puts around the two texts of a pair."""
+    """The special tokens around the two texts of a pair."""
 
     before: TokenRow
     between: TokenRow
     behind: TokenRow
-    types: NDArray[np.int64]  # (2,) of the tokens of the query, and of the document
+    types: NDArray[np.int64]  # (2,) the segments of query and document
 
 
 class PairScorer:
-    """A `…ForSequenceClassification` with one logit, or with two."""
+    """Scores pairs by a `…ForSequenceClassification` with one logit or two."""
 
     def __init__(self, frozen: FrozenModel, pair_format: PairFormat) -> None:
         self.frozen, self.pair_format = frozen, pair_format
@@ -57,7 +60,8 @@ class PairScorer:
     def scores(self, queries: Sequence[str], documents: Sequence[Document], most_tokens: int) -> Tensor:
         """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
 
-        Of two logits it is the second, relevant, less the first. Batches have at most *most_tokens*, padding included.
+        With two logits the score is the second (relevant) minus the first. Batches have at most *most_tokens* tokens, padding
+        included.
         """
         scores = torch.empty(len(queries), device=self.frozen.device)
         for start in range(0, len(queries), _PAIRS):
@@ -69,7 +73,7 @@ class PairScorer:
         return scores
 
     def _rows(self, queries: Sequence[str], documents: Sequence[Document]) -> list[TokenRow]:
-        """Return the tokens of pairs; a text that occurs in many of them is tokenised once."""
+        """Return the tokens of pairs. A text that occurs in many pairs is tokenised once."""
         texts = [self._text(document) for document in documents]
         distinct = list(dict.fromkeys((*queries, *texts)))
         encodings = self.frozen.tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
@@ -82,7 +86,7 @@ class PairScorer:
         return document.text
 
     def _joined(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> TokenRow:
-        """Return both with the special tokens around them, as much of each as there is room for."""
+        """Return both with the special tokens around them, each cut to the available room."""
         before, between, behind, (query_type, document_type) = self._special
         first, second = pair_lengths(len(query), len(document), self._room, self.pair_format.truncation)
         query_types, document_types = np.repeat(query_type, first), np.repeat(document_type, second)
@@ -91,9 +95,9 @@ class PairScorer:
 
 
 def pair_lengths(first: int, second: int, room: int, truncation: str) -> tuple[int, int]:
-    """Return how many tokens stay of each text of a pair of *first* and *second* tokens where there is *room* for so many.
+    """Return how many tokens of each text of a pair stay, given their numbers *first* and *second* and the *room* for both.
 
-    "only_second" cuts the query only where it leaves no room by itself. "longest_first" is as in the package tokenizers.
+    "only_second" cuts the query only if the query alone does not fit. "longest_first" follows the package tokenizers.
     """
     if truncation == "only_second":
         first = min(first, room)
@@ -105,7 +109,7 @@ def pair_lengths(first: int, second: int, room: int, truncation: str) -> tuple[i
 
 
 def _special_tokens(frozen: FrozenModel) -> _SpecialTokens:
-    """Return what the tokenizer puts around two texts, as it does it to two letters."""
+    """Return the special tokens that the tokenizer puts around two texts, found by two letters."""
     pair = frozen.tokenizer.encode("a", "b")
     ids, types = np.array(pair.ids, np.int64), np.array(pair.type_ids, np.int64)
     first, second = ([at for at, sequence in enumerate(pair.sequence_ids) if sequence == number] for number in (0, 1))

@@ -1,4 +1,8 @@
-"""Texts as token ids, and the batches that a model computes: decided by texts and settings alone, the same on every worker."""
+"""Texts as token ids, and the batches that a model computes.
+
+Batches are decided by texts and settings alone, so they are the same on every worker. Used by encoders and by LexMAE's
+training.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -20,8 +24,8 @@ class Tokens(NamedTuple):
 
     ids: NDArray[np.int32]  # (tokens,)
     starts: NDArray[np.int64]  # (texts + 1,)
-    truncated: int  # texts that were longer than the limit
-    second: NDArray[np.int32] | None = None  # (texts,) where the second text of a pair starts; None where it does not matter
+    truncated: int  # the number of texts that were cut
+    second: NDArray[np.int32] | None = None  # (texts,) where the second text of a pair starts; None if it does not matter
 
 
 class Batch(NamedTuple):
@@ -30,27 +34,34 @@ class Batch(NamedTuple):
     texts: NDArray[np.int64]  # (n,) their indices in the input
     ids: NDArray[np.int64]  # (n, longest) padded on the right
     real: NDArray[np.bool_]  # (n, longest) False for padding
-    pools: NDArray[np.bool_]  # (n, longest) the positions that pooling takes into account
+    pools: NDArray[np.bool_]  # (n, longest) the positions that pooling uses
     types: NDArray[np.int64] | None = None  # (n, longest) 1 in the second text of a pair, else 0
 
 
 def cutter(tokenizer: "PreTrainedTokenizerFast", length: int) -> "Tokenizer":
-    """Return a tokenizer that cuts texts to *length* tokens as *tokenizer* would with `truncation=True, max_length=length`.
+    """Return a tokenizer that cuts texts to *length* tokens, like *tokenizer* with `truncation=True, max_length=length`.
 
-    It is a copy, because transformers sets its own up anew at every call, which other threads would notice.
+    It is a copy, because transformers changes its own at every call, which other threads would notice.
     """
-    from tokenizers import Tokenizer
-
-    copy = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    copy.no_padding()
+    copy = _copy(tokenizer)
     copy.enable_truncation(length, stride=0, strategy="longest_first", direction=tokenizer.truncation_side)
     return copy
 
 
-def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = True, types: bool = False) -> Tokens:
-    """Return the tokens of *texts* by a tokenizer of `cutter`, which runs on all cores unless told otherwise.
+def _copy(tokenizer: "PreTrainedTokenizerFast") -> "Tokenizer":
+    """Return a copy that neither pads nor truncates."""
+    from tokenizers import Tokenizer
 
-    *special*: with the special tokens that the tokenizer adds. *types*: with where the second text of a pair starts.
+    copy = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    copy.no_padding()
+    copy.no_truncation()
+    return copy
+
+
+def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = True, types: bool = False) -> Tokens:
+    """Return the tokens of *texts* by a tokenizer from `cutter`, which runs on all cores unless told otherwise.
+
+    *special* adds the tokenizer's special tokens, *types* finds where the second text of a pair starts.
     """
     encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
     starts = np.zeros(len(texts) + 1, np.int64)
@@ -64,12 +75,7 @@ def tokenise(tokenizer: "Tokenizer", texts: Sequence[Input], *, special: bool = 
 
 def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[TokenSpans]:
     """Return where the tokens of each text are in it, however long it is; special tokens are left out."""
-    from tokenizers import Tokenizer
-
-    uncut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    uncut.no_padding()
-    uncut.no_truncation()
-    encodings = uncut.encode_batch(list(texts), add_special_tokens=False)
+    encodings = _copy(tokenizer).encode_batch(list(texts), add_special_tokens=False)
     return [
         TokenSpans(
             np.array(encoding.offsets, np.int32).reshape(-1, 2),
@@ -80,7 +86,7 @@ def token_spans(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> l
 
 
 def filled(tokens: Tokens, token: int, length: int) -> Tokens:
-    """Return *tokens* with texts that are shorter than *length* filled up to it by *token*, which counts as one of theirs."""
+    """Return *tokens* with shorter texts filled up to *length* by *token*, which counts as a token of the text."""
     lengths = np.diff(tokens.starts)
     starts = np.concatenate([[0], np.cumsum(np.maximum(lengths, length))])
     ids = np.full(starts[-1], token, np.int32)
@@ -89,35 +95,28 @@ def filled(tokens: Tokens, token: int, length: int) -> Tokens:
 
 
 def ended(tokens: Tokens, token: int) -> Tokens:
-    """Return *tokens* with *token* behind each text that does not end with it."""
-    last = np.append(tokens.ids, -1)[tokens.starts[1:] - 1]  # of a text without tokens that is another's, or the -1
+    """Return *tokens* with *token* added to each text that does not end with it."""
+    last = np.append(tokens.ids, -1)[tokens.starts[1:] - 1]  # of an empty text: a token of another text, or the -1
     without = (last != token) | (np.diff(tokens.starts) == 0)
     starts = tokens.starts + np.concatenate([[0], np.cumsum(without)])
     return tokens._replace(ids=np.insert(tokens.ids, tokens.starts[1:][without], token), starts=starts)
 
 
 def echoed(first: Tokens, between: NDArray[np.int32], again: Tokens) -> Tokens:
-    """Return the tokens of each text of *first*, those *between*, and those of the same text of *again*, which are `second`."""
+    """Return each text's tokens of *first*, *between*, and its tokens of *again*; `second` is where *again* starts."""
     lengths = np.diff(first.starts) + len(between)
     starts = np.concatenate([[0], np.cumsum(lengths + np.diff(again.starts))])
-    parts = [
-        part
-        for text in range(len(lengths))
-        for part in (
-            first.ids[first.starts[text] : first.starts[text + 1]],
-            between,
-            again.ids[again.starts[text] : again.starts[text + 1]],
-        )
-    ]
-    ids = np.concatenate(parts) if parts else first.ids
+    first_texts, again_texts = (np.split(tokens.ids, tokens.starts[1:-1]) for tokens in (first, again))
+    parts = [part for one, two in zip(first_texts, again_texts, strict=True) for part in (one, between, two)]
+    ids = np.concatenate(parts) if len(lengths) else first.ids  # without texts np.split still gives one part
     return Tokens(ids, starts, first.truncated, lengths.astype(np.int32))
 
 
 def batches(tokens: Tokens, most_tokens: int, most_texts: int, *, pad: int, silent: Sequence[int]) -> Iterator[Batch]:
-    """Yield batches of all texts, the longest first, equally long ones in their order, so that little is padded.
+    """Yield batches of all texts, the longest first and equally long ones in their order, so that there is little padding.
 
-    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. Positions
-    that hold an id of *silent* do not pool, and neither does padding.
+    A batch has at most *most_tokens* tokens, padding included (more only if one text does), and *most_texts* texts. Padding
+    does not pool, nor do positions that hold an id of *silent*.
     """
     lengths = np.diff(tokens.starts)
     order = np.argsort(-lengths, kind="stable")

@@ -1,4 +1,7 @@
-"""What a model has learned from, as its folder says: training.json of our trainings, or the list in a model card's head."""
+"""The training data of a model, as its folder states it: training.json of our trainings, or `datasets:` in a model card.
+
+Encoders and rerankers return it, so that results can say which judged queries a model has seen.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from lexbench.notation import Call, Part, parse
 from lexbench.types import TrainingData
 
 _CARD = "README.md"
-_NAMES = {  # what the hub calls a collection, and what contracts call it
+_NAMES = {  # the name of a collection on the hub: its name in contracts
     "ms_marco": "msmarco",
     "microsoft/ms_marco": "msmarco",
     "natural_questions": "natural-questions",
@@ -24,32 +27,31 @@ _NAMES = {  # what the hub calls a collection, and what contracts call it
 
 
 def training_data(folder: Path) -> TrainingData | None:
-    """Return what the model in *folder* has learned from, an adapter's base among it; None where the folder does not say."""
+    """Return the training data of the model in *folder*, with an adapter's base model; None if the folder states none."""
     data = _stated(folder)
     base = optional_json(transformer_folder(folder) / ADAPTER).get("base_model_name_or_path")
     return data._replace(models=(*data.models, str(base))) if data and base else data
 
 
 def _stated(folder: Path) -> TrainingData | None:
-    """Return what files of the *folder* say."""
     training = optional_json(folder / "training.json")
     recipe, facts = training.get("recipe"), training.get("facts")
     if isinstance(recipe, dict) and isinstance(facts, dict):
-        return _of_training(recipe, facts)
-    if datasets := tuple(_listed(folder / _CARD)):
+        return _from_training(recipe, facts)
+    if datasets := tuple(_card_datasets(folder / _CARD)):
         return TrainingData(tuple(_NAMES.get(name.lower(), name.lower()) for name in datasets), (), (), "its card")
     return None
 
 
-def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
-    """Return what our own training notes: its collections, the model that it began with, and its teachers."""
+def _from_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
+    """Return the collections, the initial model and the teachers that training.json records."""
     uses = [(str(data.get("dataset")), data.get("use")) for data in facts.get("data") or () if isinstance(data, dict)]
     start = (recipe.get("start") or {}).get("model")
-    named: dict[Any, Any] = {start: facts.get("base_model") or start}  # a folder of that machine, and what it is on the hub
+    named: dict[Any, Any] = {start: facts.get("base_model") or start}  # a local folder, and its name on the hub
     stages = [stage for stage in recipe.values() if isinstance(stage, dict)]
-    teachers = [name for stage in stages for name in _models(stage.get("teacher"))]
+    teachers = [name for stage in stages for name in _teacher_models(stage.get("teacher"))]
     models = [named.get(model, model) for model in (start, *teachers) if model]
-    lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # [selection] has a number there
+    lists = [stage["queries"] for stage in stages if isinstance(stage.get("queries"), list)]  # in [selection] it is a number
     queries = [str(name) for names in lists for name in names]
     return TrainingData(
         queries=tuple(dict.fromkeys([*queries, *(name for name, use in uses if use == "training")])),
@@ -60,8 +62,8 @@ def _of_training(recipe: dict[str, Any], facts: dict[str, Any]) -> TrainingData:
     )
 
 
-def _models(teacher: Any) -> Iterator[str]:
-    """Yield the models of a *teacher*: itself, or those that a system in the notation is made of; BM25 has learned nothing."""
+def _teacher_models(teacher: Any) -> Iterator[str]:
+    """Yield the models of a *teacher*, which is a model or a system in the notation; BM25 is not trained."""
     if not isinstance(teacher, str) or "(" not in teacher:
         yield from [teacher] if isinstance(teacher, str) and teacher != "bm25" else []
         return
@@ -81,8 +83,8 @@ def _models(teacher: Any) -> Iterator[str]:
                 yield value.name
 
 
-def _listed(card: Path) -> Iterator[str]:
-    """Yield the entries of `datasets:` in the head of a model card, between its two lines of `---`."""
+def _card_datasets(card: Path) -> Iterator[str]:
+    """Yield the entries of `datasets:` in the header of a model card, which is between two lines of `---`."""
     try:
         lines = card.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
