@@ -171,7 +171,7 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
         raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")
-    values = dict(zip((item.name for item in settings), call.args, strict=False))
+    values = dict(zip((item.name for item in settings if not item.kw_only), call.args, strict=False))
     if twice := values.keys() & dict(call.kwargs).keys():
         raise CommandError(f"{call}: {min(twice)} is given twice, by its place and by its name")
     values |= dict(call.kwargs)

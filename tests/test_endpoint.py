@@ -10,7 +10,7 @@ from lexbench.cli import code
 from lexbench.encoders.endpoint import Endpoint
 from lexbench.encoders.endpoint_sparse import EndpointSparse
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.models.served import said_of_itself
+from lexbench.models.served import server_identity
 from lexbench.rerankers.endpoint_reranker import EndpointReranker
 from lexbench.types import Document
 
@@ -121,7 +121,7 @@ def test_what_a_server_says_of_itself_is_in_the_key(serve):
     assert digests[3]["said"] == "nothing"
     assert Endpoint(serve(mute=True).url, "m").identity() != digests[3]
     assert "model-1" in Endpoint(same.url, "m").remarks()[0]
-    said_of_itself.cache_clear()
+    server_identity.cache_clear()
     assert Endpoint(same.url, "m").identity() == digests[0]  # the time of a server's start is not what it runs
 
 

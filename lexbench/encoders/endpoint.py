@@ -1,91 +1,74 @@
 """Dense vectors of a model that a server runs: OpenAI-like servers, Text Embeddings Inference, vLLM.
 
-A served model cannot be pinned, see `lexbench.models.served`: results say so, with what the server says of itself, and the
-store keeps vectors under the digest of that. What is encoded is sent to the server, documents and queries alike.
+A served model cannot be pinned (see `lexbench.models.served`): results say so, and stored vectors belong to the server's
+description of itself. Documents and queries are sent to the server.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.models.served import Server, check_settings, in_batches, remark, said_of_itself
+from lexbench.models.served import ServedModel, Server, in_batches
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
-_KINDS = {"openai": "/v1/embeddings", "tei": "/embed"}
+_SERVERS = ("openai", "tei")
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """Vectors of the server at *url*; *model* is what the server calls it, "" where it runs one alone.
+class Endpoint(ServedModel):
+    """Vectors of the server at *url*; *model* is its name on the server, "" if the server runs only one.
 
-    *server*: "openai" (OpenAI, vLLM, llama.cpp, TEI's own /v1) or "tei". *key* names the environment variable with the key of
-    an account. Prompts stand before texts. *normalize* makes vectors of length 1. *batch* texts go in a request, *parallel*
-    requests at once, at most *rate* a second (0: any), each up to *retries* times again if the server is busy or out of reach.
+    *server*: "openai" (OpenAI, vLLM, llama.cpp, the /v1 of TEI) or "tei". *key* names the environment variable with the key of
+    an account. Prompts are put before texts. *normalize* makes vectors of length 1. A request has *batch* texts; *parallel*
+    requests run at once, at most *rate* per second (0: no limit), each up to *retries* times again if the server is busy or
+    cannot be reached. An answer may take *timeout* seconds.
     """
 
-    url: str = field(metadata={"runtime": True})  # what runs there is in `identity`
     model: str = ""
     server: str = "openai"
     query_prompt: str = at_search("")
     document_prompt: str = ""
     normalize: bool = False
-    key: str = runtime("")
     batch: int = runtime(32)
     parallel: int = runtime(4)
-    rate: float = runtime(0.0)
-    retries: int = runtime(5)
-    timeout: float = runtime(60.0)
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = False
+    counts: ClassVar[tuple[str, ...]] = ("batch", "parallel")
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
-        check_settings("endpoint", {"batch": self.batch, "parallel": self.parallel}, self._server())
-        if self.server not in _KINDS:
-            raise CommandError(f"endpoint(server={self.server!r}): there is {', '.join(_KINDS)}")
-
-    def identity(self) -> dict[str, Any]:
-        """Return what the server says of itself, and its digest."""
-        return said_of_itself(self._server(), self.model)
-
-    def remarks(self) -> list[str]:
-        """Return that the model is served, and what the server says."""
-        return [remark(self.identity())]
+        """Raise CommandError for impossible settings."""
+        super().__post_init__()
+        if self.server not in _SERVERS:
+            raise CommandError(f"endpoint(server={self.server!r}): there is {', '.join(_SERVERS)}")
 
     def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text (n, dimensions), in order."""
+        """Return one vector per text (n, dimensions), in order."""
         return self._encode([self.document_prompt + text for text in texts])
 
     def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text (n, dimensions), in order."""
+        """Return one vector per text (n, dimensions), in order."""
         return self._encode([self.query_prompt + text for text in texts])
 
-    def _server(self) -> Server:
-        return Server(self.url, self.key, self.retries, self.timeout, self.rate)
-
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        server = self._server()
-        asked = texts or [""]  # of no texts, the width is still wanted
+        server = self.connection
+        asked = texts or [""]  # without texts, one request still tells the width
         parts = in_batches(asked, self.batch, self.parallel, lambda batch: self._vectors(server, batch))
-        if len({part.shape[1] for part in parts}) > 1:
-            raise LexbenchError(
-                f"{self.url}: its vectors have {sorted({part.shape[1] for part in parts})} dimensions in one run"
-            )
+        if len(widths := {part.shape[1] for part in parts}) > 1:
+            raise LexbenchError(f"{self.url}: its vectors have {sorted(widths)} dimensions in one run")
         vectors = np.concatenate(parts)[: len(texts)]
         if self.normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return vectors
 
     def _vectors(self, server: Server, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors of one request; LexbenchError where the answer has not one of numbers for each text."""
+        """Return the vectors of one request. Raises LexbenchError unless the answer has one vector of numbers per text."""
         if self.server == "tei":
             rows = server.post("/embed", {"inputs": texts, "truncate": True, "normalize": False})
         else:
@@ -99,7 +82,7 @@ class Endpoint:
         return vectors
 
 
-def _in_order(answer: Any) -> Iterator[Any] | list[Any]:
+def _in_order(answer: Any) -> list[Any]:
     """Return the vectors of an OpenAI-like answer in the order of the texts; an empty list for any other answer."""
     try:
         return [entry["embedding"] for entry in sorted(answer["data"], key=lambda entry: entry["index"])]
