@@ -14,10 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import fill, no_hits
+from lexbench.plugins import Engine, Index
 from lexbench.types import Hits
 
 
-class Bmp:
+class Bmp(Engine):
     """BMP with blocks of *block* documents; *alpha* 1 leaves out what cannot be among the best, less leaves out more."""
 
     def __init__(self, block: int = 32, alpha: float = 1.0) -> None:
@@ -39,7 +40,7 @@ class Bmp:
         return BmpIndex(import_module("bmp").Searcher(str(path / "index.bmp")), self._alpha)
 
 
-class BmpIndex:
+class BmpIndex(Index):
     """An opened index."""
 
     def __init__(self, searcher: Any, alpha: float) -> None:

@@ -30,6 +30,7 @@ from lexbench.contracts import Contract, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.encodings.shards import SHARD, Encodings
 from lexbench.engines.impact import Impact
+from lexbench.plugins import Encoder, Source
 from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
@@ -45,7 +46,7 @@ WORDS = [f"w{number}" for number in np.random.default_rng(1).integers(0, 100_000
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class MadeUp(Source):
     """A corpus of so many made-up documents, and as a source what a corpus is read from."""
 
     count: int
@@ -74,7 +75,7 @@ class MadeUp:
 
 
 @dataclass(frozen=True)
-class Numbered:
+class Numbered(Encoder):
     """An encoder whose vectors are those of the number that a text begins with."""
 
     kind: ClassVar[Kind] = Kind.SPARSE

@@ -37,6 +37,7 @@ SLOWER = '''
 import time
 from dataclasses import dataclass
 
+from lexbench import Retriever, Searcher
 from lexbench.storage.artifacts import read_references, write_references
 
 
@@ -51,25 +52,22 @@ def spun(work, by):
 
 
 @dataclass(frozen=True)
-class Slower:
-    parts: tuple = ()
+class Slower(Retriever):
+    members: tuple = ()
     by: float = 0.1
 
-    def check_depth(self, depth):
-        pass
-
     def search_inputs(self, context):
-        return [context.index(self.parts[0])]
+        return [context.index(self.members[0])]
 
     def assemble(self, corpus, path, context):
         write_references(path, self.search_inputs(context))
 
     def open(self, path):
-        return Searcher(self.parts[0].open(read_references(path)[0]), self.by)
+        return Spinning(self.members[0].open(read_references(path)[0]), self.by)
 
 
 @dataclass(frozen=True)
-class Searcher:
+class Spinning(Searcher):
     searcher: object
     by: float
 

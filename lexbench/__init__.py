@@ -13,25 +13,75 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lexbench.api import Results, run
-    from lexbench.plugins import Encoder, Engine, Retriever, Searcher
-    from lexbench.types import Corpus, Document, Hits, Kind, MultiVectors
+    from lexbench.api import (
+        Results,
+        run,
+    )
+    from lexbench.plugins import (
+        Encoder,
+        Engine,
+        Executor,
+        Index,
+        Judge,
+        Measure,
+        Reranker,
+        Retriever,
+        Searcher,
+        Source,
+        Transform,
+    )
+    from lexbench.types import (
+        Corpus,
+        Document,
+        Hits,
+        Kind,
+        MultiVectors,
+        Query,
+    )
 
 _HOMES = {
-    "run": "lexbench.api",
-    "Results": "lexbench.api",
     "Corpus": "lexbench.types",
     "Document": "lexbench.types",
     "Encoder": "lexbench.plugins",
     "Engine": "lexbench.plugins",
+    "Executor": "lexbench.plugins",
     "Hits": "lexbench.types",
+    "Index": "lexbench.plugins",
+    "Judge": "lexbench.plugins",
     "Kind": "lexbench.types",
+    "Measure": "lexbench.plugins",
     "MultiVectors": "lexbench.types",
+    "Query": "lexbench.types",
+    "Reranker": "lexbench.plugins",
+    "Results": "lexbench.api",
     "Retriever": "lexbench.plugins",
     "Searcher": "lexbench.plugins",
+    "Source": "lexbench.plugins",
+    "Transform": "lexbench.plugins",
+    "run": "lexbench.api",
 }
 
-__all__ = ["Corpus", "Document", "Encoder", "Engine", "Hits", "Kind", "MultiVectors", "Results", "Retriever", "Searcher", "run"]
+__all__ = [
+    "Corpus",
+    "Document",
+    "Encoder",
+    "Engine",
+    "Executor",
+    "Hits",
+    "Index",
+    "Judge",
+    "Kind",
+    "Measure",
+    "MultiVectors",
+    "Query",
+    "Reranker",
+    "Results",
+    "Retriever",
+    "Searcher",
+    "Source",
+    "Transform",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

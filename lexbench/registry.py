@@ -120,11 +120,8 @@ def load(group: str, name: str, typed: str = "") -> type[Any]:
     """
     if name not in _entries(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
-    from lexbench.plugins import Facts  # with NumPy: names alone are listed without
-
     plugin = _loaded(group, name)
-    facts = Facts.of(plugin)
-    require(f"{group.removesuffix('s')} {(typed or name)!r}", facts.requires, facts.extra)
+    require(f"{group.removesuffix('s')} {(typed or name)!r}", plugin.requires, plugin.extra)
     return plugin
 
 
@@ -142,7 +139,7 @@ def find(identity: str) -> type[Any] | None:
 
 def _loaded(group: str, name: str) -> type[Any]:
     """Return the class of a plug-in; CannotStart, in one line, where it does not load or is none of this group."""
-    from lexbench.plugins import lacks
+    from lexbench.plugins import fault  # needs NumPy, which listing names does without
 
     entry = _entries(group)[name]
     origin = f"{entry.value} of {entry.dist.name}" if entry.dist else entry.value
@@ -155,7 +152,7 @@ def _loaded(group: str, name: str) -> type[Any]:
     if not isinstance(loaded, type):
         class_name = name.replace("_", " ").title().replace(" ", "")
         raise CannotStart(f"plug-in {name!r} ({origin}) is no class; it needs one that is called {class_name}")
-    if reason := lacks(group, loaded):
+    if reason := fault(group, loaded):
         raise CannotStart(f"plug-in {name!r} ({origin}) is not one of {group}: {reason}")
     return loaded
 
@@ -165,8 +162,6 @@ def create(group: str, call: Call, typed: str = "") -> Any:
 
     Where a class has `checkpoint_defaults(settings)`, the settings that it returns stand for those that *call* leaves out.
     """
-    from lexbench.plugins import HasCheckpointDefaults
-
     plugin = load(group, call.name, typed)
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
@@ -181,9 +176,8 @@ def create(group: str, call: Call, typed: str = "") -> Any:
     for name, item in known.items():
         if name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
-    if isinstance(plugin, HasCheckpointDefaults):
-        defaults = plugin.checkpoint_defaults(values)
-        values = {name: value for name, value in defaults.items() if name in known} | values
+    defaults = plugin.checkpoint_defaults(values)
+    values = {name: value for name, value in defaults.items() if name in known} | values
     types = get_type_hints(plugin)
     return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in values.items()})
 

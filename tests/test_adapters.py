@@ -128,7 +128,10 @@ def test_cross_encoders_give_what_peft_gives(tmp_path, architecture, labels):
 
     found = reranker.score(["neural search"] * len(TEXTS), [Document("d", text) for text in TEXTS])
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert reranker.weights().keys() == {str(tiny / "model.safetensors"), str(tmp_path / "lora" / "adapter_model.safetensors")}
+    assert reranker.weight_files().keys() == {
+        str(tiny / "model.safetensors"),
+        str(tmp_path / "lora" / "adapter_model.safetensors"),
+    }
 
 
 def test_a_folder_of_sentence_transformers_with_an_adapter(tmp_path, bert):

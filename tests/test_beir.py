@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lexbench.runner.beir_model import BeirEncoder
 from scipy import sparse
 
 import lexbench
@@ -15,7 +16,6 @@ from lexbench.errors import CommandError
 from lexbench.interop.beir import encoder, searcher
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
-from lexbench.runner.beir_model import BeirEncoder
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.types import Document

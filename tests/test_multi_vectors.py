@@ -20,6 +20,7 @@ from lexbench.engines.kernels import maxsim as kernel
 from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.plugins import Encoder
 from lexbench.retrievers._vector_rescorer import VectorRescorer
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import plan
@@ -59,7 +60,7 @@ def plain(queries, documents):
 
 
 @dataclass(frozen=True)
-class Letters:
+class Letters(Encoder):
     """An encoder object of the user's: a word has the direction of its first letter, and the longer it is of the next one."""
 
     storage: str = "float32"

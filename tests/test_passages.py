@@ -23,7 +23,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.passages import Windows, passages, sentences_of, words
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
-from lexbench.plugins import encode_queries
+from lexbench.plugins import Encoder, encode_queries
 from lexbench.progress import Silent
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.encoded import Encoded
@@ -41,7 +41,7 @@ BM25 = "bm25(ties='trec_eval')"  # which leaves equal scores as they are
 
 
 @dataclass(frozen=True)
-class Bag:
+class Bag(Encoder):
     """A sparse encoder: a term a word, with a made-up weight."""
 
     kind: ClassVar[Kind] = Kind.SPARSE

@@ -17,6 +17,7 @@ from lexbench.encodings.shards import SHARD
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
+from lexbench.plugins import Encoder
 from lexbench.progress import Silent
 from lexbench.retrievers._vector_rescorer import VectorRescorer
 from lexbench.retrievers.encoded import Encoded
@@ -33,7 +34,7 @@ WORDS = [f"w{i}" for i in range(300)]
 
 
 @dataclass(frozen=True)
-class Bag:
+class Bag(Encoder):
     """A sparse encoder: a term a word, with a made-up weight; texts without words have no term."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
@@ -142,7 +143,7 @@ def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly)
     """Of the candidates, in three shards, each score is what a search of the whole corpus gives, whole numbers to the bit."""
     second = encoded(encoder, written)
     first = searched(bench, resolve(parse(BM25)), 150)
-    found = searched(bench, Pipeline(parts=(resolve(parse(BM25)), second), weights=(0, 1), scores="raw", k=150), DOCUMENTS)
+    found = searched(bench, Pipeline(members=(resolve(parse(BM25)), second), weights=(0, 1), scores="raw", k=150), DOCUMENTS)
     everything = searched(bench, second, DOCUMENTS)
     for candidates, scored, full in zip(first, found, everything, strict=True):
         expected = {doc: full.get(doc, 0.0) for doc in candidates}  # a sparse engine does not list what has no common term
@@ -155,7 +156,7 @@ def test_the_scores_are_those_of_a_full_search(bench, encoder, written, exactly)
 def test_bm25_scores_what_another_found(bench):
     """The candidates of a dense retriever have the BM25 scores of a full search to the bit, those without its words 0."""
     first = encoded(Folded(), "@flat")
-    found = searched(bench, Pipeline(parts=(first, resolve(parse(BM25))), weights=(0, 1), scores="raw", k=200), 1000)
+    found = searched(bench, Pipeline(members=(first, resolve(parse(BM25))), weights=(0, 1), scores="raw", k=200), 1000)
     candidates = searched(bench, first, 200)
     everything = searched(bench, resolve(parse(BM25)), DOCUMENTS)
     zeros = 0
@@ -168,7 +169,7 @@ def test_bm25_scores_what_another_found(bench):
 
 def test_no_second_index_is_built(folder, tmp_path):
     """The later part's vectors are made and its engine is not asked for an index; the sizes are index and vectors."""
-    made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=50)
+    made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=50)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10"], 1000)
     both = [outcome.result for outcome in jobs.run(planned, Store(tmp_path / "store"))]
     (vectors,) = (tmp_path / "store" / "encodings").glob("*-*")
@@ -181,7 +182,7 @@ def test_no_second_index_is_built(folder, tmp_path):
 def test_a_pipeline_adds_normalised_scores(bench):
     """With minmax and weights 2 and 1 each candidate has twice its BM25 score, and its second score, on scales from 0 to 1."""
     second = encoded(Bag(), "|quantize(100)@impact")
-    found = searched(bench, Pipeline(parts=(resolve(parse(BM25)), second), weights=(2, 1), k=30), 1000)
+    found = searched(bench, Pipeline(members=(resolve(parse(BM25)), second), weights=(2, 1), k=30), 1000)
     first, full = searched(bench, resolve(parse(BM25)), 30), searched(bench, second, DOCUMENTS)
     for scored, ones, every in zip(found, first, full, strict=True):
         twos = {doc: every.get(doc, 0.0) for doc in ones}
@@ -194,9 +195,9 @@ def test_a_pipeline_adds_normalised_scores(bench):
 def test_parts_can_be_nested(bench):
     """A pipeline of an ensemble and a pipeline: raw sums are the sums of what each part alone scores."""
     bm25, bag, dense = resolve(parse(BM25)), encoded(Bag(), "|quantize(100)@impact"), encoded(Folded(), "@flat")
-    finds = Ensemble(parts=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
-    scores = Pipeline(parts=(Ensemble(parts=(dense, bm25), scores="raw"), bag), scores="raw", weights=(1, 0.5))
-    found = searched(bench, Pipeline(parts=(finds, scores), scores="raw", weights=(1, 2), k=25), 25)
+    finds = Ensemble(members=(bm25, bag), scores="raw", missing="rescored", weights=(1, 0.01), depth=40)
+    scores = Pipeline(members=(Ensemble(members=(dense, bm25), scores="raw"), bag), scores="raw", weights=(1, 0.5))
+    found = searched(bench, Pipeline(members=(finds, scores), scores="raw", weights=(1, 2), k=25), 25)
     full = [searched(bench, part, DOCUMENTS) for part in (bm25, bag, dense)]
     for row, scored in enumerate(found):
         words, bags, folds = (one[row] for one in full)
@@ -232,7 +233,7 @@ def test_queries_of_another_width_are_refused(bench):
 
 def test_the_recall_of_the_candidates_is_told(folder, store):
     """A pipeline's result has a note with the recall of its first retriever at k, which that retriever alone has, too."""
-    made = Pipeline(parts=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
+    made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
     ranked, first = (outcome.result for outcome in jobs.run(planned, store))
 
@@ -245,7 +246,7 @@ def test_the_recall_of_the_candidates_is_told(folder, store):
 
 def test_a_pipeline_never_returns_more_than_its_candidates(bench):
     """However many are asked for, the first retriever's k are all there is."""
-    made = Pipeline(parts=(resolve(parse(BM25)), resolve(parse("bm25(k1=2.0)"))), k=7)
+    made = Pipeline(members=(resolve(parse(BM25)), resolve(parse("bm25(k1=2.0)"))), k=7)
     assert {len(found) for found in searched(bench, made, 1000)} == {7}
     assert {len(found) for found in searched(bench, made, 3)} == {3}
 

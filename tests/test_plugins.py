@@ -92,11 +92,12 @@ def test_a_package_tests_its_plugins_with_lexbench_testing(plugin_environment):
 
 CLASSES = {
     "no class": ("Thing = 3", "no class; it needs one that is called Odd"),
-    "no dataclass": ("class Odd:\n    pass", "it is no dataclass; write @dataclass(frozen=True) before it"),
-    "nothing": ("@dataclass(frozen=True)\nclass Odd:\n    pass", "it has no kind; lexbench.plugins says what that is"),
+    "no engine": ("class Odd:\n    pass", "it does not inherit from lexbench.plugins.Engine; write class Odd(Engine)"),
+    "no dataclass": ("class Odd(Engine):\n    pass", "it is no dataclass; write @dataclass(frozen=True) before it"),
+    "nothing": ("@dataclass(frozen=True)\nclass Odd(Engine):\n    pass", "it has no kind; see lexbench.plugins.Engine"),
     "not exact": (
-        "@dataclass(frozen=True)\nclass Odd:\n    kind = 'dense'\n    def build(self): ...\n    def open(self): ...",
-        "it has no exact; lexbench.plugins says what that is",
+        "@dataclass(frozen=True)\nclass Odd(Engine):\n    kind = 'dense'\n    def build(self): ...\n    def open(self): ...",
+        "it has no exact; see lexbench.plugins.Engine",
     ),
 }
 
@@ -109,7 +110,7 @@ def test_a_class_that_is_no_engine_is_refused(plugin_environment, tmp_path, case
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[lexbench.engines]\nodd = odd_engine\n")
-    (tmp_path / "odd_engine.py").write_text(f"from dataclasses import dataclass\n{code}\n")
+    (tmp_path / "odd_engine.py").write_text(f"from dataclasses import dataclass\nfrom lexbench import Engine\n{code}\n")
     environment = {**plugin_environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{plugin_environment.get('PYTHONPATH', '')}"}
     exit_code, _, err = lexbench(environment, "run", "suite", "pydoc", "-r", "lexmae_nano@odd")
 

@@ -26,7 +26,7 @@ from lexbench.encoders.sparse_mlm import SparseMLM  # noqa: E402
 from lexbench.errors import CannotStart, CommandError, LexbenchError  # noqa: E402
 from lexbench.models.token_batches import batches, cutter, tokenise  # noqa: E402
 from lexbench.models.transformer_model import PackedLinear, pack, packing_works  # noqa: E402
-from lexbench.plugins import BatchEncoder, Encoder  # noqa: E402
+from lexbench.plugins import Encoder  # noqa: E402
 from lexbench.runner.systems import describe  # noqa: E402
 from lexbench.transforms.top_k import TopK  # noqa: E402
 from lexbench.types import Document  # noqa: E402
@@ -370,7 +370,7 @@ def test_workers_share_the_work_and_give_the_same_bytes(folder):
     assert first == second == encoder(folder, threads=1)
     assert all(one.threads >= 1 for one in encoder(folder, device="cpu,cpu").workers())
     assert [one.device for one in encoder(folder, device="cuda:0,cuda:1").workers()] == ["cuda:0", "cuda:1"]
-    assert isinstance(pickle.loads(pickle.dumps(first)), BatchEncoder)
+    assert isinstance(pickle.loads(pickle.dumps(first)), Encoder)
     assert isinstance(first, Encoder)
     for name in ("data", "indices", "indptr"):
         assert getattr(here, name).tobytes() == getattr(there, name).tobytes()

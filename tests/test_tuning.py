@@ -17,6 +17,7 @@ from lexbench.contracts import Contract, Protocol, Relevance, SourceFacts, all_c
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
+from lexbench.plugins import Encoder
 from lexbench.report.leaderboard import pages
 from lexbench.report.leaderboard.board import ranks
 from lexbench.results import write_results
@@ -38,7 +39,7 @@ HARDLY = (0.3, 1.0, 0.2, 0.1, 0.0)
 
 
 @dataclass(frozen=True)
-class Told:
+class Told(Encoder):
     """A dense encoder that gives each query the scores it is told, by *name* and text; queries are counted."""
 
     name: str
@@ -66,7 +67,7 @@ def retriever(name):
 
 def both(weights="tuned", **settings):
     """Return an ensemble of the parts a and b."""
-    return Ensemble(parts=(retriever("a"), retriever("b")), weights=weights, **settings)
+    return Ensemble(members=(retriever("a"), retriever("b")), weights=weights, **settings)
 
 
 class Place:
@@ -149,7 +150,7 @@ def test_weights_by_hand(place, kind, a, b, expected):
     """A part that alone is right has weight 1; else the most even weights that rank the relevant document first."""
     place.judge("dev", {"t1": 0, "t2": 0}, a, b)
     settings = {"k": 5} if kind is Pipeline else {}
-    found = place.result(kind(parts=(retriever("a"), retriever("b")), weights="tuned", **settings))
+    found = place.result(kind(members=(retriever("a"), retriever("b")), weights="tuned", **settings))
 
     assert weights_of(found) == expected
 
@@ -172,12 +173,16 @@ class Taught(Told):
 
     def trained_on(self):
         """Return them."""
-        return {"tiny/dev", "tiny/test"}
+        return ["tiny/dev", "tiny/test"]
+
+    def models(self):
+        """Return its name."""
+        return [self.model]
 
 
 def test_a_part_that_learned_from_the_queries_is_told_of(place):
     """Of an encoder that was trained on the tuning queries, or on the tested ones, the result warns; of others it does not."""
-    found = place.result(Ensemble(parts=(system(Taught("a")).retriever, retriever("b")), weights="tuned"))
+    found = place.result(Ensemble(members=(system(Taught("a")).retriever, retriever("b")), weights="tuned"))
 
     assert found.notes[1].startswith(
         "Taught mine was trained on the queries of tiny/dev, on which weights are chosen: it looks"
@@ -253,15 +258,15 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
     """An inner ensemble's weights are its own; the outer's are chosen with them fixed; a line tells of each."""
     place.judge("dev", {"t1": 0, "t2": 0}, SURE, WRONG)
     inner = both()
-    found = place.result(Pipeline(parts=(inner, retriever("b")), weights="tuned", k=5))
-    parts = found.recipe["settings"]["parts"]
+    found = place.result(Pipeline(members=(inner, retriever("b")), weights="tuned", k=5))
+    parts = found.recipe["settings"]["members"]
 
     assert parts[0]["settings"]["weights"] == [1, 0]
     assert weights_of(found) == [1, 0]
     assert [note.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of part 1", "weights [1, 0]"]
-    fixed = Pipeline(parts=(replace(inner, weights=(1.0, 0.0)), retriever("b")), weights=(1.0, 0.0), k=5)
+    fixed = Pipeline(members=(replace(inner, weights=(1.0, 0.0)), retriever("b")), weights=(1.0, 0.0), k=5)
     assert place.result(fixed).means == found.means
-    deep = place.result(Ensemble(parts=(retriever("b"), Ensemble(parts=(retriever("a"), inner), depth=1000))))
+    deep = place.result(Ensemble(members=(retriever("b"), Ensemble(members=(retriever("a"), inner), depth=1000))))
     assert deep.notes[0].startswith("weights [1, 0] of part 2.2, tuned")
     assert weights_of(deep) == [1, 1]
 
@@ -359,7 +364,7 @@ def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
     """One line says why and what to type, before anything is read; the oracle needs no tuning queries."""
     place.contract("test", **({"tuning": "tiny/dev"} | facts))
     with pytest.raises(lexbench.errors.LexbenchError, match=re.escape(said)) as caught:
-        plan.plan_dataset("tiny/test", {"mine": Pipeline(parts=(both(), retriever("a")))}, ["nDCG@10"], 1000)
+        plan.plan_dataset("tiny/test", {"mine": Pipeline(members=(both(), retriever("a")))}, ["nDCG@10"], 1000)
     assert "\n" not in str(caught.value)
     assert plan.plan_dataset("tiny/test", {"mine": both("oracle")}, ["nDCG@10"], 10).jobs
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from lexbench.models.query_weights import load_tokenizer, tokenizer_file
 from lexbench.datasets.find import find, named
+from lexbench.models.query_weights import load_tokenizer, tokenizer_file
 
 _DOCUMENTS = 1024  # tokenised at once
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from transformers import AutoModelForMaskedLM
 
-from lexbench.models.loading import load_model, load_tokenizer
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.model import heads
 from lexbench.lexmae.recipe import Encoding
+from lexbench.models.loading import load_model, load_tokenizer
 
 
 def main() -> None:

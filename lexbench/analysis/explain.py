@@ -17,8 +17,8 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import named
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
-from lexbench.plugins import EncodesVectors, Fusion, NamesTerms, ScoresByTerm
 from lexbench.progress import Progress, Silent
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, system
 from lexbench.storage.store import Store
@@ -84,8 +84,8 @@ def explain(
     made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be named.
     """
     explained = system(system_name)
-    sparse_vectors = isinstance(explained.retriever, EncodesVectors) and explained.retriever.engine.kind is Kind.SPARSE
-    if not (sparse_vectors or isinstance(explained.retriever, ScoresByTerm)):
+    sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
+    if not (sparse_vectors or explained.retriever.scores_by_term):
         raise CannotStart(_no_terms(explained))
     if dataset is None:
         if documents or query.startswith(_BY_ID) or not sparse_vectors:
@@ -99,9 +99,9 @@ def explain(
 
 def _no_terms(explained: System) -> str:
     """Return why a system cannot be explained."""
-    if isinstance(explained.retriever, EncodesVectors):
+    if isinstance(explained.retriever, Encoded):
         return f"{explained.label}: its vectors are {explained.retriever.engine.kind}, so there are no terms to explain"
-    if isinstance(explained.retriever, Fusion):
+    if explained.retriever.members:
         return f"{explained.label} is made of several systems; explain each of them"
     return f"{explained.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
 
@@ -137,7 +137,7 @@ def _scored(
     explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return positions (n,) of the documents to explain and their scores: those asked for, or the best *k* of a search."""
-    retriever: Any = explained.retriever  # Rescores: bm25 and encoders do
+    retriever: Any = explained.retriever  # bm25 or an Encoded, which have a rescorer
     if documents:
         docs = _positions(runner, documents)
         rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner)))
@@ -158,11 +158,10 @@ def _document(runner: DatasetRunner, position: int, score: float, terms: Sequenc
 
 def _of_vectors(explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system of sparse vectors, by the weights that its engine gets."""
-    retriever: Any = explained.retriever  # EncodesVectors
+    retriever: Any = explained.retriever  # an Encoded
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
-    token = retriever.encoder.token if isinstance(retriever.encoder, NamesTerms) else str
-    names = {number: token(number) for number in weights}
+    names = {number: retriever.encoder.token(number) for number in weights}
     terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=_heaviest_first)
     if runner is None:
         return Explanation(explained.label, query.text, tuple(terms))
@@ -188,7 +187,7 @@ def _weights(vector: Any) -> dict[int, float]:
 
 def _of_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system as BM25, by what it scores a document for each term alone."""
-    retriever: Any = explained.retriever  # ScoresByTerm
+    retriever: Any = explained.retriever  # one with single_terms
     searcher = retriever.open(runner.index(retriever, explained.label))
     singles, unknown = retriever.single_terms(searcher, query.text)
     terms = [Term(term, weight) for term, (_, weight) in singles.items()]

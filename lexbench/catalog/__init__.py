@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from lexbench import registry
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import Call
-from lexbench.plugins import HasCheckpointDefaults
 from lexbench.storage import environment
 from lexbench.storage.reading import Strict, read_toml
 from lexbench.storage.store import readable_bytes
@@ -240,8 +239,6 @@ def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
     if folder is None or not folder.is_dir():
         return set()
     plugin = registry.load("rerankers" if entry.family == "reranker" else "encoders", entry.encoder)
-    if not isinstance(plugin, HasCheckpointDefaults):
-        return set()
     return {name for name, value in plugin.checkpoint_defaults(settings).items() if not isinstance(value, str)}
 
 

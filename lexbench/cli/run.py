@@ -137,11 +137,10 @@ def _carry_out(  # noqa: PLR0913 - one an option
 
 def _show_plan(plan: "Plan", *, as_json: bool) -> None:
     """Print the jobs of a plan and what they will take on disk; MissingData where a run file is not there."""
-    from lexbench.plugins import ReadsRuns
     from lexbench.storage.store import readable_bytes
 
     for job in plan.jobs:
-        if isinstance(job.system.retriever, ReadsRuns):
+        if job.system.retriever.finished:
             job.system.retriever.file_identity(job.contract.id)
     rows = [
         (job.contract.id, job.system.label, f"{job.contract.expected.documents or '?'}", str(job.depth)) for job in plan.jobs

@@ -15,7 +15,7 @@ from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.find import find
 from lexbench.errors import ContractMismatch, InvalidFile
-from lexbench.plugins import NamesPlaces, Source
+from lexbench.plugins import Source
 from lexbench.trec import ids
 from lexbench.trec.qrels import Qrels
 from lexbench.types import Judgement, Query
@@ -130,7 +130,8 @@ def _twin(keys: Sequence[T]) -> T | None:
 
 def _misplaced(source: Source, kind: Literal["queries", "judgements"], why: str, query_id: str | None = None) -> InvalidFile:
     """Return the error for what is wrong in the queries or judgements of *source*, with the place if that knows it."""
-    return InvalidFile(f"{source.place(kind, query_id)}: {why}" if isinstance(source, NamesPlaces) else why)
+    place = source.place(kind, query_id)
+    return InvalidFile(f"{place}: {why}" if place else why)
 
 
 def judgement_facts(judgements: Sequence[Judgement]) -> Expected:

@@ -12,10 +12,10 @@ from pathlib import Path
 from lexbench import registry
 from lexbench.contracts import Contract
 from lexbench.errors import MissingData
-from lexbench.plugins import SourceFinder
+from lexbench.plugins import Source
 
 
-def locators(contract: Contract) -> list[type[SourceFinder]]:
+def locators(contract: Contract) -> list[type[Source]]:
     """Return the classes to ask for a dataset, in order: files that the user provides come before everything else."""
     names = dict.fromkeys(("files", contract.source.loader))
     return [registry.load("sources", name) for name in names]

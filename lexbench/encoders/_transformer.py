@@ -18,7 +18,7 @@ from lexbench.models.lora import with_base
 from lexbench.models.stated_settings import trained_on
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
 from lexbench.models.training_data import training_data
-from lexbench.plugins import TokenSpans
+from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.types import Document, Kind, TrainingData
 
@@ -43,7 +43,7 @@ def no_progress(_count: int) -> None:
 
 
 @dataclass(frozen=True)
-class Transformer(ABC):
+class Transformer(Encoder, ABC):
     """An encoder that runs a transformer, or two: one for documents and one for queries.
 
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given; without
@@ -124,9 +124,9 @@ class Transformer(ABC):
         device = self._spec(self.model, self.revision).torch_device
         return slow_note(self.dtype, device, 'type dtype="float32"') or fast_note(self.dtype, device)
 
-    def trained_on(self) -> set[str]:
+    def trained_on(self) -> list[str]:
         """Return the datasets whose queries its towers are known to have learned from."""
-        return set().union(*(trained_on(fetch(*tower)) for tower in self._towers()))
+        return sorted(set().union(*(trained_on(fetch(*tower)) for tower in self._towers())))
 
     def models(self) -> list[str]:
         """Return the folder or name of each tower."""
@@ -148,7 +148,7 @@ class Transformer(ABC):
         """Return the digests of what document vectors come from."""
         return {"model": self._digests(self.model, self.revision)}
 
-    def weights(self) -> dict[str, int]:
+    def weight_files(self) -> dict[str, int]:
         """Return the bytes of the files of weights of its models."""
         found: dict[str, int] = {}
         for tower in self._towers():
@@ -262,6 +262,7 @@ class SparseTransformer(Transformer):
     """An encoder whose vectors have a weight for each token of a vocabulary; the settings are those of `Transformer`."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
+    names_terms: ClassVar[bool] = True
 
     @abstractmethod
     def _silent(self, model: Any) -> Sequence[int]:

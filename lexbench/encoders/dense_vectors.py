@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.plugins import Encoder
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats.dense_table import DenseTable, files_of
@@ -18,7 +19,7 @@ _LEAST = np.float32(1e-12)  # of a length that is divided by
 
 
 @dataclass(frozen=True)
-class DenseVectors:
+class DenseVectors(Encoder):
     """Vectors of *documents* and *queries*: files of Parquet or JSON lines, or folders of them, as they are published.
 
     A row has an id (docid, qid, _id, id) and a vector (vector, emb, embedding). *similarity* "cosine" makes vectors of length

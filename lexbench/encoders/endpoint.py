@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
 from lexbench.types import Kind
 
@@ -20,7 +21,7 @@ _SERVERS = ("openai", "tei")
 
 
 @dataclass(frozen=True)
-class Endpoint(ServedModel):
+class Endpoint(ServedModel, Encoder):
     """Vectors of the server at *url*; *model* is its name on the server, "" if the server runs only one.
 
     *server*: "openai" (OpenAI, vLLM, llama.cpp, the /v1 of TEI) or "tei". *key* names the environment variable with the key of

@@ -13,12 +13,13 @@ from scipy import sparse
 
 from lexbench.errors import LexbenchError
 from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.types import Kind
 
 
 @dataclass(frozen=True)
-class EndpointSparse(ServedModel):
+class EndpointSparse(ServedModel, Encoder):
     """Vectors of the server at *url* over a *vocabulary* of so many terms, by default BERT's.
 
     The other settings are those of the encoder `endpoint`.

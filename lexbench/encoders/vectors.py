@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from scipy import sparse
 
 from lexbench.errors import CommandError, MissingData
+from lexbench.plugins import Encoder
 from lexbench.registry import runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
@@ -20,7 +21,7 @@ _QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes wi
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(Encoder):
     """Documents and queries of one vocabulary, in files that `lexbench.vector_formats` reads.
 
     *format* is that of *documents*; *query_format*, where it is not given, the one that goes with it. *vocabulary* is a file of
@@ -35,6 +36,7 @@ class Vectors:
     query_format: str | None = None
     vocabulary: str | None = runtime(None)
     kind: ClassVar[Kind] = Kind.SPARSE
+    names_terms: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 

@@ -7,14 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from lexbench.encodings.shards import packed
 from lexbench.errors import LexbenchError, echoed
-from lexbench.plugins import AnyEncoder, BatchEncoder, CountsTruncated, Encoder, EncoderFacts
+from lexbench.plugins import Encoder
 from lexbench.types import Corpus, Document
-from lexbench.vectors import stacked
 
 Advance = Callable[[int], None]
 # Returns the next shard, waiting for it where its argument is true; None: there is none, or none without waiting.
@@ -22,25 +20,23 @@ More = Callable[[bool], range | None]
 Keep = Callable[[range, bytes], None]  # keeps the bytes of a shard
 
 AHEAD = 2  # shards that are tokenised before they are needed
-_BATCH = 256  # texts handed at a time to an encoder that does not cut batches itself
 
 
 class ShardEncoder:
     """An encoder with the two steps in which shards are made: tokenising, and encoding to the bytes of a file."""
 
-    def __init__(self, encoder: AnyEncoder) -> None:
-        self._staged: BatchEncoder[Any, Any] = encoder if isinstance(encoder, BatchEncoder) else _InBatches(encoder)
-        self._storage = EncoderFacts.of(encoder).storage
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
 
     def tokens(self, documents: Sequence[Document]) -> Any:
         """Return what `encoded` takes; on the CPU, and beside it in another thread."""
-        return self._staged.tokenise_documents(documents)
+        return self._encoder.tokenise_documents(documents)
 
     def encoded(self, tokens: Any, advance: Advance) -> Callable[[], bytes]:
         """Encode one shard; return what makes its bytes, for another thread. LexbenchError for values that are no numbers."""
-        vectors = self._staged.encode_tokens(tokens, advance)
-        truncated = tokens.truncated if isinstance(tokens, CountsTruncated) else 0
-        return lambda: packed(vectors, truncated=truncated, storage=self._storage)
+        vectors = self._encoder.encode_tokens(tokens, advance)
+        truncated, storage = self._encoder.truncated(tokens), self._encoder.storage
+        return lambda: packed(vectors, truncated=truncated, storage=storage)
 
     def content(self, documents: Sequence[Document]) -> bytes:
         """Return the bytes of the shard of *documents*, one step after the other."""
@@ -94,26 +90,6 @@ def _tokens(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Any:
 
 def _keep(keep: Keep, shard: range, content: Callable[[], bytes]) -> None:
     keep(shard, content())
-
-
-@dataclass(frozen=True)
-class _InBatches:
-    """An encoder that takes texts, used in the two steps of an encoder that cuts its own batches."""
-
-    encoder: Encoder[Any]
-
-    def tokenise_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Return the texts: such an encoder tokenises when it encodes."""
-        return [document.text for document in documents]
-
-    def encode_tokens(self, tokens: list[str], advance: Advance) -> Any:
-        """Return one vector a text."""
-        blocks = []
-        for start in range(0, len(tokens), _BATCH):
-            batch = tokens[start : start + _BATCH]
-            blocks.append(self.encoder.encode_document(batch))
-            advance(len(batch))
-        return stacked(blocks)
 
 
 # ---- naming the document that is the matter --------------------------------------------------------------------------------

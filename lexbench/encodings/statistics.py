@@ -63,16 +63,14 @@ class Tally:
             first += shard.shape[0]
             yield shard
 
-    def summary(self, doc_ids: NDArray[np.bytes_], token: Callable[[int], str] | None) -> dict[str, Any]:
+    def summary(self, doc_ids: NDArray[np.bytes_], token: Callable[[int], str]) -> dict[str, Any]:
         """Return the counts as a table; *token* writes a term of the examples as text."""
         lengths = np.concatenate(self.lengths) if self.lengths else np.zeros(1, np.int64)
         return {
             "terms": spread(lengths),
             "empty": int((lengths == 0).sum()),
             "bytes_per_document": _BYTES * float(lengths.mean()),
-            "examples": {
-                doc_ids[position].decode(): largest(row, token or str) for position, row in sorted(self.examples.items())
-            },
+            "examples": {doc_ids[position].decode(): largest(row, token) for position, row in sorted(self.examples.items())},
         }
 
 

@@ -13,17 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lexbench.encodings.shards import read_shard
-from lexbench.plugins import Engine, Held
+from lexbench.plugins import Engine, Held, Holdable
 from lexbench.types import Hits
 
 _PIECE = 32 << 20  # bytes that travel at a time
 
 
 @dataclass(frozen=True)
-class PartToBuild:
+class PartToBuild(Holdable):
     """A part as it is to be built: *names* of files of vectors in the folder *vectors*, whose name no other folder has."""
 
-    engine: Engine[Any]
+    engine: Engine
     vectors: Path
     names: Sequence[str]
 
@@ -35,6 +35,10 @@ class PartToBuild:
         """Send the vectors to a worker that does not see them."""
         for name in held.call("lacking"):
             _send(held, self.vectors, name)
+
+    def close(self, made: "BuiltPart") -> None:
+        """Remove what building wrote."""
+        made.close()
 
     def fetch(self, held: Held, path: Path) -> None:
         """Let the worker build the part, and bring it to *path*, a folder that is not there yet."""
@@ -89,10 +93,10 @@ class BuiltPart:
 
 
 @dataclass(frozen=True)
-class PartToSearch:
+class PartToSearch(Holdable):
     """A part as it is to be searched: the index of *engine* in *folder*."""
 
-    engine: Engine[Any]
+    engine: Engine
     folder: Path
     files: Mapping[str, tuple[int, int]] = field(repr=False)  # by name: size, and when it was changed
 
@@ -105,6 +109,10 @@ class PartToSearch:
         for name in held.call("lacking"):
             _send(held, self.folder, name)
         held.call("open")
+
+    def close(self, made: "OpenedPart") -> None:
+        """Remove the files that were sent."""
+        made.close()
 
 
 class OpenedPart:

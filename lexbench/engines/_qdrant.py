@@ -20,6 +20,7 @@ from lexbench.engines._quiet import quiet
 from lexbench.engines._ties import Ask, Found, fill_exactly
 from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
+from lexbench.plugins import Engine
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.storage.artifacts import digest
@@ -51,7 +52,7 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True)
-class QdrantSettings:
+class QdrantSettings(Engine):
     """The settings of the three engines.
 
     *url*: of a server or cluster, as "http://localhost:6333"; "" keeps the index in the store and searches it in this process.

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import fill, no_hits, same_width
+from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind
 
 _QUERIES = 64  # multiplied at a time: their products with all documents are in memory together
 
 
 @dataclass(frozen=True)
-class CsrIndex:
+class CsrIndex(Index):
     """Postings by term: row t holds the documents that have term t."""
 
     postings: sparse.csr_array  # (vocabulary, documents)
@@ -42,7 +43,7 @@ class CsrIndex:
 
 
 @dataclass(frozen=True)
-class Csr:
+class Csr(Engine):
     """The documents' matrix, transposed once and multiplied with the queries."""
 
     kind: ClassVar[Kind] = Kind.SPARSE

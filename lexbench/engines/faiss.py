@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lexbench.engines._quiet import quiet
 from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, ordered, same_width
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
 
@@ -30,7 +31,7 @@ _NOTHING = np.float32(-np.inf)  # the score of position -1
 
 
 @dataclass(frozen=True)
-class Faiss:
+class Faiss(Engine):
     """The index that Faiss makes of *factory*, a text of its `index_factory`, for inner products.
 
     'Flat' keeps vectors as they are, 'SQ8' a byte a dimension, 'PQ48' 48 bytes a vector (dimensions must be a multiple of 48),
@@ -87,7 +88,7 @@ class Faiss:
         return FaissIndex(self, path)
 
 
-class FaissIndex:
+class FaissIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Faiss, path: Path) -> None:

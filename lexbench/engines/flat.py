@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from lexbench.engines import _matrix_file
 from lexbench.engines.kernels.checks import all_finite, no_hits, same_width
+from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind
 
 _QUERIES = 4096  # that are searched in one pass over the index: more would hardly be faster, and would take more memory
 
 
 @dataclass(frozen=True)
-class FlatIndex:
+class FlatIndex(Index):
     """Document vectors on disk, row i at position i."""
 
     vectors: NDArray[Any]  # (documents, dimensions), float32 or float16, memory-mapped
@@ -40,7 +41,7 @@ class FlatIndex:
 
 
 @dataclass(frozen=True)
-class Flat:
+class Flat(Engine):
     """Every document vector is multiplied with every query vector; nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums

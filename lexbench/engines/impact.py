@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from lexbench.encodings.statistics import query_work
 from lexbench.engines.kernels.checks import impacts, no_hits, ordered, same_width
 from lexbench.errors import LexbenchError
+from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
 
@@ -25,7 +26,7 @@ _PARTS = 8  # of the queries, for each thread: queries differ, and who is done t
 
 
 @dataclass(frozen=True)
-class Impact:
+class Impact(Engine):
     """An inverted index of whole weights, searched exactly by a compiled loop; *threads* search different queries."""
 
     threads: int = runtime(1)
@@ -61,7 +62,7 @@ class Impact:
         return ImpactIndex(path, self.threads)
 
 
-class ImpactIndex:
+class ImpactIndex(Index):
     """An opened index."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:

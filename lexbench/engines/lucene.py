@@ -19,6 +19,7 @@ from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.engines.kernels.checks import impacts, no_hits
 from lexbench.errors import LexbenchError
+from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
 
@@ -28,7 +29,7 @@ _EVERY_HIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Lucene:
+class Lucene(Engine):
     """Lucene in a Java virtual machine within this process; one segment, one thread.
 
     With *prune* Lucene leaves out what cannot be among the best k (its IndexSearcher.search(query, k), as Anserini calls it);
@@ -64,7 +65,7 @@ class Lucene:
         return LuceneIndex(self, path)
 
 
-class LuceneIndex:
+class LuceneIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Lucene, path: Path) -> None:

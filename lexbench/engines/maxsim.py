@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lexbench.engines import _matrix_file
 from lexbench.engines.kernels.checks import all_finite, same_width
+from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind, MultiVectors
 from lexbench.vectors import offsets_of
 
@@ -21,7 +22,7 @@ _TOKENS = 32_768  # of documents that are in memory at a time: 16 MB of float32 
 
 
 @dataclass(frozen=True)
-class MaxSim:
+class MaxSim(Engine):
     """Nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors. A document without
@@ -63,7 +64,7 @@ class MaxSim:
 
 
 @dataclass(frozen=True)
-class MaxSimIndex:
+class MaxSimIndex(Index):
     """An opened index."""
 
     vectors: NDArray[Any]  # (tokens, dimensions), float32 or float16, memory-mapped

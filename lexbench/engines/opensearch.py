@@ -16,6 +16,7 @@ from lexbench.engines._rest import NOT_FOUND, Client
 from lexbench.engines._ties import largest_weights, sums_fit
 from lexbench.engines.kernels.checks import fill, impacts, no_hits, same_width
 from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.storage.artifacts import digest
@@ -30,7 +31,7 @@ _FACTS, _LARGEST = "index.json", "largest_weight.npy"
 
 
 @dataclass(frozen=True)
-class OpenSearch:
+class OpenSearch(Engine):
     """Each term of a query is a clause `rank_feature` with `linear`, so that the score is the dot product of the weights.
 
     *url*: of the server. Who asks is said by the environment and nowhere else: OPENSEARCH_API_KEY, or OPENSEARCH_USER and
@@ -92,7 +93,7 @@ class OpenSearch:
         return OpenSearchIndex(self.url, path)
 
 
-class OpenSearchIndex:
+class OpenSearchIndex(Index):
     """An opened index."""
 
     def __init__(self, url: str, path: Path) -> None:
@@ -100,7 +101,7 @@ class OpenSearchIndex:
         self._client, self._name = Client(url), str(facts["index"])
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
         self._largest = np.load(path / _LARGEST)
-        self.transfer = 0.0  # seconds, as `lexbench.plugins.TellsTransfer` has it, as far as servers say what they took
+        self.transfer = 0.0  # as far as servers say what they took
         if (there := _count(self._client, self._name)) != facts["sent"]:
             raise MissingData(
                 f"{url} has {there:,} of the {facts['sent']:,} documents of {self._name}: remove {path.parent}, "

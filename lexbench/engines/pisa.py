@@ -25,6 +25,7 @@ from scipy import sparse
 from lexbench.engines._quiet import quiet
 from lexbench.engines.kernels.checks import impacts, no_hits
 from lexbench.errors import CannotStart, UnknownName
+from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
 from lexbench.storage.atomic import reserve
 from lexbench.types import Hits, Kind
@@ -38,7 +39,7 @@ _SPARE = 8  # hits fetched beyond k, and a sixteenth of k: nearly always enough 
 
 
 @dataclass(frozen=True)
-class Pisa:
+class Pisa(Engine):
     """PISA with one thread.
 
     All values of *algorithm* give the same answer: maxscore, wand, block_max_maxscore and block_max_wand leave out what cannot
@@ -81,7 +82,7 @@ class Pisa:
         return PisaIndex(self, path)
 
 
-class PisaIndex:
+class PisaIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Pisa, path: Path) -> None:

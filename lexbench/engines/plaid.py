@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lexbench.engines.kernels.checks import all_finite, fill, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError
+from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind, MultiVectors
 from lexbench.vectors import offsets_of
@@ -30,7 +31,7 @@ _INDEX = "plaid"  # the folder of the library's files
 
 
 @dataclass(frozen=True)
-class Plaid:
+class Plaid(Engine):
     """PLAID as fast-plaid has it; the settings are named as the library names them.
 
     *nbits* (1, 2, 4 or 8) are kept of each number; *kmeans_niters* iterations make the centroids. In search the *n_ivf_probe*
@@ -98,7 +99,7 @@ class Plaid:
         return PlaidIndex(self, facts["width"], facts["documents"], np.load(path / "positions.npy"), path)
 
 
-class PlaidIndex:
+class PlaidIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Plaid, width: int, documents: int, positions: NDArray[np.int64], path: Path) -> None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from lexbench.engines._qdrant import Point, QdrantSettings, searched
 from lexbench.engines._ties import largest_weights, sums_fit
 from lexbench.engines.kernels.checks import impacts, same_width
+from lexbench.plugins import Index
 from lexbench.types import Hits, Kind
 
 _LARGEST = "largest_weight.npy"
@@ -58,7 +59,7 @@ class Qdrant(QdrantSettings):
         return QdrantIndex(self, path)
 
 
-class QdrantIndex:
+class QdrantIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Qdrant, path: Path) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lexbench.engines._qdrant import Point, QdrantSettings, searched
 from lexbench.engines.kernels.checks import all_finite, one_width, same_width
+from lexbench.plugins import Index
 from lexbench.types import Hits, Kind
 
 
@@ -48,7 +49,7 @@ class QdrantDense(QdrantSettings):
         return QdrantDenseIndex(self, path)
 
 
-class QdrantDenseIndex:
+class QdrantDenseIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: QdrantDense, path: Path) -> None:

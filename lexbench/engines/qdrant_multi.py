@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from lexbench.engines._qdrant import Point, QdrantSettings, searched
 from lexbench.engines.kernels.checks import all_finite, one_width, same_width
+from lexbench.plugins import Index
 from lexbench.types import Hits, Kind, MultiVectors
 
 
@@ -46,7 +47,7 @@ class QdrantMulti(QdrantSettings):
         return QdrantMultiIndex(self, path)
 
 
-class QdrantMultiIndex:
+class QdrantMultiIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: QdrantMulti, path: Path) -> None:

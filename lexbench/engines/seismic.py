@@ -18,6 +18,7 @@ from scipy import sparse
 from lexbench.engines._quiet import quiet
 from lexbench.engines.kernels.checks import fill, no_hits
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
 
@@ -26,7 +27,7 @@ _NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes
 
 
 @dataclass(frozen=True)
-class Seismic:
+class Seismic(Engine):
     """Seismic, built in memory. The settings are named as the library names them, and have its defaults.
 
     *n_postings* is the mean length of an inverted list, *max_fraction* how many times that the longest may be,
@@ -102,7 +103,7 @@ class Seismic:
         return SeismicIndex(self, path)
 
 
-class SeismicIndex:
+class SeismicIndex(Index):
     """An opened index."""
 
     def __init__(self, settings: Seismic, path: Path) -> None:

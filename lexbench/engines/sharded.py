@@ -19,9 +19,9 @@ from lexbench.engines._parts import PartToBuild, PartToSearch, facts
 from lexbench.engines.kernels.checks import no_hits, ordered
 from lexbench.errors import CommandError
 from lexbench.executors.here import Here
-from lexbench.plugins import Engine, EngineFacts, Facts, Held, HoldsObjects
+from lexbench.plugins import Engine, Executor, Held, Index
 from lexbench.registry import runtime
-from lexbench.types import Hits, Kind
+from lexbench.types import Hits
 
 _FACTS = "parts.json"
 
@@ -33,7 +33,7 @@ def _untold(_line: str) -> None:
 class _Place(NamedTuple):
     """Where parts are."""
 
-    executor: HoldsObjects = Here()
+    executor: Executor = Here()
     note: Callable[[str], None] = _untold  # told of workers that are replaced
 
     @property
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sharded:
+class Sharded(Engine):
     """The lists are those of *engine* alone, where that is exact: scores are the same, and ties go to the lower position.
 
     Each of the *parts* has documents that follow one another, as many as the others but for a shard. Building takes the memory
@@ -52,21 +52,25 @@ class Sharded:
     by the workers that it names, all at the same time; a worker that dies is replaced, and its parts are loaded again.
     """
 
-    engine: Engine[Any]
+    engine: Engine
     parts: int = 2
     threads: int = runtime(1)
     place: _Place = field(default=_Place(), init=False, repr=False, compare=False)
 
+    kind: ClassVar[Any] = None  # this and the next are those of the engine
+    exact: ClassVar[Any] = None
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Refuse what is no engine, and fewer parts than one."""
-        if not hasattr(self.engine, "build") or not hasattr(self.engine, "kind"):
+        if not isinstance(self.engine, Engine):
             raise CommandError(f"sharded({self.engine!r}): name an engine, as in sharded(impact, parts=16)")
         if self.parts < 1 or self.threads < 1:
             raise CommandError(f"sharded(parts={self.parts}, threads={self.threads}): each is 1 or more")
+        for name in ("kind", "exact", "impacts", "compressed", "deterministic"):
+            object.__setattr__(self, name, getattr(self.engine, name))
 
-    def on_workers(self, executor: HoldsObjects, note: Callable[[str], None]) -> Self:
+    def on_workers(self, executor: Executor, note: Callable[[str], None]) -> Self:
         """Return a copy whose parts the workers of *executor* build and search."""
         inner = self.engine
         if isinstance(inner, Sharded):  # its parts are where the part is that they are of
@@ -74,31 +78,6 @@ class Sharded:
         copy = replace(self, engine=inner)
         object.__setattr__(copy, "place", _Place(executor, note))
         return copy
-
-    @property
-    def kind(self) -> Kind:
-        """What the engine takes."""
-        return Kind(self.engine.kind)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the engine finds what comparing every vector would."""
-        return bool(self.engine.exact)
-
-    @property
-    def impacts(self) -> bool:
-        """Whether the engine takes whole numbers only."""
-        return EngineFacts.of(self.engine).impacts
-
-    @property
-    def compressed(self) -> bool:
-        """Whether the engine's scores are those of compressed vectors."""
-        return EngineFacts.of(self.engine).compressed
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the engine writes the same bytes twice."""
-        return Facts.of(self.engine).deterministic
 
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Write an index of the engine for each part into a folder of *path*; a part without documents has none."""
@@ -147,7 +126,7 @@ def _at_once(act: Callable[[int, Held], Any], held: Sequence[Held], threads: int
         return list(pool.map(act, range(len(held)), held))
 
 
-class ShardedIndex:
+class ShardedIndex(Index):
     """An opened index. Its workers end when nothing refers to it any more."""
 
     def __init__(self, settings: Sharded, path: Path) -> None:
@@ -162,7 +141,7 @@ class ShardedIndex:
             self._threads = len({part.worker for part in self._parts}) if self._elsewhere else settings.threads
             _at_once(lambda _, part: part.call("lacking"), self._parts, self._threads)  # which loads them
             finalize(self, stack.pop_all().close)
-        self.transfer = 0.0  # seconds, as `lexbench.plugins.TellsTransfer` has it
+        self.transfer = 0.0
 
     def search(self, queries: Any, k: int) -> Hits:
         """Return the best *k* documents of each of *queries*, whose kind is the engine's."""

@@ -6,12 +6,12 @@ but for `here`, which is what is done where nobody says anything.
 
 import os
 from dataclasses import fields
-from typing import Any, cast
+from typing import cast
 
 from lexbench import registry
 from lexbench.errors import CommandError, UnknownName
 from lexbench.notation import Call, parse
-from lexbench.plugins import Encoder, Executor, RunsOnDevices
+from lexbench.plugins import Encoder, Executor
 
 VARIABLE = "LEXBENCH_ON"
 
@@ -45,7 +45,6 @@ def written(on: Executor) -> str:
     return str(Call(registry.identity(type(on)).rpartition("/")[2], kwargs=tuple(settings)))
 
 
-def suited(encoder: Encoder[Any]) -> Executor:
+def suited(encoder: Encoder) -> Executor:
     """Return what encodes where nothing is named: a process for each device of *encoder*, or this one where that has one."""
-    several = isinstance(encoder, RunsOnDevices) and len(encoder.workers()) > 1
-    return cast(Executor, registry.create("executors", Call("processes" if several else "here")))
+    return cast(Executor, registry.create("executors", Call("processes" if len(encoder.workers()) > 1 else "here")))

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import Closes, Held, Holdable
+from lexbench.plugins import Held, Holdable
 
 _DEATHS = 3  # of workers in the same call
 _PATIENCE = 1.0  # seconds that a worker at work has when all is over
@@ -29,24 +29,23 @@ class Holder:
     """What a worker is where it runs: objects by their numbers."""
 
     def __init__(self) -> None:
-        self._objects: dict[int, Any] = {}
+        self._objects: dict[int, tuple[Holdable, Any]] = {}
 
     def make(self, number: int, thing: Holdable) -> Answer:
         """Make an object."""
-        self._objects[number] = thing.make()
+        self._objects[number] = thing, thing.make()
         return Answer()
 
     def call(self, number: int, method: str, arguments: tuple[Any, ...]) -> Answer:
         """Call a method of an object."""
         begin = time.perf_counter()
-        value = getattr(self._objects[number], method)(*arguments)
+        value = getattr(self._objects[number][1], method)(*arguments)
         return Answer(value, time.perf_counter() - begin)
 
     def drop(self) -> Answer:
         """Close all objects that can be closed, and forget them."""
-        for made in self._objects.values():
-            if isinstance(made, Closes):
-                made.close()
+        for thing, made in self._objects.values():
+            thing.close(made)
         self._objects.clear()
         return Answer()
 

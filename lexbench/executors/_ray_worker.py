@@ -11,7 +11,6 @@ from typing import Any
 from lexbench.encodings.encode import ShardEncoder
 from lexbench.errors import LexbenchError
 from lexbench.executors._holding import Answer, Holder, answered
-from lexbench.plugins import HasIndexFiles
 from lexbench.storage import environment
 from lexbench.types import Document
 
@@ -51,7 +50,7 @@ class Worker:
     def _with_files(self, encoder: Any, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Any:
         """Return *encoder* with files of this machine: those that it names, if they are the same, else those that were sent."""
         try:
-            if identity_of(encoder) == identity:
+            if encoder.index_identity() == identity:
                 return encoder
         except LexbenchError:  # it does not have them
             if not folders:
@@ -64,7 +63,7 @@ class Worker:
                 file.write_bytes(content)
         if folders:
             encoder = encoder.with_document_folders({setting: Path(self._folder.name, setting) for setting in folders})
-        if identity_of(encoder) != identity:
+        if encoder.index_identity() != identity:
             raise LexbenchError("the encoder's files are not those that it was sent with; copy them there, to the same place")
         return encoder
 
@@ -108,8 +107,3 @@ def _differing(theirs: Mapping[str, str]) -> str:
 def versions() -> dict[str, str]:
     """Return the versions of what decides on the bytes of a shard."""
     return {name: version for name, version in environment.versions(_DECIDING).items() if name in _DECIDING}
-
-
-def identity_of(encoder: Any) -> Any:
-    """Return what the encoder's files are, wherever they lie; None where it has none."""
-    return encoder.index_identity() if isinstance(encoder, HasIndexFiles) else None

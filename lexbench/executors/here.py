@@ -4,30 +4,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
 from lexbench.executors._holding import Holder, holding
-from lexbench.plugins import AnyEncoder, Held, Holdable, RunsOnDevices
+from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.types import Corpus
 
 
 @dataclass(frozen=True)
-class Here:
+class Here(Executor):
     """The encoder runs in this process, on the first of its devices: what kills it ends the command, which then goes on."""
 
-    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    holds: ClassVar[bool] = True
+
+    def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards* in order."""
         left = iter(shards)
 
         def keep(shard: range, content: bytes) -> None:
             atomic.write_bytes(shard_file(path, shard), content)
 
-        one = encoder.workers()[0] if isinstance(encoder, RunsOnDevices) else encoder
-        encode_shards(ShardEncoder(one), corpus, lambda _wait: next(left, None), keep, progress.advance)
+        encode_shards(ShardEncoder(encoder.workers()[0]), corpus, lambda _wait: next(left, None), keep, progress.advance)
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:

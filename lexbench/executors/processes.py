@@ -12,14 +12,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from pickle import PicklingError
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 from lexbench.encodings.encode import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors._holding import Answer, Holder, WorkerGone, answered, holding
 from lexbench.executors._leases import Leases, poison
-from lexbench.plugins import AnyEncoder, Held, Holdable, RunsOnDevices
+from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
@@ -29,7 +29,7 @@ _CONTEXT = get_context("spawn")  # each process is started anew, so that nothing
 
 
 @dataclass(frozen=True)
-class Processes:
+class Processes(Executor):
     """Each process has an encoder of its own, and writes the shards that it is given.
 
     *workers*: how many; 0 is one for each device that the encoder names, as `device="cuda:0,cuda:1"`. More than there are
@@ -38,13 +38,14 @@ class Processes:
     """
 
     workers: int = runtime(0)
+    holds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse fewer than none."""
         if self.workers < 0:
             raise CommandError(f"processes({self.workers}): give a number above 0, or 0 for one a device")
 
-    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; a process that dies is replaced, and what it had in hand is encoded again."""
         leases = Leases(shards, progress)
         encoders = self._encoders(encoder)[: len(shards)]
@@ -70,9 +71,9 @@ class Processes:
             for worker in workers:
                 worker.end()
 
-    def _encoders(self, encoder: AnyEncoder) -> list[AnyEncoder]:
+    def _encoders(self, encoder: Encoder) -> list[Encoder]:
         """Return the encoder of each process."""
-        devices: list[AnyEncoder] = list(encoder.workers()) if isinstance(encoder, RunsOnDevices) else [encoder]
+        devices = list(encoder.workers())
         if self.workers <= len(devices):
             return devices[: self.workers or None]
         encoders = [with_threads(one, max(1, _processors() // self.workers)) for one in devices]
@@ -133,7 +134,7 @@ class _HoldingProcess(_Process):
 class _Worker(_Process):
     """A process that encodes, seen from the one that started it."""
 
-    def __init__(self, encoder: AnyEncoder, corpus: Corpus) -> None:
+    def __init__(self, encoder: Encoder, corpus: Corpus) -> None:
         self.encoder = encoder
         self._encoded = 0  # documents
         try:
@@ -170,7 +171,7 @@ def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
     return [worker for worker in workers if worker.pipe in ready]
 
 
-def _work(encoder: AnyEncoder, corpus: Corpus, pipe: Connection) -> None:
+def _work(encoder: Encoder, corpus: Corpus, pipe: Connection) -> None:
     """Encode, in its process, the shards that *pipe* brings, and say what is done; end with the process that started it."""
     Thread(target=_end_with_parent, daemon=True).start()
     lock = Lock()  # two threads speak
@@ -220,7 +221,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _kills(encoder: AnyEncoder, corpus: Corpus, positions: range) -> bool:
+def _kills(encoder: Encoder, corpus: Corpus, positions: range) -> bool:
     """Whether a process that encodes these documents, and keeps nothing, does not come to its end."""
     process = _CONTEXT.Process(target=_try, args=(encoder, corpus, positions), daemon=True)
     process.start()
@@ -228,7 +229,7 @@ def _kills(encoder: AnyEncoder, corpus: Corpus, positions: range) -> bool:
     return process.exitcode != 0
 
 
-def _try(encoder: AnyEncoder, corpus: Corpus, positions: range) -> None:
+def _try(encoder: Encoder, corpus: Corpus, positions: range) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(Exception):  # which says what it is, where the shard is encoded
         ShardEncoder(encoder).content(list(corpus.documents(positions.start, positions.stop)))

@@ -18,8 +18,8 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.executors._holding import holding
 from lexbench.executors._leases import HELD, Leases, poison
 from lexbench.executors._ray_cluster import HoldingActor, connected, first_line, places, requested, wait_for_place
-from lexbench.executors._ray_worker import Worker, identity_of, versions
-from lexbench.plugins import AnyEncoder, Held, Holdable, ReadsFolders
+from lexbench.executors._ray_worker import Worker, versions
+from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -32,7 +32,7 @@ _STILLBORN = 3  # actors that die before they are ready: one more would, too
 
 
 @dataclass(frozen=True)
-class Ray:
+class Ray(Executor):
     """Each worker is an actor with an encoder of its own.
 
     *address*: of the cluster; "" is the one that RAY_ADDRESS names or that runs here, or else a new one of this machine alone.
@@ -49,13 +49,14 @@ class Ray:
 
     requires: ClassVar[tuple[str, ...]] = ("ray",)
     extra: ClassVar[str] = "ray"
+    holds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what no cluster could have."""
         if self.workers < 0 or self.cpus < 0 or self.patience <= 0:
             raise CommandError(f"{self}: workers and cpus are 0 or more, patience is more than 0")
 
-    def encode(self, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
+    def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
         """Encode the *shards*; an actor that dies, or whose machine is gone, is replaced, and what it had goes to others."""
         with connected(self.address) as ray:
             crew = _Crew(ray, self, encoder)
@@ -114,7 +115,7 @@ class _News(NamedTuple):
 class _Crew:
     """The actors of one call, and what they are at."""
 
-    def __init__(self, ray: Any, settings: Ray, encoder: AnyEncoder) -> None:
+    def __init__(self, ray: Any, settings: Ray, encoder: Encoder) -> None:
         self._ray = ray
         self.ready: list[Any] = []
         self._starting: dict[Any, Any] = {}  # actors, by the promise that they are ready
@@ -126,7 +127,7 @@ class _Crew:
         self._request = requested(ray, settings.cpus, settings.gpus)
         self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
         # Once, and kept by Ray for all machines.
-        self._load = [ray.put(item) for item in (encoder, versions(), identity_of(encoder), _folders(encoder))]
+        self._load = [ray.put(item) for item in (encoder, versions(), encoder.index_identity(), _folders(encoder))]
 
     def places(self, wanted: int) -> int:
         """Return how many actors to start: *wanted*, or as many as there is place for, at least one."""
@@ -227,7 +228,7 @@ class _Crew:
 
 def _folders(encoder: Any) -> dict[str, dict[str, bytes]]:
     """Return the files that the encoder's settings name, by setting and by name below the folder."""
-    folders = encoder.document_folders() if isinstance(encoder, ReadsFolders) else {}
+    folders = encoder.document_folders()
     return {
         setting: {
             file.relative_to(folder).as_posix(): file.read_bytes()

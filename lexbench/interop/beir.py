@@ -18,10 +18,10 @@ from lexbench.datasets.dataset import Dataset, Topics
 from lexbench.datasets.digests import netstrings, utf8
 from lexbench.datasets.records import document
 from lexbench.errors import CommandError
-from lexbench.plugins import Fusion, ReadsRuns
+from lexbench.plugins import Source
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning
-from lexbench.runner.beir_model import BeirEncoder
+from lexbench.runner.adapters import BeirEncoder
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System
@@ -55,7 +55,7 @@ def searcher(retriever: Any, store: str | Path | None = None, progress: Progress
     default the user's, so what was searched once is read there. CommandError or CannotStart says what is wrong before any work.
     """
     system = systems.system(retriever)
-    if isinstance(system.retriever, ReadsRuns):
+    if system.retriever.finished:
         raise CommandError(f"{system.label} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
     if any(tuning.rules(system.retriever)):
         raise CommandError(f"{system.label}: beir hands over no queries to choose weights on; type weights=[…]")
@@ -86,8 +86,7 @@ class Search:
         by_id = sorted(queries.items(), key=lambda item: item[0].encode())
         topics = Topics(tuple(Query(query_id, text) for query_id, text in by_id), (), 0)
         dataset = Dataset(_IN_MEMORY, _CorpusInMemory(corpus), topics)
-        if isinstance(self.system.retriever, Fusion):
-            self.system.retriever.check_depth(top_k)
+        self.system.retriever.check_depth(top_k)
         self.store.prepare()
         runner = DatasetRunner(dataset, self.store, self.progress)
         try:
@@ -107,7 +106,7 @@ def _lists(run: Run) -> dict[str, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class _CorpusInMemory:
+class _CorpusInMemory(Source):
     """A corpus in memory, as a source."""
 
     corpus: Mapping[str, Mapping[str, str]]
@@ -131,7 +130,3 @@ class _CorpusInMemory:
         for item in sorted(self.documents(), key=lambda item: item.doc_id):
             digest.update(netstrings(utf8(item.doc_id), utf8(item.text), b"%d" % item.body_at))
         return {"beir": digest.hexdigest()}
-
-    def remarks(self) -> list[str]:
-        """Return nothing."""
-        return []

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from lexbench.errors import CommandError
 from lexbench.notation import parse, write_value
-from lexbench.plugins import EncodesVectors
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.systems import resolve
 from lexbench.storage import atomic
 from lexbench.storage.environment import facts, packages_of, versions
@@ -65,7 +65,7 @@ def retrieve(embeddings: Path, output: Path, searched_by: str, k: int, named: di
         yield output / name
 
 
-def _system(embeddings: Path, searched_by: str) -> EncodesVectors:
+def _system(embeddings: Path, searched_by: str) -> Encoded:
     """Return the system of the embeddings' vectors and what searches them."""
     folders = (f"{what}={write_value(str(embeddings / part))}" for what, part in (("documents", "doc"), ("queries", "query")))
     joint = "|" if "@" in searched_by else "@"
@@ -97,7 +97,7 @@ def _spent() -> Iterator[dict[str, str]]:
     spent |= {name: f"{seconds * 1000:.0f} ms" for name, seconds in values.items()}
 
 
-def _metadata(system: EncodesVectors, searched_by: str, spent: dict[str, str], named: dict[str, str]) -> dict[str, Any]:
+def _metadata(system: Encoded, searched_by: str, spent: dict[str, str], named: dict[str, str]) -> dict[str, Any]:
     """Return the metadata of one step."""
     fields = _machine_fields(facts(), versions(packages_of(system)))
     data = {"test collection": {"name": named["dataset"]}} if "dataset" in named else {}

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.models.served import ServedModel, Server, in_batches
+from lexbench.plugins import Judge
 from lexbench.registry import runtime
 from lexbench.types import Document, Verdict
 
@@ -37,7 +38,7 @@ _FIELD = re.compile(r"\{(query|passage)\}")
 
 
 @dataclass(frozen=True)
-class EndpointJudge(ServedModel):
+class EndpointJudge(ServedModel, Judge):
     """The chat model *model* of the server at *url*. *prompt* is a file with another prompt, with {query} and {passage} in it.
 
     A passage is cut to *characters*. An answer has at most *tokens* tokens, and its last "final score: N" counts. The other

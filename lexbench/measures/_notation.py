@@ -18,31 +18,7 @@ from lexbench.plugins import Measure
 
 _ALIASES = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}  # ir-measures' own
 
-_LARGEST = 2**31 - 1  # grade or depth
-
 AnyMeasure: TypeAlias = Measure | External
-
-
-class Notation:
-    """The text of a measure in ir-measures' notation, and the checks of its fields: `cutoff` is behind the @, others in ().
-
-    A field that is None is not written. So `RR@10` leaves the threshold to the dataset's contract, and `RR(rel=1)@10` does not.
-    """
-
-    def __str__(self) -> str:
-        """Write the measure so that it reads back to an equal one."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        cutoff = values.pop("cutoff", None)
-        settings = ",".join(f"{name}={value!r}" for name, value in values.items() if value is not None)
-        return type(self).__name__ + (f"({settings})" if settings else "") + (f"@{cutoff}" if cutoff is not None else "")
-
-    def __post_init__(self) -> None:
-        """Refuse a cutoff or a threshold that is not a whole number from 1."""
-        for item in fields(self):  # type: ignore[arg-type]  # a dataclass
-            value = getattr(self, item.name)
-            if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST):
-                what = f"{item.name} of {type(self).__name__}"
-                raise NotationError(f"{what} is a whole number from 1 to {_LARGEST}, not {echoed(str(value))}")
 
 
 class _Parts(NamedTuple):

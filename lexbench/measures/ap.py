@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 
 @dataclass(frozen=True)
-class AP(Notation):
+class AP(Measure):
     """Average precision: the sum of the precision at each relevant document, divided by all relevant documents; mean: MAP.
 
     Relevant documents beyond the cutoff add nothing and still count in the divisor. Use it where judgements are complete and

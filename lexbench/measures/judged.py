@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 
 @dataclass(frozen=True)
-class Judged(Notation):
+class Judged(Measure):
     """Documents with a judgement of any grade among the first *cutoff*, divided by how many of those were returned.
 
     Use it beside every other measure: where it is low, the others mostly measure likeness to the systems whose results were

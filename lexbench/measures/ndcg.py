@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 
 @dataclass(frozen=True)
-class nDCG(Notation):  # noqa: N801 - the field's name
+class nDCG(Measure):  # noqa: N801 - the field's name
     """Discounted cumulative gain, sum of grade / log2(rank + 1), divided by that of an ideal ranking of all judged documents.
 
     The gain is the grade itself (trec_eval's `ndcg` and `ndcg_cut`); unjudged documents and negative grades gain nothing. Use

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun
 
 
 @dataclass(frozen=True)
-class P(Notation):
+class P(Measure):
     """Precision: documents of grade *rel* or better in the first *cutoff*, divided by *cutoff*, even if fewer were returned.
 
     Use it where a person reads the whole first page and judgements are deep; unjudged documents count as not relevant.

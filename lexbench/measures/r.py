@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 
 @dataclass(frozen=True)
-class R(Notation):
+class R(Measure):
     """Recall: documents of grade *rel* or better in the first *cutoff*, divided by all of them that were judged.
 
     Use it for the first stage, at the depth that the next stage reads. trec_eval's `recall.k`, official for TREC DL and BEIR.

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun, ratio
 
 
 @dataclass(frozen=True)
-class RCap(Notation):
+class RCap(Measure):
     """Capped recall: relevant documents in the first *cutoff*, divided by the smaller of *cutoff* and all of them.
 
     Use it where a query has more relevant documents than the cutoff has places, as in TREC-COVID, and to repeat the LexMAE

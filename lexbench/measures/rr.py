@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun
 
 
 @dataclass(frozen=True)
-class RR(Notation):
+class RR(Measure):
     """1 / rank of the first document of grade *rel* or better; its mean is MRR. 0 if there is none within the cutoff.
 
     Use it where one answer is enough: RR@10 is the official measure of MS MARCO passage ranking, RR@100 of documents.

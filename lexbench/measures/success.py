@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures._notation import Notation
+from lexbench.plugins import Measure
 from lexbench.trec.judged_run import JudgedRun
 
 
 @dataclass(frozen=True)
-class Success(Notation):
+class Success(Measure):
     """1 if the first *cutoff* documents have one of grade *rel* or better, else 0.
 
     Use it to compare with papers on dense retrieval, whose "recall" and "top-k accuracy" this is; it saturates where queries

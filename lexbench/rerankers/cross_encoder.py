@@ -13,6 +13,7 @@ from lexbench.models.architectures import classifier_files
 from lexbench.models.checkpoint import digests, fetch, weight_bytes
 from lexbench.models.lora import with_base
 from lexbench.models.training_data import training_data
+from lexbench.plugins import Reranker
 from lexbench.registry import runtime
 from lexbench.types import Document, TrainingData
 
@@ -29,7 +30,7 @@ _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
 
 
 @dataclass(frozen=True)
-class CrossEncoder:
+class CrossEncoder(Reranker):
     """Any `…ForSequenceClassification` of transformers. The score is its logit, or of two logits the second less the first.
 
     It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
@@ -100,7 +101,7 @@ class CrossEncoder:
         """Return a copy that reads the model from another folder."""
         return replace(self, model=str(folders["model"]), revision=None)
 
-    def weights(self) -> dict[str, int]:
+    def weight_files(self) -> dict[str, int]:
         """Return the bytes of the files of the model's weights."""
         return weight_bytes(classifier_files(self.model, self.revision))
 

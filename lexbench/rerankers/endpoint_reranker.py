@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.served import ServedModel
+from lexbench.plugins import Reranker
 from lexbench.registry import runtime
 from lexbench.types import Document
 
@@ -20,7 +21,7 @@ _SERVERS = ("jina", "tei")
 
 
 @dataclass(frozen=True)
-class EndpointReranker(ServedModel):
+class EndpointReranker(ServedModel, Reranker):
     """Scores of the server at *url*; *model* is its name on the server.
 
     *server*: "jina" (vLLM, Infinity, Jina: {"query", "documents"}) or "tei" ({"query", "texts"}). The other settings are those

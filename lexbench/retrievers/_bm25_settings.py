@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from lexbench.errors import CommandError, MissingData
+from lexbench.plugins import Retriever
 from lexbench.registry import at_search, runtime
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.order import strictly_decreasing
@@ -17,7 +17,7 @@ _FILES = ("expansions", "term_weights")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Retriever):
     """The parameters of BM25, with Anserini's values.
 
     Short documents often have equal scores, so the order of equals decides published figures: in NFCorpus it moves nDCG@10 by
@@ -36,8 +36,6 @@ class Settings:
     expansions: str | None = runtime(None)  # the digests of files are in the key, and where they lie is not
     term_weights: str | None = runtime(None)
 
-    absent_is_zero: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Raise CommandError for values that BM25 has no meaning for."""
         if not (0 <= self.k1 < np.inf and 0 <= self.b <= 1):
@@ -53,6 +51,11 @@ class Settings:
     def identity(self) -> dict[str, str]:
         """Return the digests of the files that are given."""
         return {name: cached_file_digest(Path(given)) for name in _FILES if (given := getattr(self, name))}
+
+    @property
+    def absent_is_zero(self) -> bool:
+        """Whether documents that a search does not return share no term with the query: always."""
+        return True
 
     @property
     def lower_position_first(self) -> bool:

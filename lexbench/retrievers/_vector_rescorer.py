@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lexbench.encodings.shards import read_rows
 from lexbench.engines.kernels.checks import same_width
-from lexbench.plugins import EncodesVectors
+from lexbench.plugins import QueryEncoder, Rescorer
 from lexbench.types import MultiVectors, Query
 from lexbench.vectors import rows_of
 
@@ -18,10 +18,10 @@ _ROWS = 4096  # documents whose vectors are in memory at a time
 
 
 @dataclass(frozen=True)
-class VectorQueries:
+class VectorQueries(QueryEncoder):
     """What a searcher and a rescorer of an `encoder|transform@engine` have in common: they encode queries alike."""
 
-    retriever: EncodesVectors
+    retriever: Any  # an `Encoded`, whose module imports this one
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Encode and transform query texts; one vector a query."""
@@ -33,7 +33,7 @@ class VectorQueries:
 
 
 @dataclass(frozen=True)
-class VectorRescorer(VectorQueries):
+class VectorRescorer(VectorQueries, Rescorer):
     """The vectors in the folder *path*, with the transforms of an `encoder|transform@engine`, whose index is not needed."""
 
     path: Path

@@ -1,6 +1,5 @@
 """What retrievers that are made of retrievers share: their settings, the opened parts, and the scores of all parts."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -17,28 +16,22 @@ from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, w
 from lexbench.plugins import (
     CHOSEN_WEIGHTS,
     BuildContext,
-    BuildsFromParts,
-    EncodesVectors,
-    Facts,
-    Fusion,
-    LeavesOut,
-    Rescores,
+    PairScorer,
+    QueryEncoder,
+    Rescorer,
     Retriever,
-    ScoresPairs,
-    SearchesInBlocks,
-    encode_queries,
-    pair_scorers,
+    Searcher,
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
 from lexbench.storage.artifacts import write_references
-from lexbench.types import Corpus, Hits, Kind, Query
+from lexbench.types import Corpus, Hits, Query
 
 _FEWEST = 2
 
 
 @dataclass(frozen=True)
-class WeightedFusion(ABC):
+class WeightedFusion(Retriever):
     """Several retrievers, whose scores are added with *weights* (default: 1 each), made comparable as *scores* says.
 
     Weights "tuned" are chosen on the queries that the dataset's contract names for tuning, "oracle" on the tested ones
@@ -46,23 +39,24 @@ class WeightedFusion(ABC):
     of "rrf".
     """
 
-    parts: tuple[Any, ...] = ()
+    members: tuple[Any, ...] = ()
     weights: tuple[float, ...] | str = at_search(())
     scores: str = at_search("minmax")
     rrf_k: int = at_search(60)
 
     deterministic: ClassVar[bool] = True
+    can_rescore: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be; fill in the weights, so that they are in every key."""
         name = self._name
-        if len(self.parts) < _FEWEST:
+        if len(self.members) < _FEWEST:
             raise CommandError(
-                f"{name} takes two retrievers or more, as in {name}(bm25, bm25(k1=2.0)); {len(self.parts)} given"
+                f"{name} takes two retrievers or more, as in {name}(bm25, bm25(k1=2.0)); {len(self.members)} given"
             )
-        for part in self.parts:
-            if not isinstance(part, Retriever | BuildsFromParts):
-                raise CommandError(f"{name}: {type(part).__name__} has no index to search, so it cannot be a part")
+        for part in self.members:
+            if not has_index(part):
+                raise CommandError(f"{name}: {type(part).__name__} has no index to search, so it cannot be a member")
         if not (isinstance(self.weights, str) and self.weights in CHOSEN_WEIGHTS):
             object.__setattr__(self, "weights", self._numbers())
         if self.scores not in SCORES:
@@ -80,9 +74,9 @@ class WeightedFusion(ABC):
                 f"{self._name}(weights={weights!r}): weights are numbers from 0, not all 0, as in weights=[1, 0.3], "
                 'or "tuned", or "oracle"'
             )
-        if listed and len(listed) != len(self.parts):
-            raise CommandError(f"{self._name} of {len(self.parts)} retrievers takes as many weights; {len(listed)} given")
-        return tuple(map(float, numbers)) or (1.0,) * len(self.parts)
+        if listed and len(listed) != len(self.members):
+            raise CommandError(f"{self._name} of {len(self.members)} retrievers takes as many weights; {len(listed)} given")
+        return tuple(map(float, numbers)) or (1.0,) * len(self.members)
 
     @property
     def _name(self) -> str:
@@ -93,45 +87,30 @@ class WeightedFusion(ABC):
             raise CommandError(f'{self._name}(weights="{self.weights}"): they are chosen in a run; here type weights=[…]')
         return Rule(self.weights, self.scores, missing, self.rrf_k)
 
-    @abstractmethod
-    def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folders that searching reads, in order: each made, or found in the store."""
-
-    @abstractmethod
-    def check_depth(self, depth: int) -> None:
-        """Raise CommandError where the settings do not allow runs of *depth* documents a query."""
-
-    @abstractmethod
-    def open(self, path: Path) -> Any:
-        """Open the parts from the folders that the index in *path* refers to."""
-
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the parts read the corpus
         """Write down in *path* which folders searching reads."""
         write_references(path, self.search_inputs(context))
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folders that scoring given documents reads."""
-        return [folder for part in self.parts for folder in part.rescoring_inputs(context)]
+        return [folder for part in self.members for folder in part.rescoring_inputs(context)]
 
     def rescorer(self, folders: Iterator[Path]) -> "FusionRescorer":
         """Open the rescorers of all parts from the folders returned by `rescoring_inputs`."""
-        return FusionRescorer(tuple(part.rescorer(folders) for part in self.parts), self._rule())
+        return FusionRescorer(tuple(part.rescorer(folders) for part in self.members), self._rule())
+
+
+def has_index(retriever: Any) -> bool:
+    """Whether an object is a retriever that can be searched, and not a finished run."""
+    return isinstance(retriever, Retriever) and not retriever.finished
 
 
 def must_rescore(name: str, parts: Sequence[Any]) -> None:
     """Raise CommandError, for the retriever *name*, where one of *parts* cannot score documents that it is given."""
     for part in parts:
-        if not isinstance(part, Rescores):
+        if not part.can_rescore:
             raise CommandError(f"{name}: {type(part).__name__} cannot score documents that others found; bm25 and encoders can")
-        if isinstance(part, Fusion):
-            must_rescore(name, part.parts)
-
-
-def absent_is_zero(part: Any) -> bool:
-    """Whether what a search by *part* does not return, though it was asked for more, has the score 0: it shares no term."""
-    if isinstance(part, EncodesVectors):
-        return bool(part.engine.kind is Kind.SPARSE and part.engine.exact)
-    return Facts.of(part).absent_is_zero
+        must_rescore(name, part.members)
 
 
 def check_candidates(name: str, k: int, depth: int) -> None:
@@ -157,35 +136,35 @@ def search_others(part: Any, encoded: Any, k: int, own: NDArray[np.int32] | None
 
 
 @dataclass(frozen=True)
-class OpenedParts:
+class OpenedMembers(QueryEncoder):
     """The opened parts of a fusion; encoded queries are a list with what each part made of them."""
 
-    parts: tuple[Any, ...]  # Searcher or Rescorer
+    members: tuple[Any, ...]  # Searcher or Rescorer
 
     @property
     def queries_at_a_time(self) -> int:
         """The smallest block that a part asks for."""
-        return min((part.queries_at_a_time for part in self.parts if isinstance(part, SearchesInBlocks)), default=maxsize)
+        return min((part.queries_at_a_time for part in self.members if isinstance(part, Searcher)), default=maxsize)
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Let each part encode query texts."""
-        return [part.encode(queries) for part in self.parts]
+        return [part.encode(queries) for part in self.members]
 
     def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> Any:
         """Let each part encode queries with their ids. *cache* has what parts share, so an encoder of several runs once."""
         cache = {} if cache is None else cache
-        return [_encoded(part, queries, cache) for part in self.parts]
+        return [_encoded(part, queries, cache) for part in self.members]
 
-    def pair_scorers(self, encoded: Any) -> Sequence[tuple[ScoresPairs, Any]]:
+    def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
         """Return the parts, and what is in them, that score pairs, each with its part of *encoded* queries."""
-        found = (pair_scorers(part, queries) for part, queries in zip(self.parts, encoded, strict=True))
-        return [one for of_part in found for one in of_part]
+        opened = zip(self.members, encoded, strict=True)
+        return [one for part, queries in opened if isinstance(part, Searcher) for one in part.pair_scorers(queries)]
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries of which no part's list has the document *own* (queries,), a position, or -1 for none."""
         fused = FusedQueries(
-            part.without(queries, own) if isinstance(part, LeavesOut) else queries
-            for part, queries in zip(self.parts, encoded, strict=True)
+            part.without(queries, own) if isinstance(part, Searcher) else queries
+            for part, queries in zip(self.members, encoded, strict=True)
         )
         fused.own = own
         return fused
@@ -193,12 +172,12 @@ class OpenedParts:
 
 def _encoded(part: Any, queries: Sequence[Query], cache: dict[Any, Any]) -> Any:
     """Let *part* encode *queries*; vectors of an equal encoder are taken from *cache*."""
-    if isinstance(part, OpenedParts):
+    if isinstance(part, OpenedMembers):
         return part.encode_queries(queries, cache)
     if not isinstance(part, VectorQueries):
-        return encode_queries(part, queries)
+        return part.encode_queries(queries)
     if (key := cache_key(part.retriever.encoder)) not in cache:
-        cache[key] = encode_queries(part.retriever.encoder, queries)
+        cache[key] = part.retriever.encoder.encode_queries(queries)
     return part.retriever.as_queries(cache[key])
 
 
@@ -212,7 +191,7 @@ def cache_key(plugin: Any) -> Hashable:
 
 
 @dataclass(frozen=True)
-class FusionRescorer(OpenedParts):
+class FusionRescorer(OpenedMembers, Rescorer):
     """Scores given documents by all parts; each part's scores are normalised over these documents."""
 
     rule: Rule
@@ -223,5 +202,5 @@ class FusionRescorer(OpenedParts):
 
     def score_matrix(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> ScoreMatrix:
         """Return the normalised scores of *docs* (queries, n) by each part."""
-        scores = [part.score(queries, docs) for part, queries in zip(self.parts, encoded, strict=True)]
+        scores = [part.score(queries, docs) for part, queries in zip(self.members, encoded, strict=True)]
         return score_matrix(docs, scores, self.rule)

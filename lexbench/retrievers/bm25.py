@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.plugins import BuildContext
+from lexbench.plugins import BuildContext, Rescorer, Searcher
 from lexbench.registry import at_search, later, runtime
 from lexbench.retrievers import _bm25_formula as formula
 from lexbench.retrievers._bm25_build import LAYOUT, Inverter, Submit, here
@@ -85,6 +85,8 @@ class BM25(Settings):
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
+    can_rescore: ClassVar[bool] = True
+    scores_by_term: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True  # two builds of one corpus give the same bytes
 
     def __post_init__(self) -> None:
@@ -194,7 +196,7 @@ def _add_blocks(
         finish()
 
 
-class BM25Searcher:
+class BM25Searcher(Searcher, Rescorer):
     """An opened index."""
 
     def __init__(self, settings: BM25, path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.errors import CommandError
+from lexbench.plugins import Searcher
 from lexbench.registry import later
 from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import Settings
@@ -76,7 +77,7 @@ class BM25Lucene(Settings):
         return LuceneSearcher(self, path)
 
 
-class LuceneSearcher:
+class LuceneSearcher(Searcher):
     """An opened index."""
 
     def __init__(self, settings: BM25Lucene, path: Path) -> None:

@@ -14,15 +14,13 @@ from lexbench.encodings.statistics import Sizes, Tally, query_work
 from lexbench.errors import LexbenchError
 from lexbench.plugins import (
     BuildContext,
-    CountsChanges,
     Encoder,
     Engine,
     Index,
-    NamesTerms,
+    Retriever,
+    Searcher,
     StoredVectors,
-    TellsTransfer,
     Transform,
-    encode_queries,
 )
 from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
 from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE
@@ -33,10 +31,10 @@ _FREQUENCIES = "document_frequency.npy"
 
 
 @dataclass(frozen=True)
-class EncodedSearcher(VectorQueries):
+class EncodedSearcher(VectorQueries, Searcher):
     """An opened engine index with the encoder for its queries."""
 
-    index: Index[Any]
+    index: Index
     document_frequency: NDArray[np.int64] | None  # (vocabulary,), of sparse vectors
 
     def search(self, encoded: Any, k: int) -> Hits:
@@ -46,7 +44,7 @@ class EncodedSearcher(VectorQueries):
     @property
     def transfer(self) -> float:
         """Seconds that the way to workers has taken; 0 where there are none."""
-        return self.index.transfer if isinstance(self.index, TellsTransfer) else 0.0
+        return self.index.transfer
 
     def work(self, encoded: Any) -> dict[str, NDArray[np.int64]]:
         """Return what searching each query has to look at, in numbers that no machine changes; nothing for dense vectors."""
@@ -54,13 +52,14 @@ class EncodedSearcher(VectorQueries):
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Encoded(Retriever):
     """The vectors come from the store, so ten engines and nine values of K cost one encoding."""
 
-    encoder: Encoder[Any]
-    engine: Engine[Any]
+    encoder: Encoder
+    engine: Engine
     transforms: tuple[Transform, ...] = ()
     version: ClassVar[int] = 2
+    can_rescore: ClassVar[bool] = True
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
         """Build the engine's index in *path* from the stored encodings of *corpus*, and say what was indexed."""
@@ -71,8 +70,7 @@ class Encoded:
         if self.engine.kind is Kind.SPARSE:
             tally = Tally(len(corpus))
             self.engine.build(tally.watch(shards), path / ENGINE_DIR)
-            token = self.encoder.token if isinstance(self.encoder, NamesTerms) else None
-            summary = tally.summary(corpus.doc_ids, token)
+            summary = tally.summary(corpus.doc_ids, self.encoder.token)
             np.save(path / _FREQUENCIES, tally.document_frequency)
         else:
             sizes = Sizes()
@@ -83,7 +81,7 @@ class Encoded:
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Encode and transform queries; one vector a query."""
-        return self.as_queries(encode_queries(self.encoder, queries))
+        return self.as_queries(self.encoder.encode_queries(queries))
 
     def as_queries(self, vectors: Any) -> Any:
         """Transform query vectors."""
@@ -91,7 +89,7 @@ class Encoded:
             vectors = transform.query(vectors)
         return vectors
 
-    def documents(self, stored: StoredVectors[Any], counts: "Counter[str]") -> Iterator[Any]:
+    def documents(self, stored: StoredVectors, counts: "Counter[str]") -> Iterator[Any]:
         """Yield the transformed shards of *stored* vectors, adding to *counts* what the transforms count."""
         for shard in stored.shards():
             yield self.as_documents(shard, counts)
@@ -103,10 +101,15 @@ class Encoded:
             engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
             raise LexbenchError(f"{engine} takes {self.engine.kind} vectors; {encoder} made {kind} ones")
         for transform in self.transforms:
-            if counts is not None and isinstance(transform, CountsChanges):
+            if counts is not None:
                 counts.update(transform.counts(vectors))
             vectors = transform.document(vectors)
         return vectors
+
+    @property
+    def absent_is_zero(self) -> bool:
+        """Whether documents that a search does not return share no term with the query."""
+        return bool(self.engine.kind is Kind.SPARSE and self.engine.exact)
 
     def open(self, path: Path) -> EncodedSearcher:
         """Open the engine's index in *path*."""

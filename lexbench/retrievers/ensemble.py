@@ -13,14 +13,13 @@ import numpy as np
 
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext
+from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import (
     FusedQueries,
     FusionRescorer,
-    OpenedParts,
+    OpenedMembers,
     WeightedFusion,
-    absent_is_zero,
     must_rescore,
     search_others,
 )
@@ -54,8 +53,8 @@ class Ensemble(WeightedFusion):
         if self.depth < 1:
             raise CommandError(f"ensemble(depth={self.depth}): a whole number from 1, as in depth=1000")
         if self._rescores:
-            must_rescore("ensemble(missing='rescored')", self.parts)
-        for part in self.parts:
+            must_rescore("ensemble(missing='rescored')", self.members)
+        for part in self.members:
             if isinstance(part, Ensemble):
                 part.check_depth(self.depth)
 
@@ -70,19 +69,19 @@ class Ensemble(WeightedFusion):
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of each part, then what rescoring reads, if missing documents are rescored."""
-        return [*map(context.index, self.parts), *(self.rescoring_inputs(context) if self._rescores else ())]
+        return [*map(context.index, self.members), *(self.rescoring_inputs(context) if self._rescores else ())]
 
     def open(self, path: Path) -> "EnsembleSearcher":
         """Open the parts."""
         folders = iter(read_references(path))
-        parts = tuple(part.open(next(folders)) for part in self.parts)
+        parts = tuple(part.open(next(folders)) for part in self.members)
         rule = self._rule("zero" if self.missing == "zero" else "min")
         rescorer = self.rescorer(folders) if self._rescores else None
-        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(map(absent_is_zero, self.parts)))
+        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(member.absent_is_zero for member in self.members))
 
 
 @dataclass(frozen=True)
-class EnsembleSearcher(OpenedParts):
+class EnsembleSearcher(OpenedMembers, Searcher):
     """The opened parts, all of them searched."""
 
     rule: Rule
@@ -99,7 +98,7 @@ class EnsembleSearcher(OpenedParts):
         """Return the normalised scores of all documents of all lists."""
         own = encoded.own if isinstance(encoded, FusedQueries) else None
         depth = max(self.depth, k)
-        lists = [search_others(part, queries, depth, own) for part, queries in zip(self.parts, encoded, strict=True)]
+        lists = [search_others(part, queries, depth, own) for part, queries in zip(self.members, encoded, strict=True)]
         docs = union(lists)
         if self.rescorer:
             return self.rescorer.score_matrix(encoded, docs)

@@ -7,7 +7,6 @@ MaxP, FirstP and SumP of Dai and Callan, "Deeper Text Understanding for IR with 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from sys import maxsize
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,19 +17,16 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import (
     BuildContext,
-    BuildsFromParts,
-    CountsWork,
-    EncodesVectors,
-    FindsTokens,
-    Fusion,
+    Encoder,
+    PairScorer,
+    QueryEncoder,
+    Rescorer,
     Retriever,
-    ScoresPairs,
-    SearchesInBlocks,
-    encode_queries,
-    pair_scorers,
+    Searcher,
 )
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import absent_is_zero, must_rescore
+from lexbench.retrievers._weighted_fusion import has_index, must_rescore
+from lexbench.retrievers.encoded import Encoded
 from lexbench.storage.artifacts import read_references, write_references, write_remarks
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
@@ -42,8 +38,8 @@ _CUTTING = 1  # goes up when the same settings cut texts elsewhere
 
 
 @dataclass(frozen=True)
-class Passages:
-    """The documents of the best passages that the one of *parts* finds, `bm25` or an `encoder@engine`.
+class Passages(Retriever):
+    """The documents of the best passages that the one of *members* finds, `bm25` or an `encoder@engine`.
 
     One of *tokens* (of the encoder's model, its own special ones included), *words* (what is between white space) and
     *sentences* says how long a passage is, *stride* how much of it lies before the next begins; 0: all of it. Of a document the
@@ -55,7 +51,7 @@ class Passages:
     are asked for.
     """
 
-    parts: tuple[Any, ...]
+    members: tuple[Any, ...] = ()
     tokens: int = 0
     words: int = 0
     sentences: int = 0
@@ -66,13 +62,14 @@ class Passages:
     depth: int = at_search(1000)
 
     family: ClassVar[str] = ""  # that of its part
+    can_rescore: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        part = self.parts[0] if len(self.parts) == 1 else None
-        if isinstance(part, Fusion) or not isinstance(part, Retriever | BuildsFromParts):
+        part = self.members[0] if len(self.members) == 1 else None
+        if part is None or not has_index(part) or part.members:
             raise CommandError(
                 "passages takes one retriever with an index of its own, as in passages(bm25, words=150, stride=75); what "
                 "combines retrievers goes around it, as in ensemble(passages(bm25, words=150), bm25)"
@@ -87,7 +84,7 @@ class Passages:
         if self.depth < 1:
             raise CommandError(f"passages(depth={self.depth}): a whole number from 1, as in depth=1000")
         if self.score == "sum":
-            must_rescore('passages(score="sum")', self.parts)
+            must_rescore('passages(score="sum")', self.members)
 
     def _check_size(self) -> None:
         """Raise CommandError unless one unit is given, with a size and a stride that leave nothing out."""
@@ -110,9 +107,9 @@ class Passages:
 
     def _check_tokens(self) -> None:
         """Raise CommandError unless the part has an encoder that reads passages of that many tokens."""
-        (part,) = self.parts
-        encoder = part.encoder if isinstance(part, EncodesVectors) else part
-        if not isinstance(encoder, FindsTokens):
+        (part,) = self.members
+        encoder = part.encoder if isinstance(part, Encoded) else part
+        if not isinstance(encoder, Encoder) or encoder.document_length is None:
             raise CommandError(
                 f"passages(tokens={self.tokens}): {type(encoder).__name__} has no tokens; type words=… or sentences=…"
             )
@@ -133,7 +130,7 @@ class Passages:
     @property
     def absent_is_zero(self) -> bool:
         """Whether documents that a list shorter than asked lacks have the score 0."""
-        return absent_is_zero(self.parts[0])
+        return bool(self.members[0].absent_is_zero)
 
     # ---- cutting -----------------------------------------------------------------------------------------------------------
 
@@ -142,11 +139,11 @@ class Passages:
         most = 1 if self.score == "first" else self.most
         return Windows(self._size, self.stride or self._size, most, self.titles, self._unit == "tokens")
 
-    def context_of_parts(self, context: BuildContext) -> BuildContext:
+    def member_context(self, context: BuildContext) -> BuildContext:
         """Return what makes the stages of the passages."""
         recipe = {"unit": self._unit, **self._windows._asdict(), "version": _CUTTING}
         if self._unit == "tokens":
-            recipe["encoder"] = self.parts[0].encoder
+            recipe["encoder"] = self.members[0].encoder
         return context.derived("passages", recipe, self._write)
 
     def _write(self, corpus: Corpus, path: Path) -> None:
@@ -154,7 +151,7 @@ class Passages:
         windows = self._windows
         units: Units = words if self._unit == "words" else sentences_of
         if self._unit == "tokens":
-            encoder: FindsTokens = self.parts[0].encoder
+            encoder: Encoder = self.members[0].encoder
             own, units = encoder.own_tokens(), encoder.token_spans
             if windows.size - own < _FEWEST:
                 raise CommandError(
@@ -178,8 +175,8 @@ class Passages:
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the corpus of passages, their index, and what rescoring reads if scores are added up."""
-        inner = self.context_of_parts(context)
-        (part,) = self.parts
+        inner = self.member_context(context)
+        (part,) = self.members
         return [inner.corpus_dir(), inner.index(part), *(part.rescoring_inputs(inner) if self.score == "sum" else ())]
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
@@ -194,21 +191,21 @@ class Passages:
         """Open the index of the passages."""
         folders = iter(read_references(path))
         documents = _documents(next(folders))
-        (part,) = self.parts
+        (part,) = self.members
         searcher = part.open(next(folders))
         rescorer = PassageRescorer(part.rescorer(folders), documents, self.score) if self.score == "sum" else None
         return PassageSearcher(searcher, documents, rescorer, self.depth)
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the corpus of passages, and what scoring given ones reads."""
-        must_rescore("passages", self.parts)
-        inner = self.context_of_parts(context)
-        return [inner.corpus_dir(), *self.parts[0].rescoring_inputs(inner)]
+        must_rescore("passages", self.members)
+        inner = self.member_context(context)
+        return [inner.corpus_dir(), *self.members[0].rescoring_inputs(inner)]
 
     def rescorer(self, folders: Iterator[Path]) -> "PassageRescorer":
         """Open what scores given documents by their passages."""
         documents = _documents(next(folders))
-        return PassageRescorer(self.parts[0].rescorer(folders), documents, self.score)
+        return PassageRescorer(self.members[0].rescorer(folders), documents, self.score)
 
 
 def _documents(corpus: Path) -> NDArray[np.int32]:
@@ -218,7 +215,7 @@ def _documents(corpus: Path) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
-class PassageQueries:
+class PassageQueries(QueryEncoder):
     """What searching and scoring by passages have in common: queries are encoded by the part."""
 
     part: Any  # its Searcher, or Rescorer
@@ -230,11 +227,11 @@ class PassageQueries:
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Do the same for queries with their ids."""
-        return encode_queries(self.part, queries)
+        return self.part.encode_queries(queries)
 
 
 @dataclass(frozen=True)
-class PassageRescorer(PassageQueries):
+class PassageRescorer(PassageQueries, Rescorer):
     """Scores given documents by all their passages that are indexed."""
 
     score_by: str  # "max", "first" or "sum"
@@ -259,7 +256,7 @@ class PassageRescorer(PassageQueries):
 
 
 @dataclass(frozen=True)
-class PassageSearcher(PassageQueries):
+class PassageSearcher(PassageQueries, Searcher):
     """The opened index of the passages."""
 
     rescorer: PassageRescorer | None  # where a document's score is the sum of its passages'
@@ -268,15 +265,16 @@ class PassageSearcher(PassageQueries):
     @property
     def queries_at_a_time(self) -> int:
         """As many as the part asks for."""
-        return self.part.queries_at_a_time if isinstance(self.part, SearchesInBlocks) else maxsize
+        return int(self.part.queries_at_a_time)
 
-    def pair_scorers(self, encoded: Any) -> Sequence[tuple[ScoresPairs, Any]]:
+    def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
         """Return what scores pairs in the part."""
-        return pair_scorers(self.part, encoded)
+        scorers: Sequence[tuple[PairScorer, Any]] = self.part.pair_scorers(encoded)
+        return scorers
 
     def work(self, encoded: Any) -> Any:
         """Return what the part has to look at, if it counts that."""
-        return self.part.work(encoded) if isinstance(self.part, CountsWork) else {}
+        return self.part.work(encoded)
 
     def search(self, encoded: Any, k: int) -> Hits:
         """Return the best *k* documents of each query; fewer where no more have a passage that is found."""

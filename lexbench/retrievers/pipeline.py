@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
-from lexbench.plugins import BuildContext
+from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import (
     FusedQueries,
-    OpenedParts,
+    OpenedMembers,
     WeightedFusion,
     check_candidates,
     must_rescore,
@@ -42,7 +42,7 @@ class Pipeline(WeightedFusion):
         super().__post_init__()
         if self.k < 1:
             raise CommandError(f"pipeline(k={self.k}): a whole number from 1, as in k=100")
-        first, *others = self.parts
+        first, *others = self.members
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
         must_rescore("pipeline, after its first retriever", others)
@@ -58,19 +58,19 @@ class Pipeline(WeightedFusion):
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the first part, then what rescoring by the others reads."""
-        first, *others = self.parts
+        first, *others = self.members
         return [context.index(first), *(folder for part in others for folder in part.rescoring_inputs(context))]
 
     def open(self, path: Path) -> "PipelineSearcher":
         """Open the parts."""
         folders = iter(read_references(path))
-        first, *others = self.parts
+        first, *others = self.members
         parts = (first.open(next(folders)), *(part.rescorer(folders) for part in others))
         return PipelineSearcher(parts, self._rule(), self.k)
 
 
 @dataclass(frozen=True)
-class PipelineSearcher(OpenedParts):
+class PipelineSearcher(OpenedMembers, Searcher):
     """The opened parts, the first of which is searched."""
 
     rule: Rule
@@ -84,7 +84,7 @@ class PipelineSearcher(OpenedParts):
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:  # noqa: ARG002 - there are only the candidates
         """Return the normalised scores of the candidates."""
         own = encoded.own if isinstance(encoded, FusedQueries) else None
-        hits = search_others(self.parts[0], encoded[0], self.candidates, own)
+        hits = search_others(self.members[0], encoded[0], self.candidates, own)
         docs = union([hits])
-        others = [part.score(queries, docs) for part, queries in zip(self.parts[1:], encoded[1:], strict=True)]
+        others = [part.score(queries, docs) for part, queries in zip(self.members[1:], encoded[1:], strict=True)]
         return score_matrix(docs, [aligned(docs, hits), *others], self.rule)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
-from lexbench.plugins import BuildContext, BuildsFromParts, Reranker, Retriever, ScoresPairs
+from lexbench.plugins import BuildContext, PairScorer, Reranker, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import OpenedParts, cache_key, check_candidates, search_others
+from lexbench.retrievers._weighted_fusion import OpenedMembers, cache_key, check_candidates, has_index, search_others
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifacts import read_references, write_references
 from lexbench.types import Corpus, Document, Hits, Query
@@ -27,15 +27,15 @@ _PAIRS = 1500  # scored at a time, between which a run is kept; another number n
 
 
 @dataclass(frozen=True)
-class Rerank:
-    """The best *k* documents of the one of *parts*, in the order of the *reranker*'s scores alone; no others are returned.
+class Rerank(Retriever):
+    """The best *k* documents of the one of *members*, in the order of the *reranker*'s scores alone; no others are returned.
 
     Of equal scores the lower position comes first. On a dataset that drops a query's own document it is no candidate. The time
     that scoring takes is part of `search`.
     """
 
-    parts: tuple[Any, ...]
-    reranker: Reranker = field(metadata={"search": True})
+    members: tuple[Any, ...] = ()
+    reranker: Any = field(default=None, metadata={"search": True})
     k: int = at_search(100)
 
     family: ClassVar[str] = "reranker"
@@ -44,14 +44,14 @@ class Rerank:
 
     def __post_init__(self) -> None:
         """Raise CommandError for settings that cannot be."""
-        if len(self.parts) != 1 or not isinstance(self.reranker, Reranker):
+        if len(self.members) != 1 or not isinstance(self.reranker, Reranker):
             raise CommandError(
                 'rerank takes a retriever and a reranker, as in rerank(bm25, cross_encoder(model="FOLDER"), k=100)'
             )
         if self.k < 1:
             raise CommandError(f"rerank(k={self.k}): a whole number from 1, as in k=100")
-        (first,) = self.parts
-        if not isinstance(first, Retriever | BuildsFromParts):
+        (first,) = self.members
+        if not has_index(first):
             raise CommandError(f"rerank: {type(first).__name__} has no index to search, so there are no candidates to rerank")
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
@@ -67,7 +67,7 @@ class Rerank:
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the retriever, and the corpus, whose texts are read."""
-        return [context.index(self.parts[0]), context.corpus_dir()]
+        return [context.index(self.members[0]), context.corpus_dir()]
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the retriever reads the corpus
         """Write down in *path* which folders searching reads."""
@@ -76,7 +76,7 @@ class Rerank:
     def open(self, path: Path) -> "RerankSearcher":
         """Open the retriever and the corpus."""
         index, corpus = read_references(path)
-        return RerankSearcher((self.parts[0].open(index),), open_corpus(corpus), self.reranker, self.k)
+        return RerankSearcher((self.members[0].open(index),), open_corpus(corpus), self.reranker, self.k)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class PairQueries:
 
 
 @dataclass(frozen=True)
-class RerankSearcher(OpenedParts):
+class RerankSearcher(OpenedMembers, PairScorer):
     """The opened retriever, and what orders its candidates."""
 
     corpus: StoredCorpus
@@ -104,7 +104,7 @@ class RerankSearcher(OpenedParts):
 
     def encode(self, queries: Sequence[str]) -> PairQueries:
         """Let the retriever encode query texts."""
-        return PairQueries(queries, self.parts[0].encode(queries))
+        return PairQueries(queries, self.members[0].encode(queries))
 
     def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> PairQueries:
         """Do the same for queries with their ids. Parts of one system with equal rerankers share the scores in *cache*."""
@@ -124,7 +124,7 @@ class RerankSearcher(OpenedParts):
         docs = self._found(encoded)
         return top_k(docs, self._scores(encoded, docs), k)
 
-    def pair_scorers(self, encoded: PairQueries) -> Sequence[tuple[ScoresPairs, Any]]:
+    def pair_scorers(self, encoded: PairQueries) -> Sequence[tuple[PairScorer, Any]]:
         """Return what scores pairs in the retriever, then this."""
         return [*super().pair_scorers([encoded.encoded]), (self, encoded)]
 
@@ -138,7 +138,7 @@ class RerankSearcher(OpenedParts):
 
     def _found(self, encoded: PairQueries) -> NDArray[np.int32]:
         """Return the candidates (queries, n), ascending positions, then -1."""
-        return union([search_others(self.parts[0], encoded.encoded, self.candidates, encoded.own)])
+        return union([search_others(self.members[0], encoded.encoded, self.candidates, encoded.own)])
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, minus infinity where there is none; pairs that are known are not scored."""

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from lexbench.errors import CommandError, MissingData
+from lexbench.plugins import Retriever
 from lexbench.storage.reading import file_digest
 from lexbench.trec.runs import PRECISIONS, Precision, Run, read_run
 
 
 @dataclass(frozen=True)
-class RunFile:
+class RunFile(Retriever):
     """Ranks nothing itself, so it needs neither corpus nor index. `{dataset}` in *path* stands for the dataset's id, / as -.
 
     *scores* says as what scores are compared: "double", as trec_eval since 2023, or "float32", as before, and as pytrec_eval,
@@ -19,6 +20,7 @@ class RunFile:
 
     path: str
     scores: str = "double"
+    finished: ClassVar[bool] = True
     version: ClassVar[int] = 4  # 4: what a file contradicts itself in is told, and scores that count down are refused
     deterministic: ClassVar[bool] = True
 

@@ -11,26 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus
 from lexbench.encodings.shards import SHARD, missing
 from lexbench.errors import LexbenchError
 from lexbench.executors import suited
-from lexbench.plugins import (
-    AnyRetriever,
-    BuildsFromParts,
-    Encoder,
-    EncodesVectors,
-    Executor,
-    Fusion,
-    HoldsObjects,
-    KnowsWhatIsSlow,
-    ReadsRuns,
-    SearchesDerived,
-)
+from lexbench.plugins import Encoder, Executor, Model, Retriever
 from lexbench.progress import Progress
-from lexbench.runner.precompilation import Precompilation
 from lexbench.runner.progressing import CorpusWithProgress, VectorsWithProgress
 from lexbench.runner.systems import describe, on_workers, reusable, typed_name
 from lexbench.storage.environment import packages_of
@@ -62,7 +50,6 @@ class CorpusStages(ABC):
     executor: Executor | None  # where corpora are encoded; None: what suits the encoder
     parts: list[Path]  # folders that the index in the making was made from
     unshared: list[Path]  # folders of the system at hand alone, or of an object of it
-    precompilation: Precompilation | None = None  # what compiles loops until they are needed, while documents are encoded
 
     @property
     @abstractmethod
@@ -95,7 +82,7 @@ class CorpusStages(ABC):
         shared = self.store, self.progress, self.executor, self.parts, self.unshared
         return DerivedStages(draft.folder, f"{self.corpus_name} {name}", *shared)
 
-    def encodings(self, encoder: Encoder[Any]) -> VectorsWithProgress:
+    def encodings(self, encoder: Encoder) -> VectorsWithProgress:
         """Return the stored vectors of the corpus."""
         name, what, recipe = self._encoding(encoder)
         with Stopwatch().time("part"), self.draft("encodings", name, recipe, resumable=True) as draft:  # no time of an index
@@ -108,7 +95,7 @@ class CorpusStages(ABC):
         self.parts.append(draft.folder)
         return VectorsWithProgress(draft.folder, self.progress, what, len(self.corpus))
 
-    def encode_part(self, encoder: Encoder[Any], part: Part) -> int:
+    def encode_part(self, encoder: Encoder, part: Part) -> int:
         """Encode one part of the shards of the corpus, beside others that encode the rest, and finish what is then complete.
 
         Return how many shards are left to others; the command of any part, or `run`, can be given again and goes on.
@@ -129,13 +116,13 @@ class CorpusStages(ABC):
         self.encodings(encoder)
         return 0
 
-    def _encoding(self, encoder: Encoder[Any]) -> tuple[str, str, Recipe]:
+    def _encoding(self, encoder: Encoder) -> tuple[str, str, Recipe]:
         """Return what folders call an encoder, what people call its encoding, and what decides on the vectors."""
         name = type(encoder).__name__
         recipe = {"format": FORMAT, "encoder": describe(encoder, index=True), "corpus": self.corpus.fingerprint}
         return name, f"{typed_name(encoder)} on {self.corpus_name}", recipe
 
-    def _encode(self, encoder: Encoder[Any], shards: Sequence[range], path: Path) -> None:
+    def _encode(self, encoder: Encoder, shards: Sequence[range], path: Path) -> None:
         """Encode *shards* of the corpus into *path*, wherever that is done."""
         name, what, recipe = self._encoding(encoder)
         self._note_if_slow(encoder, what)
@@ -146,54 +133,34 @@ class CorpusStages(ABC):
             raise LexbenchError(f"{name} has changed while it encoded: give the same command again")
         self.progress.end()
 
-    def to_encode(self, retriever: AnyRetriever) -> bool:
-        """Whether documents of the corpus itself are to be encoded before *retriever* has its index."""
-        if isinstance(retriever, Fusion):
-            return not isinstance(retriever, SearchesDerived) and any(map(self.to_encode, retriever.parts))
-        if not isinstance(retriever, EncodesVectors):
-            return False
-        return not self.has_corpus or self.store.finished("encodings", self._encoding(retriever.encoder)[2]) is None
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether the corpus is in the store."""
-        return True
-
-    def index(self, retriever: AnyRetriever, label: str = "") -> Path:
+    def index(self, retriever: Retriever, label: str = "") -> Path:
         """Return the folder of an index of the corpus, made or found; what it refers to is there, too."""
         label = label or type(retriever).__name__
         recipe: Recipe = {"format": FORMAT, "retriever": describe(retriever, index=True), "corpus": self.corpus.fingerprint}
         with Stopwatch().time("part"):  # of another index, whose own time it is not
-            if isinstance(retriever, Fusion):  # what it refers to may be gone, or damaged, since it was made
-                with self._parts_apart():
-                    retriever.search_inputs(self)
+            with self._parts_apart():  # what it refers to may be gone, or damaged, since it was made
+                retriever.search_inputs(self)
             with self.draft("indexes", label, recipe) as draft:
                 if draft.unfinished:
                     self._build(retriever, draft.unfinished, f"{label} on {self.corpus_name}")
         self.parts.append(draft.folder)
         return draft.folder
 
-    def _build(self, retriever: AnyRetriever, path: Path, what: str) -> None:
+    def _build(self, retriever: Retriever, path: Path, what: str) -> None:
         """Write an index into *path*, with the times of it and of its parts."""
         watch = Stopwatch(packages=packages_of(retriever))
         retriever = self.with_workers(retriever)
         with self._parts_apart() as parts:
             with watch.time("build"):
-                if isinstance(retriever, BuildsFromParts):
-                    retriever.assemble(self.corpus, path, self)
-                elif not isinstance(retriever, ReadsRuns):
-                    if self.precompilation:  # engines of vectors come first in it, and are ready when vectors are
-                        self.precompilation.wait()
-                    self.progress.start(what, "build index", len(self.corpus), "documents")
-                    retriever.build(CorpusWithProgress(self.corpus, self.progress), path)
-                    self.progress.end()
+                if not retriever.finished:
+                    retriever.assemble(CorpusWithProgress(self.corpus, self.progress, what), path, self)
             for part in parts:
                 watch.add(part)
         watch.write(path)
 
     def with_workers(self, retriever: R) -> R:
         """Return *retriever* with engines that workers build and search, where the executor's and some of its engines can."""
-        if not isinstance(self.executor, HoldsObjects):
+        if not self.executor or not self.executor.holds:
             return retriever
         elsewhere: R = on_workers(retriever, self.executor, self.progress.note)
         return elsewhere
@@ -223,9 +190,9 @@ class CorpusStages(ABC):
         """Return what the folders of a stage are called after."""
         return self.corpus_name
 
-    def _note_if_slow(self, plugin: object, what: str) -> None:
+    def _note_if_slow(self, plugin: Model, what: str) -> None:
         """Tell the user, before *plugin* begins, of a setting that is slow on this machine; *what* it is to do."""
-        if isinstance(plugin, KnowsWhatIsSlow) and (line := plugin.slow_note()):
+        if line := plugin.slow_note():
             self.progress.note(f"{what}: {line}")
 
 
@@ -252,12 +219,12 @@ class DerivedStages(CorpusStages):
         return self.name
 
 
-def placed(retriever: AnyRetriever, stages: CorpusStages) -> Iterator[tuple[AnyRetriever, CorpusStages]]:
+def placed(retriever: Retriever, stages: CorpusStages) -> Iterator[tuple[Retriever, CorpusStages]]:
     """Yield the retrievers that *retriever* is made of in the end, each with the stages of the corpus that it searches."""
-    if not isinstance(retriever, Fusion):
+    if not retriever.members:
         yield retriever, stages
         return
-    inner = retriever.context_of_parts(stages) if isinstance(retriever, SearchesDerived) else stages
+    inner = retriever.member_context(stages)
     assert isinstance(inner, CorpusStages)  # what `derived` returns
-    for part in retriever.parts:
-        yield from placed(part, inner)
+    for member in retriever.members:
+        yield from placed(member, inner)

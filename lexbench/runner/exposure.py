@@ -16,18 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lexbench import catalog
+from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData
 from lexbench.notation import Part, Value, parse
-from lexbench.plugins import (
-    Facts,
-    HasFiles,
-    KnowsTrainingData,
-    ReadsRuns,
-    StatesTrainingData,
-)
+from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
 from lexbench.runner.systems import System, learned_parts, system
 from lexbench.types import TrainingData
@@ -94,19 +88,17 @@ def _names(collection: str) -> set[str]:
 
 
 def _of_part(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
-    if isinstance(part, StatesTrainingData):
+    if part.models():
         return _of_models(part, contract, named)
-    learned = list(part.trained_on()) if isinstance(part, KnowsTrainingData) else []
-    if learned:
+    if learned := list(part.trained_on()):
         return exposure_to(TrainingData(tuple(learned), (), (), "it says so"), contract, type(part).__name__)
-    files = part.identity() if isinstance(part, HasFiles) else {}
-    if Facts.of(part).family == "bm25" and not files and not isinstance(part, ReadsRuns):
+    if part.family == "bm25" and not part.identity():
         return Exposure(status=ZERO_SHOT)
-    what = "a run file" if isinstance(part, ReadsRuns) else type(part).__name__
+    what = "a run file" if isinstance(part, Retriever) and part.finished else type(part).__name__
     return Exposure(status=UNKNOWN, because=[f"{what} does not say what it was made from"])
 
 
-def _of_models(part: StatesTrainingData, contract: Contract, named: dict[str, Model]) -> Exposure:
+def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
     """Return the exposure of an encoder or reranker by what its models, and those that these were made from, have seen."""
     found, waiting, done = [], list(part.models()), set[str]()
     stated = dict(zip(waiting, part.training_data(), strict=True))

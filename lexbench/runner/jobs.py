@@ -22,13 +22,13 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
-from lexbench.plugins import EncodesVectors, Executor, ReadsRuns
+from lexbench.plugins import Executor, Retriever
 from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Vectors, Work
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import notes, tuning
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
-from lexbench.runner.precompilation import MANY, Precompilation
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
@@ -69,40 +69,16 @@ def run(
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
-    with Precompilation(list(dict.fromkeys(job.system.text for job in plan.jobs if job.system.text))) as compiling:
-        for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
-            jobs = list(grouped)
-            try:
-                opened = open_dataset(jobs[0].contract, jobs[0].source)
-                runner = DatasetRunner(
-                    opened, store, progress or Silent(), executor or named_executor(), precompilation=compiling
-                )
-            except Exception as error:  # noqa: BLE001 - see _failure
-                failure = _failure(error, jobs[0], store)
-                yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
-                continue
-            yield from _timed(jobs, runner, timer) if timer else _outcomes(jobs, runner)
-
-
-def _outcomes(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer | None = None) -> Iterator[Outcome]:
-    """Yield the outcome of each job in order. Those that encode many documents are done first: meanwhile loops are compiled.
-
-    With a *timer* time those at once that are forgotten once they have been scored.
-    """
-    done: dict[int, Outcome] = {}
-    if (jobs[0].contract.expected.documents or 0) >= MANY:
-        for number in [number for number, job in enumerate(jobs) if _encodes(job, runner)]:
-            if runner.precompilation:
-                runner.precompilation.start()
-            done[number] = _outcome(jobs[number], runner, timer)
-    yield from (done.get(number) or _outcome(job, runner, timer) for number, job in enumerate(jobs))
-
-
-def _encodes(job: Job, runner: DatasetRunner) -> bool:
-    try:
-        return runner.to_encode(job.system.retriever)
-    except Exception:  # noqa: BLE001 - the job will say so itself
-        return False
+    for _, grouped in groupby(plan.jobs, key=lambda job: job.contract.id):  # jobs come dataset by dataset
+        jobs = list(grouped)
+        try:
+            opened = open_dataset(jobs[0].contract, jobs[0].source)
+            runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor())
+        except Exception as error:  # noqa: BLE001 - see _failure
+            failure = _failure(error, jobs[0], store)
+            yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
+            continue
+        yield from _timed(jobs, runner, timer) if timer else (_outcome(job, runner) for job in jobs)
 
 
 def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Outcome:
@@ -125,7 +101,7 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
 
 def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
     """Score all *jobs*, then time them by turns; but at once what is forgotten once it has been scored."""
-    outcomes = list(_outcomes(jobs, runner, timer))
+    outcomes = [_outcome(job, runner, timer) for job in jobs]
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
     timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
     yield from (next(timed) if wait else outcome for outcome, wait in zip(outcomes, waits, strict=True))
@@ -199,7 +175,7 @@ def _unexpected(job: Job, store: Store) -> str:
 
 def result_of(job: Job, runner: DatasetRunner) -> Result:
     """Return the result of one job, making only the stages that are not there yet."""
-    if isinstance(job.system.retriever, ReadsRuns):
+    if job.system.retriever.finished:
         return _of_run_file(job, job.system.retriever, runner)
     system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
     job = replace(job, system=system)
@@ -222,14 +198,14 @@ def result_of(job: Job, runner: DatasetRunner) -> Result:
                     *notes.of_candidates(system, runner, ranked.run),
                 ]
             approximate = list(notes.of_approximation(system, runner))  # not while the scoring is timed
-            alone = len(approximate) == 1 and isinstance(system.retriever, EncodesVectors)
+            alone = len(approximate) == 1 and isinstance(system.retriever, Encoded)
             found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
             result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
             _write(result, draft.unfinished, watch)
     return completed(_read(draft.folder, job), run_dir, index, runner.corpus.path)
 
 
-def _of_run_file(job: Job, retriever: ReadsRuns, runner: DatasetRunner) -> Result:
+def _of_run_file(job: Job, retriever: Retriever, runner: DatasetRunner) -> Result:
     """Score a finished run, self-matches dropped and cut to the depth: no corpus is needed."""
     name = job.contract.id
     with runner.draft("results", job.system.label, _recipe(job, runner, {"file": retriever.file_identity(name)})) as draft:

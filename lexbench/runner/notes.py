@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexbench import measures
-from lexbench.plugins import EncodesVectors, HasRemarks, KnowsTrainingData, NamesPlaces, RanksCandidates, encode_queries
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.corpus_stages import placed
 from lexbench.runner.scoring import without_relevant
 from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.systems import System, learned_parts, leaves
+from lexbench.runner.systems import System, learned_parts, leaves, model_name
 from lexbench.trec.qrels import judge_remarks
 from lexbench.trec.runs import Run
 from lexbench.types import Kind
@@ -20,11 +20,12 @@ _DEPTHS = (10, 100)
 
 def of_models(system: System, dataset: str) -> list[str]:
     """Return what encoders and rerankers say of how they are used, and of what encoders were trained on, each line once."""
-    encoders = [leaf.encoder for leaf in leaves(system.retriever) if isinstance(leaf, EncodesVectors)]
-    lines = [line for part in learned_parts(system.retriever) if isinstance(part, HasRemarks) for line in part.remarks()]
-    trained = [encoder for encoder in encoders if isinstance(encoder, KnowsTrainingData) and dataset in encoder.trained_on()]
+    encoders = [leaf.encoder for leaf in leaves(system.retriever) if isinstance(leaf, Encoded)]
+    lines = [line for part in learned_parts(system.retriever) for line in part.remarks()]
     lines += [
-        f"{encoder.model} was trained on the very queries that are scored, so it may do worse on others" for encoder in trained
+        f"{model_name(encoder)} was trained on the very queries that are scored, so it may do worse on others"
+        for encoder in encoders
+        if dataset in encoder.trained_on()
     ]
     return list(dict.fromkeys(lines))
 
@@ -32,7 +33,8 @@ def of_models(system: System, dataset: str) -> list[str]:
 def of_judgements(runner: DatasetRunner) -> list[str]:
     """Return how many judged queries nobody can score on, and whose judgements those in files with a judge's stamp are."""
     source, textless = runner.dataset.source, runner.dataset.topics.textless
-    path = Path(source.place("judgements")) if isinstance(source, NamesPlaces) else None
+    place = source.place("judgements")
+    path = Path(place) if place else None
     lines = without_relevant(runner.dataset.qrels)
     if textless:
         lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, as {textless[0]!r}")
@@ -41,7 +43,7 @@ def of_judgements(runner: DatasetRunner) -> list[str]:
 
 def of_candidates(system: System, runner: DatasetRunner, run: Run) -> list[str]:
     """Return how much of what is relevant the first retriever of a pipeline finds, or a reranked one; *run* has just these."""
-    if not isinstance(system.retriever, RanksCandidates):
+    if not system.retriever.candidates:
         return []
     recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
     mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
@@ -71,14 +73,14 @@ def of_approximation(system: System, runner: DatasetRunner) -> Iterator[Approxim
 
     seen = set()
     for part, stages in placed(system.retriever, runner):
-        if not isinstance(part, EncodesVectors) or part.engine.exact or part.engine.kind is Kind.MULTI:
+        if not isinstance(part, Encoded) or part.engine.exact or part.engine.kind is Kind.MULTI:
             continue
         if (searched := (str(part), stages.corpus_name)) in seen:
             continue
         seen.add(searched)
         queries = runner.dataset.queries[:: max(1, len(runner.dataset.queries) // _QUERIES)][:_QUERIES]
         searcher = part.open(stages.index(part))
-        vectors = encode_queries(searcher, queries)
+        vectors = searcher.encode_queries(queries)
         hits = searcher.search(vectors, min(max(_DEPTHS), len(stages.corpus)))
         shards = (part.as_documents(shard) for shard in stages.encodings(part.encoder).shards())
         yield Approximation(type(part.engine).__name__.lower(), overlap(shards, vectors, hits, _DEPTHS), len(queries))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.shards import SHARD, read_shard, shard_file
-from lexbench.plugins import Executor, HasFiles, ReadsFolders, Reranker, ScoresPairs, pair_scorers
+from lexbench.plugins import Encoder, Executor, PairScorer, Reranker
 from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.types import Corpus, Document, Kind
@@ -26,7 +26,7 @@ PairsOfBlocks = Mapping[int, Sequence[tuple[str, int]]]  # by the number of a bl
 
 
 @dataclass(frozen=True)
-class PairEncoder:
+class PairEncoder(Encoder):
     """A reranker as executors take it: what it encodes is pairs of `PairCorpus`, and their vectors (n, 1) are the scores."""
 
     reranker: Reranker
@@ -50,16 +50,15 @@ class PairEncoder:
 
     def index_identity(self) -> Mapping[str, Any]:
         """Return what the files of the reranker are."""
-        return self.reranker.identity() if isinstance(self.reranker, HasFiles) else {}
+        return self.reranker.identity()
 
     def document_folders(self) -> Mapping[str, Path]:
         """Return the folders that the reranker reads."""
-        return self.reranker.document_folders() if isinstance(self.reranker, ReadsFolders) else {}
+        return self.reranker.document_folders()
 
     def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
         """Return a copy whose reranker reads *folders*."""
-        given = self.reranker
-        return replace(self, reranker=given.with_document_folders(folders)) if isinstance(given, ReadsFolders) else self
+        return replace(self, reranker=self.reranker.with_document_folders(folders))
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def forget_pairs(run: Path) -> None:
 
 def learn(searcher: Any, encoded: Any, scores: Iterable[tuple[Sequence[tuple[str, int]], NDArray[np.float32]]]) -> None:
     """Let what scores pairs in *searcher* know the *scores* of each, as far as there are any, for *encoded* queries."""
-    for (scorer, queries), known in zip(pair_scorers(searcher, encoded), scores, strict=False):
+    for (scorer, queries), known in zip(searcher.pair_scorers(encoded), scores, strict=False):
         scorer.learn(queries, *known)
 
 
@@ -143,7 +142,7 @@ class PairScores(NamedTuple):
 
 
 def score_pairs(
-    encoded: Iterable[tuple[int, ScoresPairs, Any]], most: int, path: Path, executor: Executor, told: Told
+    encoded: Iterable[tuple[int, PairScorer, Any]], most: int, path: Path, executor: Executor, told: Told
 ) -> PairScores:
     """Let *executor* score what a searcher would, but for scores that the folder *path* has already.
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
 from lexbench.executors import executor as named_executor
-from lexbench.plugins import EncodesVectors, Executor
+from lexbench.plugins import Executor
 from lexbench.progress import Progress
+from lexbench.retrievers.encoded import Encoded as EncodedRetriever
 from lexbench.runner.corpus_stages import CorpusStages, Part, placed
 from lexbench.runner.plan import Plan
 from lexbench.runner.stages import DatasetRunner
@@ -37,12 +38,12 @@ def encode(
     done: set[tuple[str, str]] = set()
     runner: DatasetRunner | None = None
     for job in plan.jobs:
-        if not any(isinstance(leaf, EncodesVectors) for leaf in leaves(job.system.retriever)):
+        if not any(isinstance(leaf, EncodedRetriever) for leaf in leaves(job.system.retriever)):
             raise CommandError(f"{job.system.label} has no encoder; name one that has, as lexmae_nano@impact")
         if runner is None or runner.dataset.contract.id != job.contract.id:
             runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
         for leaf, stages in placed(job.system.retriever, runner):
-            if not isinstance(leaf, EncodesVectors):
+            if not isinstance(leaf, EncodedRetriever):
                 continue
             key = stages.corpus.fingerprint, str(describe(leaf.encoder, index=True))
             if key not in done:

@@ -11,7 +11,8 @@ from lexbench.contracts import Contract, contract_of
 from lexbench.datasets.find import named as named_dataset
 from lexbench.datasets.find import status
 from lexbench.errors import CommandError, UnknownName
-from lexbench.plugins import AnyRetriever, EncodesVectors, Fusion, NamesPlaces, SearchesDerived, Source
+from lexbench.plugins import Retriever, Source
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.systems import System, describe
 from lexbench.runner.systems import system as system_of
@@ -76,7 +77,7 @@ class Plan:
         encodings = {
             (corpus, str(describe(retriever.encoder, index=True)), retriever.engine.kind, growth)
             for corpus, retriever, growth in used
-            if isinstance(retriever, EncodesVectors)
+            if isinstance(retriever, Encoded)
         }
         cut = sum(texts[corpus] for corpus, growth in {(corpus, growth) for corpus, _, growth in used} if growth != 1)
         vectors = sum(documents[corpus] * growth * _VECTOR[kind] for corpus, _, kind, growth in encodings)
@@ -85,21 +86,18 @@ class Plan:
         return int((sum(texts.values()) + cut) * _COPIES + built + vectors + entries * _ENTRY)
 
 
-def _grown(retriever: AnyRetriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[AnyRetriever, float]]:
+def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:
     """Yield the retrievers that *retriever* is made of in the end, each with the passages of a document of *text_bytes*."""
-    if not isinstance(retriever, Fusion):
+    if not retriever.members:
         yield retriever, growth
-        return
-    if isinstance(retriever, SearchesDerived):
-        growth *= retriever.growth(text_bytes)
-    for part in retriever.parts:
-        yield from _grown(part, text_bytes, growth)
+    for member in retriever.members:
+        yield from _grown(member, text_bytes, growth * retriever.growth(text_bytes))
 
 
 def _text_bytes(job: Job) -> int:
     """Return an estimate of the bytes of a corpus's texts: those of its file, or as collections of its size have them."""
-    if isinstance(job.source, NamesPlaces):
-        file = Path(job.source.place("documents"))
+    if job.source and (place := job.source.place("documents")):
+        file = Path(place)
         return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
     count = job.contract.expected.documents or 0
     if job.contract.text.document in ("url_title_body", "url_title_headings_body"):
@@ -167,8 +165,7 @@ def _job(
 ) -> Job:
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
-    if isinstance(system.retriever, Fusion):
-        system.retriever.check_depth(depth)
+    system.retriever.check_depth(depth)
     tuning.check(system.retriever, contract)
     named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in measure_names))
     for measure in named:

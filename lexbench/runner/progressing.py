@@ -14,10 +14,11 @@ from lexbench.types import Corpus, Document
 
 @dataclass(frozen=True)
 class CorpusWithProgress:
-    """A corpus that tells *progress* of every document that is read from it."""
+    """A corpus that reports every document read from it to *progress*, as building the index *what* if that is given."""
 
     corpus: Corpus
     progress: Progress
+    what: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -34,8 +35,12 @@ class CorpusWithProgress:
         return len(self.corpus)
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document]:
-        """Yield the documents, telling of each."""
-        return counted(self.corpus.documents(start, stop), self.progress)
+        """Yield the documents, reporting each."""
+        if self.what:  # an index that reads stored vectors never asks for documents: nothing is shown
+            self.progress.start(self.what, "build index", len(self), "documents")
+        yield from counted(self.corpus.documents(start, stop), self.progress)
+        if self.what:
+            self.progress.end()
 
 
 def counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:

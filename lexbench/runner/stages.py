@@ -22,24 +22,10 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.encodings.statistics import spread
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.executors import executor
-from lexbench.plugins import (
-    AnyRetriever,
-    CountsWork,
-    Executor,
-    HasReranker,
-    LeavesOut,
-    NamesPlaces,
-    ReadsRuns,
-    ScoresPairs,
-    Searcher,
-    SearchesInBlocks,
-    encode_queries,
-    pair_scorers,
-)
+from lexbench.plugins import Executor, PairScorer, Retriever, Searcher
 from lexbench.progress import Progress
 from lexbench.runner.corpus_stages import FORMAT, SHARED, CorpusStages
 from lexbench.runner.pairs import PairScores, Told, forget_pairs, learn, pairs_folder, score_pairs
-from lexbench.runner.precompilation import Precompilation
 from lexbench.runner.progressing import counted
 from lexbench.runner.stored_run import block_files, read_hits, read_work, write_hits, write_run
 from lexbench.runner.systems import System, rerankers
@@ -56,9 +42,9 @@ from lexbench.types import Query
 _QUERIES = 256  # searched at a time; each block is stored, so a run that was killed loses at most one
 
 
-def block_size(searcher: Searcher[Any]) -> int:
+def block_size(searcher: Searcher) -> int:
     """Return how many queries a searcher is given at a time: fewer than by default where it asks for that."""
-    return min(_QUERIES, searcher.queries_at_a_time) if isinstance(searcher, SearchesInBlocks) else _QUERIES
+    return min(_QUERIES, searcher.queries_at_a_time)
 
 
 @dataclass
@@ -71,7 +57,6 @@ class DatasetRunner(CorpusStages):
     executor: Executor | None = field(default_factory=executor)  # where corpora are encoded; None: what suits the encoder
     parts: list[Path] = field(default_factory=list)  # folders that the index in the making was made from
     unshared: list[Path] = field(default_factory=list)  # folders of the system at hand alone, or of an object of it
-    precompilation: Precompilation | None = None
 
     @cached_property
     def corpus_name(self) -> str:
@@ -100,20 +85,15 @@ class DatasetRunner(CorpusStages):
     def _corpus_recipe(self) -> Recipe:
         return {"format": FORMAT, "source": self.dataset.source.identity()}
 
-    @property
-    def has_corpus(self) -> bool:
-        """Whether the corpus is in the store."""
-        return self.store.finished("corpora", self._corpus_recipe) is not None
-
     def _write_corpus(self, path: Path) -> None:
         """Write the corpus into *path*; InvalidFile says where a document is that cannot be kept, if the source knows."""
         source = self.dataset.source
         try:
             write_corpus(counted(source.documents(), self.progress), path)
         except InvalidDocument as error:
-            if not isinstance(source, NamesPlaces):
+            if not (place := source.place("documents", error.doc_id)):
                 raise
-            raise InvalidFile(f"{source.place('documents', error.doc_id)}: {error}") from None
+            raise InvalidFile(f"{place}: {error}") from None
 
     @property
     def remarks(self) -> list[str]:
@@ -139,13 +119,13 @@ class DatasetRunner(CorpusStages):
 
     def _search(self, system: System, index: Path, depth: int, path: Path, *, drop: bool) -> None:
         """Write a run into *path*: block by block, then all of it in one file."""
-        if isinstance(system.retriever, ReadsRuns):
+        if system.retriever.finished:
             raise LexbenchError(f"{system.label} is a finished run, so there is nothing to search")
         watch = Stopwatch(packages=packages_of(system.retriever))
         with watch.time("open"):
             searcher = self.with_workers(system.retriever).open(index)
         size, what = block_size(searcher), f"{system.label} on {self.dataset.contract.id}"
-        if isinstance(system.retriever, HasReranker):
+        if system.retriever.reranker:
             self._note_if_slow(system.retriever.reranker, what)
         with watch.time("search"):
             scored = self.scored_pairs(system.retriever, searcher, path, what, drop=drop)
@@ -155,7 +135,7 @@ class DatasetRunner(CorpusStages):
             with watch.time("search"):
                 learn(searcher, encoded, [scores.of(number) for scores in scored])
                 hits = searcher.search(encoded, depth + drop)
-            write_hits(hits, file, searcher.work(encoded) if isinstance(searcher, CountsWork) else {})
+            write_hits(hits, file, searcher.work(encoded))
         files = block_files(path, len(self.dataset.queries), size)
         run = Run.from_hits((query.query_id for query in self.dataset.queries), read_hits(files), self.corpus.doc_ids)
         write_run(without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0), path, self.corpus)
@@ -166,21 +146,21 @@ class DatasetRunner(CorpusStages):
         forget_pairs(path)
         watch.write(path)
 
-    def scored_pairs(self, retriever: AnyRetriever, searcher: Any, path: Path, what: str, *, drop: bool) -> list[PairScores]:
+    def scored_pairs(self, retriever: Retriever, searcher: Any, path: Path, what: str, *, drop: bool) -> list[PairScores]:
         """Let the executor, if any, score the pairs of each reranker in *retriever*, inner ones first, into files in *path*."""
         size = block_size(searcher)
         scored: list[PairScores] = []
         if not self.executor or not (left := self._left(path, size)):
             return scored
 
-        def blocks(number: int) -> Iterator[tuple[int, ScoresPairs, Any]]:
+        def blocks(number: int) -> Iterator[tuple[int, PairScorer, Any]]:
             for at, block, _ in left:
                 encoded = self.encoded(searcher, block, drop=drop)
                 learn(searcher, encoded, [scores.of(at) for scores in scored])
-                yield at, *pair_scorers(searcher, encoded)[number]
+                yield at, *searcher.pair_scorers(encoded)[number]
 
         has_any = next(rerankers(retriever), None) is not None  # else no query is encoded for the question
-        count = len(pair_scorers(searcher, self.encoded(searcher, left[0][1][:1], drop=drop))) if has_any else 0
+        count = len(searcher.pair_scorers(self.encoded(searcher, left[0][1][:1], drop=drop))) if has_any else 0
         for number in range(count):
             told = Told(self.progress, what)
             scored.append(score_pairs(blocks(number), size, pairs_folder(path, number), self.executor, told))
@@ -188,10 +168,8 @@ class DatasetRunner(CorpusStages):
 
     def encoded(self, searcher: Any, block: Sequence[Query], *, drop: bool) -> Any:
         """Return *block* as *searcher* takes it, told, if self-matches are to be dropped, which fusions leave out."""
-        encoded = encode_queries(searcher, block)
-        if drop and isinstance(searcher, LeavesOut):
-            return searcher.without(encoded, own_positions(self.corpus, block))
-        return encoded
+        encoded = searcher.encode_queries(block)
+        return searcher.without(encoded, own_positions(self.corpus, block)) if drop else encoded
 
     def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[tuple[int, Sequence[Query], Path]]:
         """Yield each block of *size* queries that has no file in *path* yet: number, queries, file. Tell of progress."""

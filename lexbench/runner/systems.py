@@ -10,31 +10,11 @@ from weakref import ref
 from lexbench import catalog, registry
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call, Part, parse
-from lexbench.plugins import (
-    AnyRetriever,
-    BuildsFromParts,
-    Encoder,
-    EncoderFacts,
-    EncodesVectors,
-    EngineFacts,
-    Facts,
-    Fusion,
-    HasFiles,
-    HasIndexFiles,
-    HasName,
-    HasReranker,
-    HasWeights,
-    HoldsObjects,
-    ReadsRuns,
-    Retriever,
-    RunsOnWorkers,
-    TransformFacts,
-)
+from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.beir_model import BeirEncoder, is_beir_model
+from lexbench.runner.adapters import Adapted, adapted, digests
 from lexbench.storage.store import Recipe
 from lexbench.types import Kind
-from lexbench.vectors import kind_of
 
 _EXACT = {
     Kind.SPARSE: "csr",
@@ -51,7 +31,7 @@ class System:
     """One thing to be measured."""
 
     label: str  # how tables call it: as it was named
-    retriever: AnyRetriever
+    retriever: Retriever
     recipe: Recipe  # everything about it that can change its answers
     text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
 
@@ -78,13 +58,13 @@ def system(named: Any, label: str | None = None) -> System:
     """
     if not isinstance(named, str):
         retriever = _of_object(named)
-        return System(label or _name(named), retriever, describe(retriever))
+        return System(label or str(getattr(named, "name", type(named).__name__)), retriever, describe(retriever))
     part = parse(named)
     retriever = resolve(part)
     return System(label or str(part), retriever, describe(retriever), str(part))
 
 
-def resolve(part: Part) -> AnyRetriever:
+def resolve(part: Part) -> Retriever:
     """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
     if _is_reranker(part):
         raise CommandError(f"{part}: {part.head.name} is a reranker; write rerank(bm25, {part}, k=100)")
@@ -100,21 +80,21 @@ def resolve(part: Part) -> AnyRetriever:
     plugin = registry.load("retrievers", call.name, typed)
     if any(item.name == "reranker" for item in fields(plugin)):
         call = _of_reranking(call)
-    elif any(item.name == "parts" for item in fields(plugin)):
+    elif any(item.name == "members" for item in fields(plugin)):
         call = _of_retrievers(call)
-    retriever: AnyRetriever = registry.create("retrievers", call, typed=typed)
+    retriever: Retriever = registry.create("retrievers", call, typed=typed)
     return retriever
 
 
 def _of_retrievers(call: Call) -> Call:
     """Return the call of a retriever that is made of retrievers, these resolved."""
     listed = [value for value in call.args if isinstance(value, Part)]
-    if len(listed) < len(call.args) or "parts" in dict(call.kwargs):
+    if len(listed) < len(call.args) or "members" in dict(call.kwargs):
         raise CommandError(
             f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
         )
-    parts: Any = tuple(map(resolve, listed))
-    return replace(call, args=(parts,))
+    members: Any = tuple(map(resolve, listed))
+    return replace(call, args=(members,))
 
 
 def _of_reranking(call: Call) -> Call:
@@ -148,13 +128,12 @@ def _is_reranker(part: Part) -> bool:
     return name in known or (name in catalog.names() and catalog.model(name).encoder in known)
 
 
-def leaves(retriever: AnyRetriever) -> Iterator[AnyRetriever]:
+def leaves(retriever: Retriever) -> Iterator[Retriever]:
     """Yield the retrievers that *retriever* is made of in the end: itself, unless it is made of retrievers."""
-    if isinstance(retriever, Fusion):
-        for part in retriever.parts:
-            yield from leaves(part)
-    else:
+    if not retriever.members:
         yield retriever
+    for member in retriever.members:
+        yield from leaves(member)
 
 
 def _retrievers() -> list[str]:
@@ -192,8 +171,8 @@ def _encoded(part: Part) -> Encoded:
     for call, transform in zip(part.transforms, transforms, strict=True):
         if transform.kind is not kind:
             raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
-    whole = any(TransformFacts.of(transform).impacts for transform in transforms)
-    if EngineFacts.of(engine).impacts and not whole:
+    whole = any(transform.impacts for transform in transforms)
+    if engine.impacts and not whole:
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
     with suppress(TypeError):  # of a setting that has no hash
@@ -201,7 +180,7 @@ def _encoded(part: Part) -> Encoded:
     return Encoded(encoder, engine, tuple(transforms))
 
 
-def typed_name(encoder: Encoder[Any]) -> str:
+def typed_name(encoder: Encoder) -> str:
     """Return what a user typed for *encoder*, as lexmae_nano; of an object that was handed over its class."""
     with suppress(KeyError, TypeError):
         return _typed[encoder]
@@ -223,23 +202,10 @@ def _takes(engine: str, kind: Kind) -> bool:
         return False
 
 
-def _of_object(item: Any) -> AnyRetriever:
-    """Return a retriever for an object of the user's: a retriever as it is, an encoder with the exact engine of its kind."""
-    if isinstance(item, Retriever | BuildsFromParts | ReadsRuns):
-        return item
-    if is_beir_model(item) and not isinstance(item, Encoder):
-        item = BeirEncoder(item)
-    if isinstance(item, Encoder):
-        kind = EncoderFacts.of(item).kind or kind_of(item.encode_query(["what kind of vectors are these?"]))
-        return Encoded(item, registry.create("engines", Call(_EXACT[Kind(kind)])))
-    raise CommandError(
-        f"{type(item).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
-        "encode_query, one with build(corpus, path) and open(path), or a retrieval model of beir"
-    )
-
-
-def _name(item: Any) -> str:
-    return str(item.name) if isinstance(item, HasName) else type(item).__name__
+def _of_object(item: Any) -> Retriever:
+    """Return a retriever for a user's object: an encoder gets the exact engine of its kind of vectors."""
+    plugin = adapted(item)
+    return Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind]))) if isinstance(plugin, Encoder) else plugin
 
 
 def describe(plugin: Any, *, index: bool = False) -> Any:
@@ -255,16 +221,14 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         return {str(name): describe(value, index=index) for name, value in plugin.items()}
     if plugin is None or isinstance(plugin, bool | int | float | str):
         return plugin
-    description = {"plugin": registry.identity(type(plugin)), "version": Facts.of(plugin).version}
+    if isinstance(plugin, Adapted):
+        return describe(plugin.wrapped, index=index)
+    description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
+    files = digests(plugin, index=index)
     if is_dataclass(plugin) and fields(plugin):
         description["settings"] = describe(registry.settings(plugin, index=index), index=index)
-    elif not isinstance(plugin, HasFiles) and not is_dataclass(plugin):
+    elif not files and not is_dataclass(plugin):
         description[_SESSION] = _session(plugin)
-    files: Mapping[str, Any] = {}
-    if index and isinstance(plugin, HasIndexFiles):
-        files = plugin.index_identity()
-    elif isinstance(plugin, HasFiles):
-        files = plugin.identity()
     if files:  # of none: bm25 without expansions has the key that it always had
         description["identity"] = files
     return description
@@ -283,34 +247,38 @@ def _session(plugin: object) -> str:
     return text
 
 
-def learned_parts(retriever: AnyRetriever) -> Iterator[Any]:
+def learned_parts(retriever: Retriever) -> Iterator[Any]:
     """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
     for leaf in leaves(retriever):
-        yield leaf.encoder if isinstance(leaf, EncodesVectors) else leaf
+        yield leaf.encoder if isinstance(leaf, Encoded) else leaf
     yield from rerankers(retriever)
 
 
 def rerankers(retriever: Any) -> Iterator[Any]:
     """Yield the rerankers of *retriever* and of its parts."""
-    if isinstance(retriever, HasReranker):
+    if retriever.reranker:
         yield retriever.reranker
-    if isinstance(retriever, Fusion):
-        for part in retriever.parts:
-            yield from rerankers(part)
+    for member in retriever.members:
+        yield from rerankers(member)
 
 
-def on_workers(retriever: Any, executor: HoldsObjects, note: Callable[[str], None]) -> Any:
+def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
     """Return *retriever* with engines that the workers of *executor* build and search; itself where it has no such engine."""
     return registry.everywhere(
-        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, RunsOnWorkers) else plugin
+        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
     )
 
 
-def weights(retriever: AnyRetriever) -> int:
+def model_name(encoder: Model) -> str:
+    """Return the name or folder of an encoder's model, or the name of its class."""
+    return next(iter(encoder.models()), type(encoder).__name__)
+
+
+def weights(retriever: Retriever) -> int:
     """Return the bytes of all files of trained weights that a retriever is made from, each once."""
     files: dict[str, int] = {}
     for part in learned_parts(retriever):
-        files |= part.weights() if isinstance(part, HasWeights) else {}
+        files |= part.weight_files()
     return sum(files.values())
 
 

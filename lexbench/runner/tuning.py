@@ -13,24 +13,24 @@ from lexbench import measures
 from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.errors import CannotStart, CommandError
-from lexbench.plugins import CHOSEN_WEIGHTS, AnyRetriever, EncodesVectors, Fusion, KnowsTrainingData, Weighted
+from lexbench.plugins import CHOSEN_WEIGHTS, Retriever
 from lexbench.results import BOUND
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.systems import System, describe, leaves
+from lexbench.runner.systems import System, describe, leaves, model_name
 from lexbench.runner.weight_search import BestWeights, WeightSearch
 from lexbench.types import Query
 
 
-def rules(retriever: AnyRetriever) -> Iterator[str]:
+def rules(retriever: Retriever) -> Iterator[str]:
     """Yield the rule, "tuned" or "oracle", of each fusion in *retriever* whose weights are to be chosen."""
-    if isinstance(retriever, Fusion):
-        for part in retriever.parts:
-            yield from rules(part)
-        if isinstance(retriever, Weighted) and retriever.weights in CHOSEN_WEIGHTS:
-            yield str(retriever.weights)
+    for member in retriever.members:
+        yield from rules(member)
+    if retriever.weights in CHOSEN_WEIGHTS:
+        yield str(retriever.weights)
 
 
-def check(retriever: AnyRetriever, contract: Contract) -> None:
+def check(retriever: Retriever, contract: Contract) -> None:
     """Raise CommandError where *retriever* has weights to tune and the *contract* of a dataset names no queries for it."""
     if "tuned" not in rules(retriever):
         return
@@ -118,25 +118,24 @@ class _Choices:
         """Return *retriever*, the part of the system at *position* ("2.1" is the first of the second), with chosen weights."""
         if not any(rules(retriever)):
             return retriever
-        below = (f"{position}.{number}".lstrip(".") for number in range(1, len(retriever.parts) + 1))
-        retriever = replace(retriever, parts=tuple(map(self.applied, retriever.parts, below)))
-        if not (isinstance(retriever, Weighted) and isinstance(retriever.weights, str)):
+        below = (f"{position}.{number}".lstrip(".") for number in range(1, len(retriever.members) + 1))
+        retriever = replace(retriever, members=tuple(map(self.applied, retriever.members, below)))
+        if not isinstance(retriever.weights, str):
             return retriever
         queries = self.queries[retriever.weights]
         measure = measures.with_threshold(self.headline, queries.dataset.contract)
         best = WeightSearch(self.runner, queries.dataset, measure, self.depth, self.label).best(retriever)
         self.notes.append(_note(retriever.weights, position, best, measure, queries))
         self.notes.extend(_trained_on_them(retriever, queries.dataset.contract.id))
-        return replace(retriever, weights=best.weights)  # type: ignore[type-var]  # retrievers are dataclasses
+        return replace(retriever, weights=best.weights)
 
 
-def _trained_on_them(retriever: AnyRetriever, dataset: str) -> Iterator[str]:
+def _trained_on_them(retriever: Retriever, dataset: str) -> Iterator[str]:
     """Yield a warning for each encoder that has learned from the queries on which its weight was chosen."""
     for leaf in leaves(retriever):
-        encoder = leaf.encoder if isinstance(leaf, EncodesVectors) else None
-        if isinstance(encoder, KnowsTrainingData) and dataset in encoder.trained_on():
+        if isinstance(leaf, Encoded) and dataset in leaf.encoder.trained_on():
             yield (
-                f"{type(encoder).__name__} {encoder.model} was trained on the queries of {dataset}, on which "
+                f"{type(leaf.encoder).__name__} {model_name(leaf.encoder)} was trained on the queries of {dataset}, on which "
                 "weights are chosen: it looks better there than it is, and its weight may be too large"
             )
 

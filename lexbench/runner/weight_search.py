@@ -17,7 +17,7 @@ from lexbench.datasets.dataset import Dataset
 from lexbench.errors import LexbenchError
 from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
-from lexbench.plugins import HasScoreMatrix, Weighted
+from lexbench.plugins import Retriever, Searcher
 from lexbench.runner.pairs import forget_pairs, learn
 from lexbench.runner.stages import DatasetRunner, block_size, own_positions
 from lexbench.runner.stored_run import block_files
@@ -54,7 +54,7 @@ class WeightSearch:
     depth: int
     label: str
 
-    def best(self, retriever: Weighted) -> BestWeights:
+    def best(self, retriever: Retriever) -> BestWeights:
         """Return the weights for *retriever* that have the largest mean; of equals the most even, then more on earlier parts.
 
         LexbenchError where there are no judgements.
@@ -95,7 +95,7 @@ class WeightSearch:
     def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
         """Search all parts; return what is to be weighted, self-matches dropped as for a run."""
         opened = self.runner.with_workers(retriever).open(index)
-        if not isinstance(opened, HasScoreMatrix):
+        if type(opened).score_matrix is Searcher.score_matrix:
             raise LexbenchError(f"{type(opened).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
         searcher: Any = opened  # it is a searcher, too
         drop = self.dataset.contract.protocol.self_match == "drop"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import Held
+from lexbench.plugins import Encoder, Held, Holdable
 from lexbench.registry import runtime
 from lexbench.types import Document, Kind, MultiVectors
 
@@ -27,7 +27,7 @@ class Tokens(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Letters:
+class Letters(Encoder):
     """How often each of the letters a to e is among the first *length* words of a text, in thirds; *kind* as encoders have it.
 
     *fails*: a letter at which it raises an error, or followed by " kill" dies of signal 9. *once*: a file; it fails only where
@@ -38,7 +38,7 @@ class Letters:
     devices: int = runtime(1)
     length: int = 2
     storage: str = "float32"
-    kind: Kind = Kind.SPARSE
+    kind: Kind = Kind.SPARSE  # type: ignore[misc]  # a setting, so that one class has all kinds
     fails: str = runtime("")
     once: str = runtime("")
     log: str = runtime("")
@@ -89,7 +89,7 @@ class Letters:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Holdable):
     """An object for workers to hold: it is given the numbers below *most*, and adds them up."""
 
     most: int

@@ -45,14 +45,14 @@ class EncoderCase(NamedTuple):
 
 def document_vectors(encoder: Any, documents: Sequence[Document]) -> Any:
     """Return the vectors of *documents*, as lexbench asks for them."""
-    if isinstance(encoder, plugins.BatchEncoder):
-        return encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
-    return encoder.encode_document([document.text for document in documents])
+    if not documents and type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
+        return encoder.encode_document([])  # which lexbench never asks for in batches
+    return encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
 
 
 def both(encoder: Any) -> list[Any]:
     """Return the vectors of all documents, and of all queries."""
-    return [document_vectors(encoder, DOCUMENTS), plugins.encode_queries(encoder, QUERIES)]
+    return [document_vectors(encoder, DOCUMENTS), encoder.encode_queries(QUERIES)]
 
 
 def check_interface(case: EncoderCase) -> str:
@@ -62,11 +62,9 @@ def check_interface(case: EncoderCase) -> str:
 
     assert dataclass_params is not None, "it is no dataclass"
     assert dataclass_params.frozen, "its settings can be changed"
-    assert isinstance(plugins.EncoderFacts.of(encoder).kind, Kind)
-    assert plugins.EncoderFacts.of(encoder).storage in ("float32", "float16")
-    assert isinstance(encoder, plugins.Encoder) or (
-        isinstance(encoder, plugins.BatchEncoder) and isinstance(encoder, plugins.NeedsQueryIds)
-    )
+    assert plugins.fault("encoders", type(encoder)) == ""
+    assert isinstance(encoder.kind, Kind)
+    assert encoder.storage in ("float32", "float16")
     assert encoder == case.make()
     assert hash(encoder) == hash(case.make()), "equal settings make different encoders"
     return ""
@@ -111,7 +109,7 @@ def check_no_texts(case: EncoderCase) -> str:
     width = both(encoder)[0].shape[1]
 
     assert document_vectors(encoder, []).shape == (0, width)
-    assert plugins.encode_queries(encoder, []).shape == (0, width)
+    assert encoder.encode_queries([]).shape == (0, width)
     return ""
 
 
@@ -121,7 +119,7 @@ def check_order(case: EncoderCase) -> str:
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
     assert close(rows(document_vectors(encoder, DOCUMENTS[::-1])), documents[::-1])
-    assert close(rows(plugins.encode_queries(encoder, QUERIES[::-1])), queries[::-1])
+    assert close(rows(encoder.encode_queries(QUERIES[::-1])), queries[::-1])
     return ""
 
 
@@ -131,7 +129,7 @@ def check_company(case: EncoderCase) -> str:
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
     assert close([rows(document_vectors(encoder, [document]))[0] for document in DOCUMENTS], documents)
-    assert close([rows(plugins.encode_queries(encoder, [query]))[0] for query in QUERIES], queries)
+    assert close([rows(encoder.encode_queries([query]))[0] for query in QUERIES], queries)
     assert close(rows(document_vectors(encoder, DOCUMENTS * 40)), documents * 40)
     return ""
 
@@ -139,7 +137,7 @@ def check_company(case: EncoderCase) -> str:
 def check_deterministic(case: EncoderCase) -> str:
     """Check that one that calls itself deterministic gives the same bytes for the same texts, from a new encoder too."""
     encoder = case.make()
-    if not plugins.EncoderFacts.of(encoder).deterministic:
+    if not encoder.deterministic:
         return "it does not call itself deterministic"
     expected = [content(vectors) for vectors in both(encoder)]
 
@@ -151,14 +149,14 @@ def check_deterministic(case: EncoderCase) -> str:
 def check_two_steps(case: EncoderCase) -> str:
     """Check that tokenising and then encoding gives what encoding texts gives, and that progress adds up to the documents."""
     encoder = case.make()
-    if not isinstance(encoder, plugins.BatchEncoder):
+    if type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
         return "it leaves cutting batches to lexbench"
     untitled = [document._replace(body_at=0) for document in DOCUMENTS]
     done: list[int] = []
     vectors = encoder.encode_tokens(encoder.tokenise_documents(untitled), done.append)
 
     assert sum(done) == len(untitled)
-    if isinstance(encoder, plugins.Encoder):
+    if type(encoder).encode_document is not plugins.Encoder.encode_document:
         assert content(encoder.encode_document([document.text for document in untitled])) == content(vectors)
     return ""
 
@@ -166,14 +164,12 @@ def check_two_steps(case: EncoderCase) -> str:
 def check_truncated(case: EncoderCase) -> str:
     """Check that documents which are cut to a length are counted, each once, and short ones are not."""
     encoder = case.make()
-    tokens: Any = encoder.tokenise_documents(DOCUMENTS) if isinstance(encoder, plugins.BatchEncoder) else None
-    if not isinstance(tokens, plugins.CountsTruncated):
-        return "it counts no documents that are cut"
-    alone = {document.doc_id: encoder.tokenise_documents([document]).truncated for document in DOCUMENTS}
+    truncated = encoder.truncated(encoder.tokenise_documents(DOCUMENTS))
+    alone = {document.doc_id: encoder.truncated(encoder.tokenise_documents([document])) for document in DOCUMENTS}
 
     assert alone["short"] == alone["empty"] == 0
     assert set(alone.values()) <= {0, 1}
-    assert tokens.truncated == sum(alone.values())
+    assert truncated == sum(alone.values())
     return ""
 
 
@@ -226,7 +222,7 @@ def check_key(case: EncoderCase) -> str:
 
 def check_files(case: EncoderCase) -> str:
     """Check that the same files in another place have the same key and the same vectors, and other files have others."""
-    if not isinstance(case.make(), plugins.HasFiles):
+    if not case.make().identity():
         return "it has no files"
     if not case.moved or not case.changed:
         return "there is no second set of files"
@@ -242,8 +238,6 @@ def check_files(case: EncoderCase) -> str:
 def check_workers(case: EncoderCase) -> str:
     """Check that the encoders of several devices can be sent to other processes, and give the same bytes."""
     encoder = case.make(**case.devices)
-    if not isinstance(encoder, plugins.RunsOnDevices):
-        return "it does not share a corpus among devices"
     workers = encoder.workers()
     if case.devices:
         assert len(workers) > 1
@@ -258,7 +252,7 @@ def check_workers(case: EncoderCase) -> str:
 def check_terms(case: EncoderCase) -> str:
     """Check that a sparse encoder which names its terms has a text for each that a document has, and no text twice."""
     encoder = case.make()
-    if not isinstance(encoder, plugins.NamesTerms):
+    if not encoder.names_terms:
         return "its dimensions have no names"
     terms = sorted(set(document_vectors(encoder, DOCUMENTS).indices.tolist()))
     tokens = [encoder.token(term) for term in terms]
@@ -272,12 +266,8 @@ def check_terms(case: EncoderCase) -> str:
 def check_what_it_says(case: EncoderCase) -> str:
     """Check that its remarks are single lines, and that what it was trained on are names of datasets."""
     encoder = case.make()
-    remarks = list(encoder.remarks()) if isinstance(encoder, plugins.HasRemarks) else []
-    datasets = list(encoder.trained_on()) if isinstance(encoder, plugins.KnowsTrainingData) else []
-
-    assert all(isinstance(line, str) and "\n" not in line for line in (*remarks, *datasets))
-    said = isinstance(encoder, plugins.HasRemarks | plugins.KnowsTrainingData)
-    return "" if said else "it has no remarks, and does not know what it was trained on"
+    assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.remarks(), *encoder.trained_on()))
+    return ""
 
 
 CHECKS: Mapping[str, Callable[[EncoderCase], str]] = {

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.errors import LexbenchError
-from lexbench.plugins import EngineFacts, Facts
 from lexbench.types import Hits, Kind, MultiVectors
 
 LEARNED = 0.98  # what an approximate engine finds of vectors as it is made for; measured: seismic 1.0 at 10 and at 1000
@@ -92,7 +91,7 @@ class EngineContract:
     @pytest.fixture
     def engine(self) -> Any:
         """Return the engine; one whose scores are those of compressed vectors has no right scores that are known."""
-        if EngineFacts.of(self.plugin).compressed:
+        if self.plugin.compressed:
             pytest.skip("scores are those of compressed vectors")
         return self.plugin
 
@@ -210,7 +209,7 @@ class EngineContract:
     @pytest.mark.parametrize("weight", [-1, np.nan, np.inf, 0.5])
     def test_impossible_weights_are_refused(self, sparse_engine: Any, tmp_path: Path, weight: float) -> None:
         """Engines of quantised weights refuse all but whole ones, in documents and queries; others take more."""
-        if not EngineFacts.of(sparse_engine).impacts:
+        if not sparse_engine.impacts:
             pytest.skip("takes real weights")
         (tmp_path / "index").mkdir()
         index = indexed(sparse_engine, tmp_path / "right", [[1, 2], [3, 4]])
@@ -276,7 +275,7 @@ class EngineContract:
 
     def test_two_builds_are_the_same_bytes(self, engine: Any, tmp_path: Path) -> None:
         """An engine that calls itself deterministic writes the same files twice."""
-        if not Facts.of(engine).deterministic:
+        if not engine.deterministic:
             pytest.skip("it does not call itself deterministic")
         trees = []
         for name in "ab":

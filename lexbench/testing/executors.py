@@ -12,7 +12,7 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD, missing, shard_file
 from lexbench.errors import LexbenchError
 from lexbench.executors.here import Here
-from lexbench.plugins import AnyEncoder, Executor, HoldsObjects
+from lexbench.plugins import Encoder, Executor
 from lexbench.progress import Silent
 from lexbench.runner import systems
 from lexbench.storage.atomic import UNFINISHED
@@ -175,8 +175,8 @@ class ExecutorContract:
                 held[1].call("times_or_die", 1, str(tmp_path / "always"), 9)
         assert (tmp_path / "always").read_text(encoding="utf-8").count("\n") == 3
 
-    def _holds(self, executor: Any) -> HoldsObjects:
-        if not isinstance(executor, HoldsObjects):
+    def _holds(self, executor: Executor) -> Executor:
+        if not executor.holds:
             pytest.skip("its workers hold no objects")
         return executor
 
@@ -192,7 +192,7 @@ class Done(NamedTuple):
     heard: Heard
 
 
-def encoded(executor: Executor, encoder: AnyEncoder, corpus: Corpus, path: Path, shards: Sequence[range] | None = None) -> Done:
+def encoded(executor: Executor, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range] | None = None) -> Done:
     """Let *executor* encode *shards* (default: those that *path* lacks) of *corpus* into *path*."""
     heard = Heard()
     executor.encode(encoder, corpus, path, missing(len(corpus), path) if shards is None else shards, heard)

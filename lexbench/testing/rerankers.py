@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lexbench.plugins import Facts, Reranker
+from lexbench.plugins import Reranker
 from lexbench.runner import systems
 from lexbench.types import Document
 
@@ -51,7 +51,7 @@ class RerankerContract:
 
     def test_the_same_pairs_score_the_same(self, reranker: Any) -> None:
         """A reranker that calls itself deterministic gives the same bits twice."""
-        if not Facts.of(reranker).deterministic:
+        if not reranker.deterministic:
             pytest.skip("it does not call itself deterministic")
         assert np.array_equal(reranker.score(QUERIES, DOCUMENTS), reranker.score(QUERIES, DOCUMENTS))
 

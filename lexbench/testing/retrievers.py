@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
-from lexbench.plugins import BuildsFromParts, Facts
 from lexbench.runner import systems
 from lexbench.storage.artifacts import digest
 from lexbench.types import Corpus, Document
@@ -44,10 +43,7 @@ class TinyStore:
         path = self.root / "indexes" / f"index-{key}"
         if not path.exists():
             path.mkdir(parents=True)
-            if isinstance(retriever, BuildsFromParts):
-                retriever.assemble(self.corpus, path, self)
-            else:
-                retriever.build(self.corpus, path)
+            retriever.assemble(self.corpus, path, self)
         return path
 
     def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "TinyStore":
@@ -151,7 +147,7 @@ class RetrieverContract:
 
     def test_two_builds_are_the_same_bytes(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
         """A retriever that calls itself deterministic writes the same files twice."""
-        if not Facts.of(retriever).deterministic:
+        if not retriever.deterministic:
             pytest.skip("it does not call itself deterministic")
         trees = []
         for name in "ab":

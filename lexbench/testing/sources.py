@@ -9,7 +9,7 @@ import pytest
 
 from lexbench.contracts import Contract
 from lexbench.errors import MissingData
-from lexbench.plugins import Source, SourceFinder
+from lexbench.plugins import Source
 from lexbench.storage.artifacts import digest
 from lexbench.types import Document, Judgement, Query
 
@@ -17,7 +17,7 @@ from lexbench.types import Document, Judgement, Query
 class SourceCase(NamedTuple):
     """One class of sources and what it is asked for."""
 
-    locator: type[SourceFinder]
+    locator: type[Source]
     contract: Contract  # of a dataset that is here
     folders: Sequence[Path]  # of the user's, in which it may look
     others: Sequence[Callable[[], Source]] = ()  # sources of other documents than that dataset's

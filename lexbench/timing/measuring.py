@@ -20,17 +20,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from lexbench.executors import executor
-from lexbench.plugins import (
-    CHOSEN_WEIGHTS,
-    Fusion,
-    HoldsObjects,
-    LeavesOut,
-    NeedsQueryIds,
-    SearchesInBlocks,
-    TellsTransfer,
-    Weighted,
-    encode_queries,
-)
+from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import everywhere, has_threads
 from lexbench.runner import systems
 from lexbench.storage import atomic
@@ -115,7 +105,7 @@ def _open(task: Task) -> Any:
     """Return the searcher of a task."""
     retriever = with_threads(with_weights(systems.system(task.system).retriever, iter(task.weights)), task.threads)
     workers = executor(task.on) if task.on else None
-    if isinstance(workers, HoldsObjects):
+    if workers and workers.holds:
         retriever = systems.on_workers(retriever, workers, lambda _line: None)
     return retriever.open(Path(task.index))
 
@@ -123,21 +113,19 @@ def _open(task: Task) -> Any:
 def chosen_weights(named: Any, resolved: Any) -> list[list[float]]:
     """Return the weights that *resolved* has where the retriever *named* by the user leaves them open, inner fusions first."""
     weights = []
-    if isinstance(named, Fusion):
-        for part, resolved_part in zip(named.parts, resolved.parts, strict=True):
-            weights += chosen_weights(part, resolved_part)
-        if isinstance(named, Weighted) and named.weights in CHOSEN_WEIGHTS:
-            weights.append(list(resolved.weights))
+    for member, resolved_member in zip(named.members, resolved.members, strict=True):
+        weights += chosen_weights(member, resolved_member)
+    if named.weights in CHOSEN_WEIGHTS:
+        weights.append(list(resolved.weights))
     return weights
 
 
 def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
     """Return *retriever* with *weights* where they are to be chosen: the inverse of `chosen_weights`."""
-    if not isinstance(retriever, Fusion):
+    if not retriever.members:
         return retriever
-    changed: Any = replace(retriever, parts=tuple(with_weights(part, weights) for part in retriever.parts))  # type: ignore[type-var]
-    chosen = isinstance(changed, Weighted) and changed.weights in CHOSEN_WEIGHTS
-    return replace(changed, weights=tuple(next(weights))) if chosen else changed
+    changed: Any = replace(retriever, members=tuple(with_weights(member, weights) for member in retriever.members))
+    return replace(changed, weights=tuple(next(weights))) if changed.weights in CHOSEN_WEIGHTS else changed
 
 
 def with_threads(plugin: Any, threads: int) -> Any:
@@ -147,16 +135,13 @@ def with_threads(plugin: Any, threads: int) -> Any:
 
 def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return the function that encodes queries, and its inputs: single queries, or blocks as large as the searcher takes."""
-    most = searcher.queries_at_a_time if isinstance(searcher, SearchesInBlocks) else len(task.queries)
-    size = 1 if task.single else most
+    size = 1 if task.single else min(searcher.queries_at_a_time, len(task.queries))
     starts = range(0, len(task.queries), size)
     blocks = [[Query(*query) for query in task.queries[start : start + size]] for start in starts]
-    if task.own and isinstance(searcher, LeavesOut):
+    if task.own:
         owns = [np.array(task.own[start : start + size], np.int32) for start in starts]
-        return lambda pair: searcher.without(encode_queries(searcher, pair[0]), pair[1]), list(zip(blocks, owns, strict=True))
-    if isinstance(searcher, NeedsQueryIds):
-        return searcher.encode_queries, list(blocks)
-    return searcher.encode, [[query.text for query in block] for block in blocks]
+        return lambda pair: searcher.without(searcher.encode_queries(pair[0]), pair[1]), list(zip(blocks, owns, strict=True))
+    return searcher.encode_queries, blocks
 
 
 def _limit_torch(threads: int) -> None:
@@ -169,7 +154,7 @@ def _limit_torch(threads: int) -> None:
 
 def _transfer(searcher: Any) -> float:
     """Return the seconds that searches have spent so far on the way to workers and back."""
-    return searcher.transfer if isinstance(searcher, TellsTransfer) else 0.0
+    return float(searcher.transfer)
 
 
 def _workers(task: Task, seconds: dict[str, float]) -> str:

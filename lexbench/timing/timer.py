@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
-from lexbench.plugins import EncodesVectors, RanksCandidates, ReadsRuns
 from lexbench.results import Timing
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner, own_positions
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
@@ -58,7 +58,7 @@ class Timer:
 
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* cannot be opened by another process, or has no search to time."""
-        if isinstance(system.retriever, ReadsRuns):
+        if system.retriever.finished:
             raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
         if system.text is None:
             raise CannotStart(
@@ -176,8 +176,8 @@ class _Measurement:
             scenario=self.scenario.name,
             threads=self.scenario.threads,
             k=self.k,
-            exact=all(not isinstance(leaf, EncodesVectors) or leaf.engine.exact for leaf in leaves(retriever)),
-            candidates=retriever.candidates if isinstance(retriever, RanksCandidates) else 0,
+            exact=all(not isinstance(leaf, Encoded) or leaf.engine.exact for leaf in leaves(retriever)),
+            candidates=retriever.candidates,
             queries=len(queries),
             differing=self._differing(draft),
             baseline=_baseline(draft),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.errors import CommandError
+from lexbench.plugins import Transform
 from lexbench.types import Kind
 from lexbench.vectors import canonical, select_entries
 
@@ -16,7 +17,7 @@ _SLACK = 1 - 1e-12  # so that the rounding of a sum of weights never asks for on
 
 
 @dataclass(frozen=True)
-class PruneQuery:
+class PruneQuery(Transform):
     """The terms of a query that pass every one of three tests; with the default settings, all.
 
     Terms stand in order of weight, largest first, of equal weights the lower term id first. Kept are those among the first

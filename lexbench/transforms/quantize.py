@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
+from lexbench.plugins import Transform
 from lexbench.types import Kind
 from lexbench.vectors import canonical, select_entries
 
@@ -21,7 +22,7 @@ _BITS = (8, 16)
 
 
 @dataclass(frozen=True)
-class Quantize:
+class Quantize(Transform):
     """Whole weights from 1 to 2^bits - 1, documents and queries alike.
 
     What comes out at 0 or below is dropped, so negative weights are; what comes out above the largest is clipped to it.

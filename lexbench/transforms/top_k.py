@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
+from lexbench.plugins import Transform
 from lexbench.types import Kind
 from lexbench.vectors import canonical, select_entries
 
@@ -20,7 +21,7 @@ _TIES = ("keep", "cut")
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(Transform):
     """The *k* largest stored weights of each document.
 
     *ties*: "keep" every weight that equals the k-th largest (the formula), or "cut" to exactly k, of equal weights those with

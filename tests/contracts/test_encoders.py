@@ -18,6 +18,7 @@ import pytest
 from lexbench import registry
 from lexbench.errors import CommandError, MissingExtra, UnknownName
 from lexbench.notation import Call
+from lexbench.plugins import Encoder
 from lexbench.registry import at_search, runtime
 from lexbench.testing.encoders import CHECKS, DOCUMENTS, QUERIES, EncoderCase, EncoderContract
 from lexbench.types import Kind
@@ -213,7 +214,7 @@ def test_an_unknown_setting_is_refused(name):
 
 
 @dataclass(frozen=True)
-class Lengths:
+class Lengths(Encoder):
     """An encoder that keeps all rules: words and characters of a text. Below are some that break one each."""
 
     threads: int = runtime(1)

@@ -5,7 +5,6 @@ import pytest
 from lexbench import registry
 from lexbench.errors import MissingExtra
 from lexbench.notation import Call
-from lexbench.plugins import EngineFacts
 from lexbench.testing import EngineContract
 
 ELSEWHERE = ("opensearch", "sharded")  # tests/test_outside_engines.py, tests/test_sharded.py
@@ -23,6 +22,6 @@ class TestEngines(EngineContract):
             engine = registry.create("engines", Call(request.param))
         except MissingExtra as missing:
             pytest.skip(str(missing))
-        if EngineFacts.of(engine).compressed:
+        if engine.compressed:
             pytest.skip(f"scores are those of compressed vectors: see tests/test_{request.param}.py")
         return engine

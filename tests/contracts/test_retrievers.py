@@ -8,6 +8,7 @@ import pytest
 from lexbench import registry
 from lexbench.errors import MissingExtra
 from lexbench.notation import parse
+from lexbench.plugins import Reranker
 from lexbench.runner import systems
 from lexbench.testing import RetrieverContract
 
@@ -15,7 +16,7 @@ NAMES = [name for name in systems.retrievers().values() if name != "run_file"]  
 
 
 @dataclass(frozen=True)
-class Occurrences:
+class Occurrences(Reranker):
     """A reranker: how often the words of a query stand in a document."""
 
     def score(self, queries, documents):
@@ -39,4 +40,4 @@ class TestRetrievers(RetrieverContract):
             return registry.load("retrievers", request.param)((systems.resolve(parse("bm25")),), Occurrences())
         if request.param == "passages":  # of one retriever, and with a length that cuts the longest of the documents
             return systems.resolve(parse("passages(bm25, words=4, stride=2)"))
-        return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if "parts" in settings else typed))
+        return systems.resolve(parse(f"{typed}(bm25, bm25(k1=2.0))" if "members" in settings else typed))

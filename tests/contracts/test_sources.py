@@ -15,7 +15,7 @@ from conftest import DATA
 
 from lexbench import registry
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, contract_of
-from lexbench.plugins import SourceFinder
+from lexbench.plugins import Source
 from lexbench.testing.sources import SourceCase, SourceContract
 
 EXAMPLE = "lexbench-example: numerals"  # of the package in tests/plugin
@@ -29,7 +29,7 @@ def contract(dataset_id: str, loader: str, **facts: object) -> Contract:
     return Contract(schema=1, id=dataset_id, version=1, name="", description="", corpus=corpus, source=source, text=policy)
 
 
-def example_class() -> type[SourceFinder]:
+def example_class() -> type[Source]:
     """Return the source of the package in tests/plugin, which is not installed here."""
     path = Path(__file__).parent.parent / "plugin" / "lexbench_example" / "numerals.py"
     spec = importlib.util.spec_from_file_location("lexbench_example_numerals", path)

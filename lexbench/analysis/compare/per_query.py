@@ -17,7 +17,7 @@ from lexbench.datasets.dataset import Dataset, open_dataset
 from lexbench.datasets.find import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
-from lexbench.plugins import EncodesVectors, NamesTerms
+from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import describe, system
 from lexbench.storage.artifacts import MANIFEST, key_facts_of
@@ -176,7 +176,7 @@ class StoreReader:
 class SparseSystem:
     """A system of sparse vectors, with the stored vectors of the documents."""
 
-    retriever: EncodesVectors
+    retriever: Encoded
     vectors: Path
     run: Run
 
@@ -196,9 +196,9 @@ class SparseSystem:
 
 def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | str:
     retriever = system(entry.result.notation or entry.result.system).retriever
-    if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
+    if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         return "has no sparse vectors"
-    if not isinstance(retriever.encoder, NamesTerms):
+    if not retriever.encoder.names_terms:
         return "does not say what its terms are"
     if describe(retriever) != entry.result.recipe:
         return "is another one today than when it was run"

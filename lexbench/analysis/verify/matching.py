@@ -29,7 +29,7 @@ def is_of(result: Result, published: str) -> bool:
     if part.head.name not in registry.names("retrievers"):
         return False
     plugin = registry.load("retrievers", part.head.name)
-    fusion = any(item.name == "parts" for item in fields(plugin))
+    fusion = any(item.name == "members" for item in fields(plugin))
     return not fusion and _is_made_by(plugin, part.head, result.recipe)
 
 

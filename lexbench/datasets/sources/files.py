@@ -11,6 +11,7 @@ from lexbench.datasets.records import document, numbered_records, read_records
 from lexbench.datasets.source import missing
 from lexbench.datasets.topics import rows, topics
 from lexbench.errors import InvalidFile
+from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
@@ -22,7 +23,7 @@ _QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Source):
     """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.records`), plain or compressed."""
 
     contract: Contract

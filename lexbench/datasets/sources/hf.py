@@ -18,6 +18,7 @@ from lexbench.datasets.hub_layout import TABLES, Layout
 from lexbench.datasets.records import document
 from lexbench.datasets.source import missing, offline
 from lexbench.errors import CommandError, InvalidFile, MissingData, require
+from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
 
@@ -46,7 +47,7 @@ class HubName(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Hf:
+class Hf(Source):
     """The tables of one dataset."""
 
     contract: Contract

@@ -19,6 +19,7 @@ from lexbench.contracts import Contract
 from lexbench.datasets.records import document
 from lexbench.datasets.source import missing, offline
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile
+from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
 
@@ -27,7 +28,7 @@ _GRACE = 1.0  # seconds more for it to say so itself
 
 
 @dataclass(frozen=True)
-class IrDatasets:
+class IrDatasets(Source):
     """A dataset of ir_datasets; its id is the library's own."""
 
     contract: Contract

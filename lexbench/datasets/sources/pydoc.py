@@ -11,13 +11,14 @@ from typing import Any, Self
 from lexbench.contracts import Contract, suite_folders
 from lexbench.datasets import docstrings
 from lexbench.datasets.records import read_records
+from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 
 @dataclass(frozen=True)
-class Pydoc:
+class Pydoc(Source):
     """The queries of one split, `dev` or `test`, over one corpus. What is ours of it is in `suites/pydoc`.
 
     corpus.tsv     id and digest of every document that may be in the corpus

@@ -11,7 +11,7 @@ from lexbench.vector_formats import FORMATS, Format
 
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
-    from lexbench.plugins import EncodesVectors
+    from lexbench.retrievers.encoded import Encoded
     from lexbench.runner.stages import DatasetRunner
     from lexbench.vector_formats.blocks import Block
 
@@ -25,8 +25,8 @@ def _writer(layout: str) -> Writer:
     def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         from lexbench.contracts import contract_of
         from lexbench.datasets.dataset import open_dataset
-        from lexbench.plugins import EncodesVectors
         from lexbench.progress import Silent
+        from lexbench.retrievers.encoded import Encoded
         from lexbench.runner.stages import DatasetRunner
         from lexbench.runner.systems import system
         from lexbench.types import Kind
@@ -34,7 +34,7 @@ def _writer(layout: str) -> Writer:
 
         result = results[0].result
         retriever = system(result.system).retriever
-        if not isinstance(retriever, EncodesVectors) or retriever.engine.kind is not Kind.SPARSE:
+        if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
         runner = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
         queries = list(runner.dataset.queries)
@@ -59,15 +59,13 @@ def _path(target: Path, what: str, layout: Format) -> Path:
     return target.with_name(f"{target.name}.{what}{layout.suffix}")
 
 
-def _tokens(retriever: "EncodesVectors", width: int) -> list[str]:
-    from lexbench.plugins import NamesTerms
-
-    if not isinstance(retriever.encoder, NamesTerms):
-        raise LexbenchError(f"{type(retriever.encoder).__name__} does not say what its terms are; it needs token(term)")
+def _tokens(retriever: "Encoded", width: int) -> list[str]:
+    if not retriever.encoder.names_terms:
+        raise LexbenchError(f"{type(retriever.encoder).__name__} does not name its terms; it needs names_terms and token(term)")
     return [retriever.encoder.token(term) for term in range(width)]
 
 
-def _documents(retriever: "EncodesVectors", runner: "DatasetRunner") -> "Iterator[Block]":
+def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block]":
     from lexbench.vector_formats.blocks import Block
 
     start = 0

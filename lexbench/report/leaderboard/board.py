@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from lexbench import registry
-from lexbench.plugins import Facts
+from lexbench.plugins import Plugin
 from lexbench.results import Result
 
 UNKNOWN_FAMILY = "other"  # of a system that neither its plug-in nor the catalogue says it of
@@ -183,8 +183,8 @@ def _family(recipe: Mapping[str, Any]) -> str:
     settings = recipe.get("settings", {})
     encoder = settings.get("encoder")
     plugin = registry.find(str((encoder if isinstance(encoder, dict) else recipe).get("plugin", "")))
-    said = Facts.of(plugin).family if plugin else Facts.family
-    return said or _family(settings["parts"][0])
+    said = (plugin or Plugin).family
+    return said or _family(settings["members"][0])
 
 
 def machine_line(facts: Mapping[str, object]) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import Corpus, Hits
+from lexbench import Corpus, Hits, Retriever, Searcher
 
 
 @dataclass(frozen=True)
-class Opened:
+class Opened(Searcher):
     """Positions (documents,) in the order of the texts."""
 
     order: NDArray[np.int32]
@@ -28,7 +28,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Alphabetical:
+class Alphabetical(Retriever):
     """*backwards* puts the last text first."""
 
     backwards: bool = False

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.measures import JudgedRun, Notation
+from lexbench.measures import JudgedRun, Measure
 
 
 @dataclass(frozen=True)
-class First(Notation):
+class First(Measure):
     """1 if the first document has a grade of at least *rel*, else 0."""
 
     rel: int | None = None

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import Kind
+from lexbench import Encoder, Kind
 
 
 @dataclass(frozen=True)
-class Letters:
+class Letters(Encoder):
     """A dense vector of letter counts. *case* tells capitals from small letters."""
 
     case: bool = False

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from lexbench.contracts import Contract
+from lexbench.plugins import Source
 from lexbench.types import Document, Judgement, Query
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @dataclass(frozen=True)
-class Numerals:
+class Numerals(Source):
     """A hundred documents such as `four two`; a query asks for one of them."""
 
     @classmethod
@@ -44,10 +45,6 @@ class Numerals:
         """Yield one relevant document a query."""
         for number in range(0, 100, 10):
             yield Judgement(f"q{number:02d}", f"d{number:02d}", 1)
-
-    def remarks(self) -> list[str]:
-        """Return nothing: every copy is the same."""
-        return []
 
     def identity(self) -> dict[str, Any]:
         """Return what determines the documents."""

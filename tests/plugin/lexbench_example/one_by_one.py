@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import Hits, Kind
+from lexbench import Engine, Hits, Index, Kind
 from lexbench.errors import LexbenchError
 
 
 @dataclass(frozen=True)
-class Opened:
+class Opened(Index):
     """The document vectors (documents, width)."""
 
     vectors: NDArray[np.float32]
@@ -28,7 +28,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class OneByOne:
+class OneByOne(Engine):
     """Slow and plain."""
 
     kind: ClassVar[Kind] = Kind.DENSE

@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench import Kind
+from lexbench import Kind, Transform
 
 
 @dataclass(frozen=True)
-class Square:
+class Square(Transform):
     """Queries stay as they are."""
 
     kind: ClassVar[Kind] = Kind.DENSE
