@@ -345,8 +345,8 @@ def test_what_a_model_was_trained_on(tmp_path, folder):
     }
     (own / "training.json").write_text(json.dumps({"recipe": recipe}))
 
-    assert dense(own).trained_on() == {"beir/scifact/train", "pydoc/dev"}
-    assert dense(folder, query_model=str(own)).trained_on() == {"beir/scifact/train", "pydoc/dev"}
+    assert dense(own).trained_on() == ["beir/scifact/train", "pydoc/dev"]
+    assert dense(folder, query_model=str(own)).trained_on() == ["beir/scifact/train", "pydoc/dev"]
     assert dense(folder).trained_on() == set()
 
 
