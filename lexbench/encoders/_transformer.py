@@ -1,4 +1,4 @@
-"""The base of encoders that run a transformer: its checkpoint, how texts are cut, where and in which batches it runs."""
+"""Base classes of encoders that run a transformer: their settings, checkpoints, devices and batches."""
 
 import os
 import re
@@ -31,31 +31,31 @@ _CHOICES = {
     "storage": ("float32", "float16"),
 }
 _DEVICE = re.compile(r"(auto|cpu|mps|cuda(:\d+)?)(,(cpu|mps|cuda(:\d+)?))*")
-_SHORTEST = 8  # tokens: the special ones of a pair, and something to cut
-_BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # a processor wants its cache, a GPU wants work
+_SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
+_BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
 V = TypeVar("V")
 
 
 def no_progress(_count: int) -> None:
-    """Take the number of documents done, where nobody asks for progress."""
+    """Ignore the number of documents done."""
 
 
 @dataclass(frozen=True)
 class Transformer(Encoder, ABC):
     """An encoder that runs a transformer, or two: one for documents and one for queries.
 
-    *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given; without
+    *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given. Without
     *query_model* queries are encoded by *model*. *query_length* and *document_length* are in tokens, special ones included.
-    *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body, and a text
-    that is too long loses of the longer of the two, or of its end. *dtype* is what the model computes in ("int8": its linear
-    layers, on a processor), *storage* what vectors are stored in. *device*: "auto" is the first GPU or else the processor; with
-    several, as "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is how many tokens are computed at once,
+    *titles*: "off" takes a document's text as it is; "pair" and "string" put a separator between title and body. If these are
+    too long, "pair" cuts the longer one first, "string" cuts the end. *dtype* is the type of the computation ("int8": of linear
+    layers, on a processor), *storage* that of stored vectors. *device*: "auto" is the first GPU or else the processor; with
+    several, e.g. "cuda:0,cuda:1", each encodes a share of the corpus. *batch_tokens* is the number of tokens computed at once,
     padding included; 0 suits the device.
     """
 
-    model: str = field(metadata={"runtime": True})  # these four say where files are; what is in them is in `identity`
+    model: str = field(metadata={"runtime": True})  # these four say where files are; `identity` has their content
     revision: str | None = runtime(None)
     query_model: str | None = runtime(None)
     query_revision: str | None = runtime(None)
@@ -71,10 +71,10 @@ class Transformer(Encoder, ABC):
     deterministic: ClassVar[bool] = True  # on one machine and device: neither workers nor threads change a bit
     requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "neural"
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # a subclass's own settings, and what each may be
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # a subclass's own settings and their allowed values
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         for name, allowed in {**self.choices, **_CHOICES}.items():
             if (value := getattr(self, name)) not in allowed:
                 raise CommandError(f"{self.plugin}({name}={value!r}): there is {', '.join(allowed)}")
@@ -101,15 +101,15 @@ class Transformer(Encoder, ABC):
     @classmethod
     @abstractmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files in a checkpoint's *folder* that decide its vectors, and the settings that it states."""
+        """Return the files of the checkpoint in *folder* that decide its vectors, and the settings that it states."""
 
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the checkpoint named by *settings* (`model`, `revision`) says it is to be run with."""
+        """Return the settings that the checkpoint named by *settings* (`model`, `revision`) states."""
         return cls.checkpoint_files(fetch(str(settings["model"]), settings.get("revision"))).defaults
 
     def remarks(self) -> list[str]:
-        """Return one line for each setting that is not what the checkpoint says it is to be run with."""
+        """Return one note for each setting that differs from what the checkpoint states."""
         stated = self.checkpoint_defaults({"model": self.model, "revision": self.revision})
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
@@ -118,38 +118,39 @@ class Transformer(Encoder, ABC):
         ]
 
     def slow_note(self) -> str:
-        """Return a line if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
+        """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
         from lexbench.models.dtype_speed import fast_note, slow_note
 
         device = self._spec(self.model, self.revision).torch_device
         return slow_note(self.dtype, device, 'type dtype="float32"') or fast_note(self.dtype, device)
 
     def trained_on(self) -> list[str]:
-        """Return the datasets whose queries its towers are known to have learned from."""
+        """Return the datasets whose queries its models are known to have been trained on."""
         return sorted(set().union(*(trained_on(fetch(*tower)) for tower in self._towers())))
 
     def models(self) -> list[str]:
-        """Return the folder or name of each tower."""
+        """Return the folder or name of each model."""
         return [model for model, _ in self._towers()]
 
     def training_data(self) -> list[TrainingData | None]:
-        """Return what each tower's folder says that it has learned from."""
+        """Return the training data that each model's folder states."""
         return [training_data(fetch(*tower)) for tower in self._towers()]
 
     def _towers(self) -> list[tuple[str, str | None]]:
+        """Return model and revision for documents, and for queries if they have a model of their own."""
         return [(self.model, self.revision)] + ([(self.query_model, self.query_revision)] if self.query_model else [])
 
     def identity(self) -> dict[str, Any]:
-        """Return the digests of the weights and tokenizers, wherever they lie; `query_model` is None for one tower."""
+        """Return the digests of the weights and tokenizers, wherever they are; `query_model` is None for one model."""
         query = self._digests(self.query_model, self.query_revision) if self.query_model else None
         return self.index_identity() | {"query_model": query}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of what document vectors come from."""
+        """Return the digests of the files that decide document vectors."""
         return {"model": self._digests(self.model, self.revision)}
 
     def weight_files(self) -> dict[str, int]:
-        """Return the bytes of the files of weights of its models."""
+        """Return the bytes of each file of weights, by its path."""
         found: dict[str, int] = {}
         for tower in self._towers():
             found |= weight_bytes(self.checkpoint_files(fetch(*tower)))
@@ -170,7 +171,7 @@ class Transformer(Encoder, ABC):
 
     @abstractmethod
     def _model_class(self) -> "Callable[[ModelSpec], Any]":
-        """Return the class that holds the checkpoint in memory, which needs torch and so is not imported before."""
+        """Return the class that holds the checkpoint in memory; it needs torch, so it is not imported earlier."""
 
     @abstractmethod
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
@@ -178,14 +179,14 @@ class Transformer(Encoder, ABC):
 
     @abstractmethod
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> Any:
-        """Return the vectors of the documents whose *tokens* are given, in order; *advance* hears how many more are done."""
+        """Return the vectors of documents with these *tokens*, in order; *advance* gets the number of documents just done."""
 
     def encode_document(self, texts: Sequence[str]) -> Any:
-        """Return the vectors of documents that have no title, in order."""
+        """Return the vectors of documents without titles, in order."""
         return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]))
 
     def workers(self) -> list[Self]:
-        """Return one copy for each device that is named; those on the processor share its cores."""
+        """Return one copy for each device in `device`; copies on the processor share its cores."""
         devices = self.device.split(",")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         on_cores = devices.count("cpu")
@@ -193,11 +194,11 @@ class Transformer(Encoder, ABC):
         return [replace(self, device=device, threads=self.threads or (share if device == "cpu" else 0)) for device in devices]
 
     def own_tokens(self) -> int:
-        """Return how many tokens a document without any text has."""
+        """Return the number of tokens of a document without text."""
         return len(self.tokenise_documents([Document("", "")]).ids)
 
     def token_spans(self, texts: Sequence[str]) -> list[TokenSpans]:
-        """Return the tokens of each text, special ones left out."""
+        """Return the tokens of each text, without special ones."""
         return token_spans(self._document_model().tokenizer, texts)
 
     def _document_model(self) -> Any:
@@ -217,7 +218,7 @@ class Transformer(Encoder, ABC):
         return ModelSpec(name, revision, self.dtype, self.device.split(",")[0])
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
-        """Return what the tokenizer takes of *documents*: after *prompt*, the title (*no_title* for none) as `titles` says."""
+        """Return the tokenizer's input for *documents*: *prompt*, then title (*no_title* if there is none) as `titles` says."""
         if self.titles == "off":
             return [prompt + document.text for document in documents]
         pairs = [(prompt + (document.title or no_title), document.body) for document in documents]
@@ -231,9 +232,9 @@ class Transformer(Encoder, ABC):
         advance: Callable[[int], None],
         silent: Sequence[int] = (),
     ) -> Iterator[tuple[NDArray[np.int64], V]]:
-        """Yield, batch by batch, which texts (n,) of *tokens* are in it and what *compute* returns for them.
+        """Yield for each batch the indices (n,) of its texts in *tokens*, and the result of *compute*.
 
-        *silent*: ids whose positions do not pool. LexbenchError where a batch does not fit into memory.
+        Positions with an id of *silent* do not pool. Raises LexbenchError if a batch does not fit into memory.
         """
         import torch
 
@@ -259,7 +260,7 @@ class Transformer(Encoder, ABC):
 
 @dataclass(frozen=True)
 class SparseTransformer(Transformer):
-    """An encoder whose vectors have a weight for each token of a vocabulary; the settings are those of `Transformer`."""
+    """An encoder whose vectors have a weight per token of a vocabulary; the settings are those of `Transformer`."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
@@ -270,7 +271,7 @@ class SparseTransformer(Transformer):
 
     @abstractmethod
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors (n, vocabulary) of one batch; LexbenchError where nobody could want them."""
+        """Return the vectors (n, vocabulary) of one batch. Raises LexbenchError if a vector contains NaN."""
 
     @property
     def vocabulary(self) -> int:
@@ -278,7 +279,7 @@ class SparseTransformer(Transformer):
         return int(self._document_model().vocabulary)
 
     def token(self, term: int) -> str:
-        """Return the entry of the vocabulary whose column is *term*; its number where the tokenizer has none."""
+        """Return the text of a term; its number in brackets if the tokenizer has none."""
         name = self._document_model().tokenizer.convert_ids_to_tokens(int(term))
         return f"[{int(term)}]" if name is None else str(name)
 

@@ -1,10 +1,9 @@
-"""One dense vector a text: the first token's state, the last one's, or the mean of all.
+"""One dense vector per text: the state of the first token, of the last one, or the mean of all.
 
-From BERT-like models, and from causal language models (Llama, Mistral, Qwen), of which the last token has seen the whole text.
-
-What the models of the LexMAE paper's tables differ in is settings: DPR and ADORE have two towers, ANCE and ADORE a head, SimLM
-and BGE compare by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, coCondenser and SimLM read title
-and passage as a pair. `lexbench list models` has those whose settings are known.
+Models are BERT-like, or causal language models (Llama, Mistral, Qwen), whose last token has seen the whole text. The models in
+the tables of the LexMAE paper differ in settings: DPR and ADORE have two towers, ANCE and ADORE a head, SimLM and BGE compare
+by cosine, TCT-ColBERT writes its own markers and leaves them out of the mean, coCondenser and SimLM read title and passage as a
+pair. `lexbench list models` shows models with known settings.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dense(Transformer):
-    """The settings of `Transformer`, and those that follow; folders of sentence-transformers state most of theirs.
+    """The settings of `Transformer`, and the following; folders of sentence-transformers state most of them.
 
-    *pooling*: "cls" takes the first token's state, "last" the last one's, "mean" the mean of all that is not padding, from
-    position *skip* on. *end_token* puts the tokenizer's token for the end behind texts that lack it, for models that were
-    trained with one which their tokenizer does not add (RepLLaMA); texts are cut before it. *head*:
-    layers behind the pooling, "linear" or "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts
-    stand before texts (before the title, if that is apart), and are cut with them. Without *special_tokens* the tokenizer adds
-    none, but "[CLS]" in a prompt is one; queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended and
-    pooled (TCT-ColBERT). *type_ids* tells the model which text of a pair a token is of (SimLM); *no_title* stands in a pair for
-    the title that a document does not have. *lowercase* is for models whose tokenizer does not do it (ANCE).
+    *pooling*: "cls" takes the state of the first token, "last" that of the last one, "mean" the mean of all real positions
+    from *skip* on. *end_token* adds the tokenizer's end token to texts that lack it, for models that were trained with one but
+    whose tokenizer does not add it (RepLLaMA); texts are cut before it. *head*: the layers behind the pooling, "linear" or
+    "linear_layernorm" (ANCE). *similarity* "cosine" makes vectors of length 1. Prompts are put before texts (before the title
+    if it is separate), and are cut with them. Without *special_tokens* the tokenizer adds none, but "[CLS]" in a prompt is
+    one. Queries are filled with [MASK] up to *mask_queries_to* tokens, which are attended to and pooled (TCT-ColBERT).
+    *type_ids* tells the model which text of a pair a token belongs to (SimLM). *no_title* replaces a missing title in a pair.
+    *lowercase* is for models whose tokenizer does not lower-case (ANCE).
     """
 
     pooling: str = ""
@@ -65,7 +64,7 @@ class Dense(Transformer):
     }
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be; pooling has no default, as the wrong one gives wrong numbers."""
+        """Raise CommandError for impossible settings. Pooling has no default, because a wrong one gives wrong numbers."""
         if not self.pooling:
             raise CommandError(
                 f'dense: {self.model} does not say how it pools; type pooling="mean", "cls" or "last", as its authors do'
@@ -83,12 +82,12 @@ class Dense(Transformer):
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files of a body, and the settings that a folder of sentence-transformers, or ours, states."""
+        """Return the files of a body, and the settings that the folder states."""
         files = body_files(folder, causal=True)
         return replace(files, defaults=dense_defaults(folder, files.config))
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents*, prompt and titles put where the settings say, cut to `document_length`."""
+        """Return the tokens of *documents* with prompt and title, cut to `document_length`."""
         model = self._document_model()
         if self.titles != "off" and model.tokenizer.sep_token is None:
             raise CommandError(f"dense(titles={self.titles!r}): {model.name} has no token that separates texts; leave it out")
@@ -108,7 +107,7 @@ class Dense(Transformer):
         return self._encode(model, tokens)
 
     def _tokens(self, model: "DenseModel", texts: Sequence[Input], setting: str) -> Tokens:
-        """Return the tokens of *texts*, at most as many as the *setting* of that name says."""
+        """Return the tokens of *texts*, cut to the length in the *setting* of that name."""
         length = getattr(self, setting)
         cutter = model.cutter(length, setting)
         if self.end_token:

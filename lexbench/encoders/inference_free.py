@@ -1,8 +1,8 @@
-"""Learned sparse vectors of documents, and queries without a model: their tokens are weighed by a table.
+"""Learned sparse vectors of documents, and queries without a model: a table has the weight of each query token.
 
 "Inference-free" SPLADE (Geng et al. 2024, arXiv 2411.04403; the document models of OpenSearch, and sentence-transformers'
-Router with a SparseStaticEmbedding): a query's vector has for each of its tokens, once, the weight that the table gives it.
-Encoding a query is tokenising it, so a system is as fast as its search; documents are those of `sparse_mlm`.
+Router with a SparseStaticEmbedding): a query's vector has the weight of each of its tokens once. Encoding a query is only
+tokenising it, so a system is as fast as its search. Documents are encoded as by `sparse_mlm`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InferenceFree(SparseMLM):
-    """The settings of `SparseMLM`, and *query_weights*: a JSON file {"token": weight} in place of the table in the folder.
+    """The settings of `SparseMLM`, and *query_weights*: a JSON file {"token": weight} that replaces the table in the folder.
 
-    Special tokens are not added to queries; of a token that a query repeats the weight counts once.
+    Special tokens are not added to queries. A repeated token counts once.
     """
 
     query_weights: str | None = runtime(None)  # its digest is in `identity`
@@ -40,7 +40,7 @@ class InferenceFree(SparseMLM):
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         super().__post_init__()
         if self.query_model:
             raise CommandError(
@@ -49,12 +49,12 @@ class InferenceFree(SparseMLM):
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files of the model for documents, with the settings that the folder states."""
+        """Return the files of the model of documents, and the settings that the folder states."""
         return masked_lm_files(folder, documents_only=True)
 
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the checkpoint states for documents; MissingData where nothing weighs queries."""
+        """Return the settings that the checkpoint states. Raises MissingData if there is no table of query weights."""
         folder = fetch(str(settings["model"]), settings.get("revision"))
         if not settings.get("query_weights"):
             table_file(folder)
@@ -67,12 +67,12 @@ class InferenceFree(SparseMLM):
         return self.index_identity() | {name: cached_file_digest(path) for name, path in files.items()}
 
     def remarks(self) -> list[str]:
-        """Return that no model runs for queries, besides what differs from the folder's settings."""
+        """Return the notes of `Transformer`, and one that no model runs for queries."""
         known = int(np.count_nonzero(self._table()))
         return [*super().remarks(), f"queries are looked up in a table of {known:,} weighted tokens; no model runs for them"]
 
     def encode_query(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of queries: the table's weight of each of their tokens, once."""
+        """Return the vectors (texts, vocabulary) of queries: the weight of each of their tokens, once."""
         weights = self._table()
         width = max(len(weights), int(self.checkpoint_files(fetch(self.model, self.revision)).config["vocab_size"]))
         encodings = _tokenizer(self._files()[1], self.query_length).encode_batch_fast(list(texts), add_special_tokens=False)

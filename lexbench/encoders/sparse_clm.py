@@ -1,8 +1,8 @@
-"""Learned sparse vectors from a causal language model: Llama, Mistral or Qwen as SPLADE uses BERT.
+"""Learned sparse vectors from a causal language model: Llama, Mistral or Qwen, used as SPLADE uses BERT.
 
-A text's weight for a term is log(1 + max(0, the largest logit that the model gives the term at any position)), as in LACONIC
-(Z. Xu et al., arXiv 2601.01684) and in "Scaling Sparse and Dense Retrieval in Decoder-Only LLMs" (H. Zeng et al., SIGIR 2025);
-or that at the last position alone. The names of terms are those of the model's tokenizer, with its marks of spaces.
+A text's weight for a term is log(1 + max(0, the largest logit of the term at any position)), as in LACONIC (Z. Xu et al., arXiv
+2601.01684) and in "Scaling Sparse and Dense Retrieval in Decoder-Only LLMs" (H. Zeng et al., SIGIR 2025), or of the logit at
+the last position alone. Terms have the names of the model's tokenizer, with its marks for spaces.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparseCLM(SparseMLM):
-    """The settings of `SparseMLM`, and those that follow; a folder states none of them.
+    """The settings of `SparseMLM`, and the following; a folder states none of them.
 
-    *attention*: "causal" as the model was made, "bidirectional" where it was trained to see the whole text (LACONIC, Lion-SP).
-    *pooling*: "max" over positions, of which *positions* "text" leaves out the first and the last special token; "last" is the
-    last token of a text, as the tokenizer ends it. *logits* "scaled" multiplies them by the model's width to the power of
-    -1/4 (Lion-SP). Prompts stand before texts and are cut with them. With *echo* a text is read, then *echo*, then the text
-    again without its prompt, and only the second reading is pooled: there each token has seen the whole text (echo embeddings,
-    J. Springer et al., arXiv 2402.15449; M. Doshi et al., arXiv 2408.11119). Lengths are of each reading.
+    *attention*: "causal", or "bidirectional" for models trained to see the whole text (LACONIC, Lion-SP). *pooling*: "max" over
+    positions, of which *positions* "text" leaves out the first and the last special token; "last" takes the last token.
+    *logits* "scaled" multiplies them by the model's width to the power of -1/4 (Lion-SP). Prompts are put before texts and are
+    cut with them. With *echo* the model reads the text, then *echo*, then the text again without its prompt, and only the
+    second reading is pooled, because there each token has seen the whole text (echo embeddings, J. Springer et al., arXiv
+    2402.15449; M. Doshi et al., arXiv 2408.11119). Lengths apply to each reading.
     """
 
     attention: str = "causal"
@@ -55,7 +55,7 @@ class SparseCLM(SparseMLM):
     }
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         super().__post_init__()
         if self.titles != "off":
             raise CommandError(f"sparse_clm(titles={self.titles!r}): such models have no separator; leave it out")
@@ -76,7 +76,7 @@ class SparseCLM(SparseMLM):
         return self._encode(model, self._read(model, texts, self.query_prompt, "query_length"))
 
     def _read(self, model: "CausalLMModel", texts: Sequence[str], prompt: str, setting: str) -> Tokens:
-        """Return the tokens of *texts* behind the *prompt*, and once more behind *echo* where there is one."""
+        """Return the tokens of *texts* behind the *prompt*, and again behind *echo* if it is set."""
         length = getattr(self, setting)
         cutter = model.cutter(length, setting)
         first = tokenise(cutter, [prompt + text for text in texts])
@@ -97,7 +97,7 @@ class SparseCLM(SparseMLM):
         return CausalLMModel
 
     def _weights(self, model: "CausalLMModel", batch: Batch) -> "scipy.sparse.csr_array":
-        if batch.types is not None:  # where the second reading starts
+        if batch.types is not None:  # 1 in the second reading
             batch = batch._replace(pools=batch.pools & (batch.types == 1))
         if self.pooling == "last":
             last = batch.real.sum(axis=1, keepdims=True) - 1

@@ -1,8 +1,8 @@
-"""Learned sparse vectors from a masked-language model: LexMAE, SPLADE and their kin.
+"""Learned sparse vectors from a masked-language model, e.g. LexMAE or SPLADE.
 
-A text's weight for a term is log(1 + max(0, the largest logit that the model gives the term at any position of the text)).
-LexMAE (T. Shen et al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in which positions those are, and in what becomes
-of titles; see `positions` and `titles`.
+A text's weight for a term is log(1 + max(0, the largest logit of the term at any position of the text)). LexMAE (T. Shen et
+al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and in the use of titles; see the settings
+`positions` and `titles`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     from lexbench.models.transformer_model import ModelSpec
 
-_DENSE = 0.5  # of the vocabulary: vectors with more terms are no sparse ones
+_DENSE = 0.5  # share of the vocabulary; vectors with more terms are not sparse
 
 
 @dataclass(frozen=True)
 class SparseMLM(SparseTransformer):
-    """The settings of `Transformer`, and those that follow; folders of LexMAE and sentence-transformers state theirs.
+    """The settings of `Transformer`, and the following; folders of LexMAE and sentence-transformers state them.
 
-    *positions*: "all" pools all but padding (SPLADE), "text" leaves out the first token and every separator too (LexMAE).
-    *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. Of a document the largest *document_terms* weights
-    are kept, as by `top_k`; 0: all. *dense_ok* accepts vectors with most terms of the vocabulary, which are refused otherwise.
-    With *titles*, "-" stands for a title that is missing, as in LexMAE's data.
+    *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
+    (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
+    weights of a document, like `top_k`; 0 keeps all. *dense_ok* accepts vectors with most terms of the vocabulary, which are
+    refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
     """
 
     query_length: int = at_search(256)
@@ -52,18 +52,18 @@ class SparseMLM(SparseTransformer):
     }
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         super().__post_init__()
         if self.document_terms < 0:
             raise CommandError(f"{self.plugin}(document_terms={self.document_terms}): give a number above 0, or 0 for all")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files of a masked-language model; a LexMAE's folder, or a SparseEncoder's, states settings."""
+        """Return the files of a masked-language model, and the settings that the folder states."""
         return masked_lm_files(folder)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents*, titles put where `titles` says, cut to `document_length`."""
+        """Return the tokens of *documents*, with titles as `titles` says, cut to `document_length`."""
         model = self._document_model()
         texts = self._inputs(documents, str(model.tokenizer.sep_token))
         return tokenise(model.cutter(self.document_length, "document_length"), texts)
@@ -82,7 +82,7 @@ class SparseMLM(SparseTransformer):
         return model.specials if self.positions == "text" else ()
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch; LexbenchError where nobody could want them."""
+        """Return the vectors of one batch. Raises LexbenchError if one contains NaN, or has most terms without *dense_ok*."""
         vectors = self._weights(model, batch)
         model.check_finite(vectors.data, "weights")
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
@@ -94,6 +94,6 @@ class SparseMLM(SparseTransformer):
         return vectors
 
     def _weights(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors (n, vocabulary) that a model of `_model_class` makes of *batch*."""
+        """Return the vectors (n, vocabulary) of *batch*, unchecked."""
         vectors: scipy.sparse.csr_array = model.vectors(batch, self.activation)
         return vectors

@@ -1,8 +1,8 @@
-"""Learned weights of the tokens that a text has: uniCOIL, and COIL-tok with one number a token.
+"""Learned weights of a text's own tokens: uniCOIL, and COIL-tok with one number per token.
 
-A token's weight is max(0, the state that the model gives it, projected onto one number), at the place where that is largest
-(J. Lin and X. Ma, "A few brief notes on DeepImpact, COIL, and a conceptual framework …", 2021, as pyserini's UniCoil encoders
-have it). Only [CLS] and padding have none. No term comes in that a text does not have, so documents are expanded first.
+A token's weight is max(0, its state projected onto one number), the largest if it repeats (J. Lin and X. Ma, "A few brief notes
+on DeepImpact, COIL, and a conceptual framework …", 2021, as in pyserini's UniCoil encoders). Only [CLS] and padding have no
+weight. A text gets no other terms, so documents are expanded first.
 """
 
 from collections.abc import Sequence
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from lexbench.encoders._torch_models import TermWeightsModel
 
 _SPECIAL = 3  # tokens of an expanded document: [CLS] text [SEP] expansion [SEP]
-_NAMED = 3  # ids in an error
+_NAMED = 3  # ids in an error message
 
 
 @dataclass(frozen=True)
 class TermWeights(SparseTransformer):
-    """The settings of `Transformer`, and those that follow.
+    """The settings of `Transformer`, and the following.
 
-    *expansions* is a file as `lexbench.datasets.expansion` reads it, with every document. Of the first *expansion_length*
-    tokens of an expansion those that the text does not have are added, each once, and the text is cut to what
-    *document_length* leaves; 503 leaves the 400 of pyserini. Each of several workers has a temporary file of the expansions.
+    *expansions* is a file that `lexbench.datasets.expansion` reads; it must have every document. The first *expansion_length*
+    tokens of an expansion are added to the document, each once, without those that the text has. The text is cut to the rest
+    of *document_length*; 503 leaves 400 tokens, as in pyserini. Each worker has a temporary file of the expansions.
     """
 
     query_length: int = at_search(128)
     document_length: int = 512
-    expansions: str | None = runtime(None)  # its digest is in the key, and where it lies is not
+    expansions: str | None = runtime(None)  # its digest is in the key instead
     expansion_length: int = 100
 
     family: ClassVar[str] = "term weights"
@@ -61,15 +61,15 @@ class TermWeights(SparseTransformer):
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files of a body with what stands behind it."""
+        """Return the files of a body and its projection."""
         return body_files(folder)
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of what document vectors come from."""
+        """Return the digests of the files that decide document vectors."""
         return super().index_identity() | ({"expansions": cached_file_digest(Path(self.expansions))} if self.expansions else {})
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Tokens:
-        """Return the tokens of *documents*, expanded where there is a file; LexbenchError where that lacks one of them."""
+        """Return the tokens of *documents*, expanded if there is a file. Raises LexbenchError if the file lacks a document."""
         model = self._document_model()
         cutter = model.cutter(self.document_length, "document_length")
         if not self.expansions:
@@ -95,14 +95,14 @@ class TermWeights(SparseTransformer):
         rows, truncated = [], 0
         for text, expansion in pairs:
             known = set(text.ids)
-            new = {token for token in expansion.ids if token not in known}  # in its order, as pyserini: it decides positions
+            new = {token for token in expansion.ids if token not in known}  # ordered like in pyserini
             rows.append([first, *text.ids, last, *new, last])
             truncated += bool(text.overflowing or expansion.overflowing)
         starts = np.cumsum([0, *map(len, rows)])
         return Tokens(np.concatenate([np.zeros(0, np.int32), *(np.array(ids, np.int32) for ids in rows)]), starts, truncated)
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of documents that have neither title nor id, and so no expansion."""
+        """Return the vectors (texts, vocabulary) of documents without id, which have no expansion."""
         model = self._document_model()
         return self._encode(model, tokenise(model.cutter(self.document_length, "document_length"), texts))
 
