@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lexbench.runner.beir_model import BeirEncoder
+from lexbench.runner.adapters import BeirEncoder
 from scipy import sparse
 
 import lexbench

@@ -23,7 +23,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.passages import Windows, passages, sentences_of, words
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
-from lexbench.plugins import Encoder, encode_queries
+from lexbench.plugins import Encoder
 from lexbench.progress import Silent
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.encoded import Encoded
@@ -137,7 +137,7 @@ def results(folder, systems):
 def ranked(bench, retriever, k=1000):
     """Return the ids that a retriever finds, with their scores, in the order of its list, for each query."""
     searcher = retriever.open(bench.index(retriever))
-    hits = searcher.search(encode_queries(searcher, bench.dataset.queries), k)
+    hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     ids = [name.decode() for name in bench.corpus.doc_ids]
     return [
         [(ids[doc], score) for doc, score in zip(docs.tolist(), scores.tolist(), strict=True) if doc >= 0]
