@@ -16,9 +16,10 @@ from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.find import find_folder
 from lexbench.errors import CommandError, LexbenchError
+from lexbench.retrievers import _bm25_index as index
+from lexbench.retrievers import _bm25_search as search
 from lexbench.retrievers import bm25
-from lexbench.retrievers._bm25_build import Inverter
-from lexbench.retrievers._bm25_formula import LENGTHS, length_classes
+from lexbench.retrievers._bm25_index import LENGTHS, length_classes
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import systems
@@ -191,10 +192,10 @@ def test_memory_is_bounded(tmp_path):
     rng = np.random.default_rng(0)
     documents = [rng.zipf(1.5, rng.integers(0, 40)).clip(max=50) - 1 for _ in range(300)]
     for name, at_once in [("one", 1 << 20), ("many", 100)]:
-        inverter = Inverter(folder(tmp_path / name), at_once)
+        writer = index.IndexWriter(folder(tmp_path / name), at_once)
         for document in documents:
-            inverter.add(document.tolist())
-        inverter.finish()
+            writer.add(document.tolist())
+        writer.finish(bm25.LAYOUT)
     one, many = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "many"))
 
     assert one == many
@@ -221,7 +222,8 @@ def test_texts_are_numbered_in_blocks(analyzer, room):
     expected = [number(text) * count for text, count in zip(ODD, times, strict=True)] * 2
     plain, vocabulary = vocabulary, {}
     texts = TermsOfTexts(analyzer, lambda term: vocabulary.setdefault(term, len(vocabulary)), number, *room)
-    blocks = [texts.of(ODD[:4], times[:4]), texts.of(ODD[4:] + ODD, times[4:] + times), texts.of([], [])]
+    parts = [(ODD[:4], times[:4]), (ODD[4:] + ODD, times[4:] + times), ([], [])]
+    blocks = [texts.finish(texts.start(part), part_times) for part, part_times in parts]
 
     assert [term for terms, _ in blocks for term in terms.tolist()] == [term for terms in expected for term in terms]
     assert [length for _, lengths in blocks for length in lengths.tolist()] == [len(terms) for terms in expected]
@@ -235,7 +237,7 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
     searcher(BM25, texts)
     monkeypatch.setattr(bm25, "_COMPILED", 0)
     monkeypatch.setattr(bm25, "_BLOCK", 7)
-    monkeypatch.setattr(bm25, "Inverter", partial(Inverter, at_once=100))
+    monkeypatch.setattr(index, "IndexWriter", partial(index.IndexWriter, run=100))
     BM25(threads=threads).build(
         write_corpus((Document(*item) for item in texts.items()), folder(tmp_path / "b")), folder(tmp_path / "c")
     )
@@ -246,19 +248,17 @@ def test_a_large_corpus_is_indexed_as_a_small_one(searcher, tmp_path, monkeypatc
 
 def packed_lists(lists, frequencies):
     """Return the postings of terms as the index has them, where each term begins, and how many each has."""
-    from lexbench.retrievers import _bm25_postings as postings
-
     sizes = np.array(list(map(len, lists)), np.int32)
-    packed, lengths = np.zeros(postings.room(sizes.sum(), len(lists)) + postings.PAD, np.uint8), np.zeros(len(lists), np.uint32)
-    end = postings.pack(
+    packed, lengths = np.zeros(index.room(sizes.sum(), len(lists)) + index.PADDING, np.uint8), np.zeros(len(lists), np.uint32)
+    end = index.pack(
         np.concatenate(lists).astype(np.int32), np.concatenate(frequencies).astype(np.int32), sizes, packed, lengths
     )
-    assert end == lengths.sum() <= len(packed) - postings.PAD
+    assert end == lengths.sum() <= len(packed) - index.PADDING
     return packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes
 
 
 def read_plainly(packed, at, size):
-    """Return documents and frequencies as _bm25_postings says that they stand in *packed* from *at* on, a bit at a time."""
+    """Return documents and frequencies as _bm25_index describes them in *packed* from *at* on, a bit at a time."""
     found, last = [], -1
     while len(found) < size:
         count = min(128, size - len(found))
@@ -300,23 +300,21 @@ def test_kernel(k, flip, share):
 
     Frequencies are common ones and others, and so are terms; gaps are short and long. Light terms wait, or none.
     """
-    from lexbench.retrievers import _bm25_kernel as kernel
-
     rng = np.random.default_rng(k)
-    documents = 2 * kernel.WINDOW + 1000
+    documents = 2 * search.WINDOW + 1000
     lists = [np.sort(rng.choice(documents, size, replace=False)) for size in (1, 50, 300, 3000, 90_000, documents)]
     frequencies = [np.minimum(rng.geometric(0.6, len(one)), 3) for one in lists]  # few, so that there are ties
-    frequencies[3][1000] = frequencies[4][40_000] = kernel.COMMON + 5
+    frequencies[3][1000] = frequencies[4][40_000] = search.COMMON + 5
     classes = rng.integers(0, 3, documents).astype(np.uint8)
     norms = np.linspace(0.5, 3, 3, dtype=np.float32)
     terms = np.array([0, 1, 1, 2, 3, 0, 1, 2, 3, 4, 5, 5, 0, 3], np.int32)
     starts = np.array([0, 0, 2, 5, 11, 12, 14])
     weights = rng.random(len(terms), np.float32)
-    index = *packed_lists(lists, frequencies), classes, norms
+    stored = *packed_lists(lists, frequencies), classes, norms
     best = np.zeros((6, k), np.uint64)
     for _ in range(2):  # what one search leaves behind must not show in the next
         best[:] = 0
-        kernel.search(*index, starts, terms, weights, share, np.uint64(flip), best)
+        search.search(*stored, starts, terms, weights, share, np.uint64(flip), best)
 
     for query in range(6):
         own = slice(starts[query], starts[query + 1])
@@ -330,35 +328,31 @@ def test_kernel(k, flip, share):
         assert ((found & np.uint64(2**32 - 1)) ^ np.uint64(flip)).tolist() == expected.tolist()
         wanted = np.sort(rng.integers(-1, documents, 500)).astype(np.int32)
         scores = np.zeros(500)
-        kernel.score(*index, terms[own], weights[own], wanted, scores)
+        search.score(*stored, terms[own], weights[own], wanted, scores)
         assert scores.tolist() == np.where(wanted < 0, 0, sums[wanted]).tolist()
 
 
 def test_terms_wait_by_weight():
     """Bounds are sums of the lightest weights; none waits where scores are so far apart that the order of adding could show."""
-    from lexbench.retrievers import _bm25_kernel as kernel
-
     weights, norms = np.array([2, 0.5, 1], np.float32), np.array([3, 1], np.float32)  # worth at least half in the longer one
-    order, worth = kernel._by_weight(weights, norms, 0.2)
+    order, worth = search._by_weight(weights, norms, 0.2)
     assert order.tolist() == [1, 2, 0]
     assert worth == pytest.approx([0.5, 1.5, 3.5])
     assert (worth > [0.5, 1.5, 3.5]).all()
 
-    for none in (kernel._by_weight(weights, norms, 0.0), kernel._by_weight(weights, norms / np.float32(2**28), 0.2)):
+    for none in (search._by_weight(weights, norms, 0.0), search._by_weight(weights, norms / np.float32(2**28), 0.2)):
         assert none[0].tolist() == [0, 1, 2]
         assert np.isinf(none[1]).all()
 
 
 def test_candidates_are_what_could_get_above_the_bar():
     """Of all sums, and of those that are listed: what is above a bound is taken over once, by position; all are cleared."""
-    from lexbench.retrievers import _bm25_keys as keys
-
     docs = np.array([100, 3, 70, 100, 71, 3], np.int32) + 1000
-    for search, given in ((keys.above, ()), (keys.seen_above, (docs,))):
-        sums, wanted, wanted_sums = np.zeros(2 * keys.COMPARED), np.zeros(9, np.int32), np.zeros(9)
+    for find, given in ((search.above, ()), (search.seen_above, (docs,))):
+        sums, wanted, wanted_sums = np.zeros(2 * search.COMPARED), np.zeros(9, np.int32), np.zeros(9)
         sums[[3, 70, 71, 100]] = [0.5, 2.0, 1.0, 3.0]
         where = (*given, 1000, sums) if given else (sums, 1000)
-        count = search(*where, 1.0, wanted, wanted_sums)
+        count = find(*where, 1.0, wanted, wanted_sums)
 
         assert wanted[:count].tolist() == [1070, 1100]
         assert wanted_sums[:count].tolist() == [2.0, 3.0]

@@ -11,7 +11,7 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
-from lexbench.retrievers import _bm25_contents
+from lexbench.retrievers import _bm25_settings
 from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
@@ -141,8 +141,8 @@ def test_term_weights_are_frequencies(kind, hits, weights):
 def test_blocks(kind, hits, expansions, monkeypatch):
     """Documents that are looked up a few at a time come out like those looked up at once."""
     at_once = hits(kind, "fruit plum", expansions=expansions)
-    monkeypatch.setattr(_bm25_contents, "_BLOCK", 3)
-    monkeypatch.setattr(_bm25_contents, "_IDS", 3)
+    monkeypatch.setattr(_bm25_settings, "_BLOCK", 3)
+    monkeypatch.setattr(_bm25_settings, "_IDS", 3)
 
     assert hits(kind, "fruit plum", expansions=expansions) == at_once
 
@@ -189,7 +189,7 @@ def test_an_empty_file_of_weights(tmp_path, hits):
 @both
 def test_settings_that_cannot_be(kind, expansions, weights):
     """Both files at once, and one that is not there, are refused before work starts."""
-    with pytest.raises(CommandError, match="term weights take the place of texts"):
+    with pytest.raises(CommandError, match="term weights replace the texts"):
         kind(expansions=expansions, term_weights=weights)
     with pytest.raises(MissingData, match=r"bm25\(term_weights='nowhere'\): there is no such file"):
         kind(term_weights="nowhere")

@@ -19,27 +19,25 @@ from numpy.typing import NDArray
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import BuildContext, Rescorer, Searcher
 from lexbench.registry import at_search, later, runtime
-from lexbench.retrievers import _bm25_formula as formula
-from lexbench.retrievers._bm25_build import LAYOUT, Inverter, Submit, here
-from lexbench.retrievers._bm25_contents import RepeatedText, contents, parts
-from lexbench.retrievers._bm25_settings import ANSERINI, Settings
+from lexbench.retrievers._bm25_settings import ANSERINI, RepeatedText, Settings
 from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
 from lexbench.types import Corpus, Hits
 
-if TYPE_CHECKING:
-    from lexbench.retrievers._bm25_terms import Begun, TermsOfTexts
+if TYPE_CHECKING:  # these import numba, which is slow to import and not needed to read results
+    from lexbench.retrievers._bm25_index import IndexWriter, Submit
+    from lexbench.retrievers._bm25_terms import Started, TermsOfTexts
 
+LAYOUT = 2  # of the index files; goes up when they would be misread
 _MOST_CHUNKS = 1 << 19  # remembered, about 120 MB
-_LONGEST_CHUNK = 64  # remembered, in characters: Chinese has no white space
-_COMPILED = 10_000  # documents from which on it pays to compile what numbers the terms of texts: it takes seconds, once
+_LONGEST_CHUNK = 64  # characters of a chunk that is remembered: Chinese has no white space
+_COMPILED = 10_000  # documents from which on compiling the analysis pays: it takes seconds, once
 _BLOCK = 2048  # documents numbered at a time
-_ARRAYS = ("sizes", "lengths", "classes", "length_classes")
-_POSITION = np.uint64(0xFFFFFFFF)  # where a key of the kernel has the position
+_POSITION = np.uint64(0xFFFFFFFF)  # bits of a key that hold the position
 
 
 class QueryTerms(NamedTuple):
-    """Queries as numbered terms, each term once a query; terms that are in no document are left out."""
+    """Queries as numbered terms, each term once per query; terms that no document has are left out."""
 
     starts: NDArray[np.int64]  # (queries + 1,) the terms of query q are terms[starts[q]:starts[q + 1]]
     terms: NDArray[np.int32]  # (query terms,)
@@ -47,27 +45,27 @@ class QueryTerms(NamedTuple):
 
 
 class _TermNumbers(dict[str, tuple[int, ...]]):
-    """The term numbers of each chunk of text between white space. Text repeats itself: most chunks are looked up."""
+    """The term numbers of each chunk of text between white space. Text repeats itself, so most chunks are looked up."""
 
     def __init__(self, number: Callable[[str], int | None], analyzer: str) -> None:
         self._number = number
         self._analyze = ANALYZERS[analyzer]
 
     def __missing__(self, chunk: str) -> tuple[int, ...]:
-        numbers = tuple(self.fresh(chunk))
+        numbers = tuple(self.analysed(chunk))
         if len(chunk) <= _LONGEST_CHUNK:
             if len(self) >= _MOST_CHUNKS:
                 self.clear()
             self[chunk] = numbers
         return numbers
 
-    def fresh(self, text: str) -> list[int]:
-        """Return the same as `of`, and remember nothing."""
+    def analysed(self, text: str) -> list[int]:
+        """Return the term numbers of *text* without looking up or remembering chunks."""
         terms = (term for chunk in chunks(text) for term in self._analyze(chunk))
         return [number for term in terms if (number := self._number(term)) is not None]
 
-    def of(self, text: str) -> "chain[int]":
-        """Return the term numbers of *text*, repetitions kept, in order."""
+    def numbers(self, text: str) -> "chain[int]":
+        """Return the term numbers of *text* in order, with repetitions."""
         return chain.from_iterable(map(self.__getitem__, chunks(text)))
 
 
@@ -75,8 +73,8 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 class BM25(Settings):
     """BM25 over an inverted index on disk, searched by a compiled loop; *threads* index, and search different queries.
 
-    *analyzer* makes terms of texts: "english" is Anserini's, with stop words and stemming; "unicode" knows no language, takes
-    words as Unicode breaks them, and pairs of characters of scripts without spaces.
+    *analyzer* turns texts into terms: "english" is Anserini's, with stop words and stemming. "unicode" knows no language: it
+    splits words as Unicode says, and scripts without spaces into pairs of characters.
     """
 
     ties: str = at_search(ANSERINI)
@@ -84,10 +82,10 @@ class BM25(Settings):
     analyzer: str = later("english")
 
     family: ClassVar[str] = "bm25"
-    version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
+    version: ClassVar[int] = 2  # 2: ties as Anserini breaks them also for scores from 32 up
     can_rescore: ClassVar[bool] = True
     scores_by_term: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True  # two builds of one corpus give the same bytes
+    deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for values that BM25 has no meaning for."""
@@ -101,34 +99,34 @@ class BM25(Settings):
             )
 
     def index_identity(self) -> dict[str, Any]:
-        """Return digests of the files, and the layout: an index of another one is built again, and its answers are the same."""
+        """Return the digests of the files, and the layout: an index with another layout is built again."""
         return self.identity() | {"layout": LAYOUT}
 
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write the index of *corpus* into *path*, in memory that grows only with the vocabulary."""
+        from lexbench.retrievers._bm25_index import IndexWriter, run_now
+
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
         numbers = _TermNumbers(vocabulary.__getitem__, self.analyzer)
-        source = contents(corpus, self.expansions, self.term_weights, path)
-        documents = parts(source, corpus.documents())
+        documents = self.contents(corpus, corpus.documents(), path)
         with ThreadPoolExecutor(self.threads) as pool:  # beside this thread, which reads, and analyses what is new
-            submit = here if self.threads == 1 else pool.submit
-            inverter = Inverter(path, threads=self.threads, submit=submit)
+            submit = run_now if self.threads == 1 else pool.submit
+            writer = IndexWriter(path, threads=self.threads, submit=submit)
             if len(corpus) < _COMPILED:
-                _add(documents, numbers, inverter)
+                for document in documents:
+                    writer.add(chain.from_iterable([*numbers.numbers(text)] * times for text, times in document))
             else:
-                _add_blocks(documents, self._tables(vocabulary.__getitem__, numbers), inverter, submit)
-            inverter.finish()
+                _add_blocks(documents, self._tables(vocabulary.__getitem__, numbers), writer, submit)
+            writer.finish(LAYOUT)
         (path / "terms.txt").write_bytes("".join(f"{term}\n" for term in vocabulary).encode())
 
     def _tables(self, number: Callable[[str], int], numbers: _TermNumbers) -> "list[TermsOfTexts]":
-        """Return the tables that number the terms of texts, one a thread.
-
-        Several tables do not know of each other, so what is new to one is often known, and remembered in Python.
-        """
+        """Return one table per thread that numbers the terms of texts."""
         from lexbench.retrievers._bm25_terms import TermsOfTexts
 
-        of_chunk = numbers.fresh if self.threads == 1 else numbers.__getitem__
+        # Several tables do not know of each other: a chunk that is new to one is often known, so Python remembers it.
+        of_chunk = numbers.analysed if self.threads == 1 else numbers.__getitem__
         return [TermsOfTexts(self.analyzer, number, of_chunk) for _ in range(self.threads)]
 
     def open(self, path: Path) -> "BM25Searcher":
@@ -136,15 +134,14 @@ class BM25(Settings):
         return BM25Searcher(self, path)
 
     def single_terms(self, searcher: "BM25Searcher", query: str) -> tuple[dict[str, tuple[QueryTerms, float]], list[str]]:
-        """Return each term of *query* as a query of it alone, which counts as often as *query* has it, with its weight.
+        """Return each term of *query* as an encoded query of it alone, with its weight; and the terms that no document has.
 
-        Besides, the terms that are in no document.
+        A single term counts as often as *query* repeats it.
         """
         analyze = ANALYZERS[self.analyzer]
-        parts_of = (
-            words if self.analyzer == "english" else analyze
-        )  # the stem of a stem is another; other terms stay themselves
-        pairs = [(term, part) for chunk in chunks(query) for part in parts_of(chunk) for term in analyze(part)]
+        # The stem of a stem can be another word, so English terms are asked for by a word; other terms analyse to themselves.
+        split = words if self.analyzer == "english" else analyze
+        pairs = [(term, part) for chunk in chunks(query) for part in split(chunk) for term in analyze(part)]
         counts, spelled = Counter(term for term, _ in pairs), dict(pairs)
         singles, unknown = {}, []
         for term, count in counts.items():
@@ -157,7 +154,7 @@ class BM25(Settings):
         return singles, unknown
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folder of the index: scoring given documents reads their postings alone."""
+        """Return the folder of the index: scoring given documents reads only their postings."""
         return [context.index(self)]
 
     def rescorer(self, folders: Iterator[Path]) -> "BM25Searcher":
@@ -165,33 +162,27 @@ class BM25(Settings):
         return self.open(next(folders))
 
 
-def _add(documents: Iterator[list[RepeatedText]], numbers: _TermNumbers, inverter: Inverter) -> None:
-    """Add the terms of *documents* to *inverter*."""
-    for document in documents:
-        inverter.add(chain.from_iterable([*numbers.of(text)] * times for text, times in document))
-
-
 def _add_blocks(
-    documents: Iterator[list[RepeatedText]], tables: "list[TermsOfTexts]", inverter: Inverter, submit: Submit
+    documents: Iterator[list[RepeatedText]], tables: "list[TermsOfTexts]", writer: "IndexWriter", submit: "Submit"
 ) -> None:
-    """Do the same by a compiled loop, as many blocks in hand at a time as there are *tables*, each looked up in the next one.
+    """Add *documents* to *writer* by a compiled loop, a block per table at the same time.
 
-    Blocks are finished in order, so terms have the numbers that they have with one table.
+    Blocks are finished in order, so terms get the same numbers as with one table.
     """
     turns = cycle(tables)
-    waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Begun]]] = deque()
+    waiting: deque[tuple[TermsOfTexts, list[list[RepeatedText]], list[RepeatedText], Future[Started]]] = deque()
 
     def finish() -> None:
-        table, block, every, begun = waiting.popleft()
-        terms, lengths = table.finish(begun.result(), [part.times for part in every])
+        table, block, texts, started = waiting.popleft()
+        terms, lengths = table.finish(started.result(), [text.times for text in texts])
         before = np.concatenate([[0], np.cumsum(lengths)])[np.cumsum([0, *map(len, block)])]  # terms before each document
-        inverter.add_block(terms, np.diff(before))
+        writer.add_block(terms, np.diff(before))
 
     while block := list(islice(documents, _BLOCK)):
         if len(waiting) == len(tables):
             finish()
-        table, every = next(turns), [part for document in block for part in document]
-        waiting.append((table, block, every, submit(table.begin, [part.text for part in every])))
+        table, texts = next(turns), [text for document in block for text in document]
+        waiting.append((table, block, texts, submit(table.start, [text.text for text in texts])))
     while waiting:
         finish()
 
@@ -200,26 +191,30 @@ class BM25Searcher(Searcher, Rescorer):
     """An opened index."""
 
     def __init__(self, settings: BM25, path: Path) -> None:
+        from lexbench.retrievers import _bm25_search
+
+        self._loops: Any = _bm25_search
         self._settings = settings
         self._flip = _POSITION if settings.lower_position_first else np.uint64(0)
         facts = json.loads((path / "facts.json").read_bytes())
         if facts.get("layout", 1) != LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which bm25 cannot read; build it again")
-        sizes, lengths, classes, used = (np.load(path / f"{name}.npy") for name in _ARRAYS)
+        arrays = (np.load(path / f"{name}.npy") for name in ("sizes", "lengths", "classes", "length_classes"))
+        sizes, lengths, classes, used = arrays
         average = facts["occurrences"] / facts["nonempty"] if facts["nonempty"] else 1.0
-        # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
+        # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
         packed = np.asarray(np.memmap(path / "postings.bin", np.uint8, "c"))
-        norms = formula.inverse_norms(used, average, settings.k1, settings.b)
+        norms = _bm25_search.inverse_norms(used, average, settings.k1, settings.b)
         self._index = packed, np.cumsum(lengths, dtype=np.int64) - lengths, sizes, classes, norms
         self._documents = len(classes)
-        self._idf = formula.idf(sizes, facts["nonempty"])
+        self._idf = _bm25_search.idf(sizes, facts["nonempty"])
         terms = (path / "terms.txt").read_bytes().decode().split("\n")[:-1]
         self._numbers = _TermNumbers(dict(zip(terms, range(len(terms)), strict=True)).get, settings.analyzer)
-        self.search(self.encode([""]), 1)
+        self.search(self.encode([""]), 1)  # compiles
 
     def encode(self, queries: Sequence[str]) -> QueryTerms:
         """Return the terms of *queries*."""
-        counted = [Counter(self._numbers.of(query)) for query in queries]
+        counted = [Counter(self._numbers.numbers(query)) for query in queries]
         starts = np.cumsum([0, *map(len, counted)])
         terms = np.fromiter(chain.from_iterable(counted), np.int32)
         counts = np.fromiter(chain.from_iterable(count.values() for count in counted), np.float32)
@@ -243,24 +238,19 @@ class BM25Searcher(Searcher, Rescorer):
         )
 
     def score(self, encoded: QueryTerms, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of the documents *docs*: those of `search`, of which it may lower equal ones."""
-        from lexbench.retrievers import _bm25_kernel
-
+        """Return the scores (queries, n) of the documents *docs*: those of `search` before it lowers ties."""
         sums = np.zeros(docs.shape)
         order = np.argsort(docs, axis=1)
         ascending = np.take_along_axis(docs, order, axis=1)
         for row, (start, stop) in enumerate(zip(encoded.starts[:-1].tolist(), encoded.starts[1:].tolist(), strict=True)):
             query = encoded.terms[start:stop], encoded.weights[start:stop]
-            _bm25_kernel.score(*self._index, *query, ascending[row], sums[row])
+            self._loops.score(*self._index, *query, ascending[row], sums[row])
         scores = np.empty(docs.shape, np.float32)
         np.put_along_axis(scores, order, sums.astype(np.float32), axis=1)
         return scores
 
     def _search(self, encoded: QueryTerms, best: NDArray[np.uint64], start: int, stop: int) -> None:
-        """Fill rows *start* to *stop* of *best*."""
-        from lexbench.retrievers import _bm25_kernel
-
+        """Fill the rows of *best* (queries, k) from *start* to *stop*."""
         queries = encoded.starts[start : stop + 1], encoded.terms, encoded.weights
-        pays = best.shape[1] * _bm25_kernel.MANY <= self._documents
-        share = _bm25_kernel.SHARE if pays else 0.0
-        _bm25_kernel.search(*self._index, *queries, share, self._flip, best[start:stop])
+        share = self._loops.SHARE if best.shape[1] * self._loops.MANY <= self._documents else 0.0
+        self._loops.search(*self._index, *queries, share, self._flip, best[start:stop])

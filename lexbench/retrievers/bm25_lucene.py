@@ -1,8 +1,8 @@
-"""BM25 by Lucene itself, as Anserini sets it up for its "flat" BM25 baselines: `bm25@lucene`.
+"""BM25 by Lucene itself, set up like Anserini's "flat" BM25 baselines: `bm25@lucene`.
 
-The index has what Anserini's has: one field of all text, with document and term frequencies, made with Anserini's analyser. It
-is written by one thread into one segment in which Lucene's document numbers follow the ids, so Lucene's order of equal scores
-is Anserini's (or, with ties="trec_eval", trec_eval's), and numbers are all that a search has to fetch.
+The index is like Anserini's: one field of all text, with document and term frequencies, made with Anserini's analyser. One
+thread writes it into one segment in which Lucene's document numbers follow the ids. So Lucene orders equal scores like Anserini
+(or, with ties="trec_eval", like trec_eval), and a search only has to fetch numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +17,17 @@ from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.errors import CommandError
 from lexbench.plugins import Searcher
 from lexbench.registry import later
-from lexbench.retrievers._bm25_contents import contents, parts
 from lexbench.retrievers._bm25_settings import Settings
 from lexbench.types import Corpus, Document, Hits
 
 _FIELD = "contents"
-_BLOCK = 1024  # documents read at a time where they are wanted backwards
+_BLOCK = 1024  # documents read at a time when they are read backwards
 _ENGLISH = "io.anserini.analysis.DefaultEnglishAnalyzer"
 _OF_LANGUAGES = "io.anserini.analysis.AnalyzerMap"  # Lucene's, as Anserini chooses them: FinnishAnalyzer, CJKAnalyzer, ...
 _LANGUAGES = (
     "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it", "ja", "ko", "nl", "no", "pl", "pt", "ru", "sv",
     "te", "th", "tr", "uk", "zh",
-)  # fmt: skip  # that it has
+)  # fmt: skip
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 
 
@@ -36,19 +35,20 @@ _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
 class BM25Lucene(Settings):
     """Lucene in a Java virtual machine within this process; one thread.
 
-    *analyzer* is "english", Anserini's own, or the code of a language, as "fi": Lucene's analyser that Anserini has for it.
+    *analyzer* is "english", Anserini's own, or the code of a language, e.g. "fi", for the analyser of Lucene that Anserini
+    uses.
     """
 
     analyzer: str = later("english")
 
     family: ClassVar[str] = "bm25"
-    version: ClassVar[int] = 2  # 2: ties as Anserini breaks them for scores from 32 up, too
+    version: ClassVar[int] = 2  # 2: ties as Anserini breaks them also for scores from 32 up
     deterministic: ClassVar[bool] = False  # Lucene writes a random id and the time into each segment
     requires: ClassVar[tuple[str, ...]] = REQUIRES
     extra: ClassVar[str] = EXTRA
 
     def __post_init__(self) -> None:
-        """Raise CommandError for values that BM25 has no meaning for, and for a language that Anserini has no analyser for."""
+        """Raise CommandError for values that BM25 has no meaning for, and for a language without an analyser in Anserini."""
         super().__post_init__()
         if self.analyzer not in ("english", *_LANGUAGES):
             raise CommandError(
@@ -57,15 +57,14 @@ class BM25Lucene(Settings):
             )
 
     def build(self, corpus: Corpus, path: Path) -> None:
-        """Write a Lucene index of *corpus* into *path*; Lucene's memory is bounded by its buffer."""
+        """Write a Lucene index of *corpus* into *path*; Lucene's buffer bounds the memory."""
         writer = Writer(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
-        source = contents(corpus, self.expansions, self.term_weights, path)
-        for document in parts(source, self._ordered(corpus)):
+        for document in self.contents(corpus, self._ordered(corpus), path):
             writer.add(" ".join(" ".join([text] * times) for text, times in document))
         writer.finish()
 
     def _ordered(self, corpus: Corpus) -> Iterator[Document]:
-        """Return the documents so that the one which is to win ties comes first."""
+        """Return the documents in the order in which they win ties."""
         return corpus.documents() if self.lower_position_first else _backwards(corpus)
 
     def similarity(self) -> Any:
@@ -87,7 +86,7 @@ class LuceneSearcher(Searcher):
         self._reader = Reader(path, settings.similarity())
 
     def encode(self, queries: Sequence[str]) -> list[Any]:
-        """Return each query as Lucene's: any of its terms, each weighted by how often it is repeated."""
+        """Return Lucene's query for each text: any of its terms, each weighted by how often it is repeated."""
         return [self._queries.buildQuery(_FIELD, self._analyser, query) for query in queries]
 
     def search(self, encoded: list[Any], k: int) -> Hits:
