@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lexbench.runner.adapters import BeirEncoder
 from scipy import sparse
 
 import lexbench
@@ -16,6 +15,7 @@ from lexbench.errors import CommandError
 from lexbench.interop.beir import encoder, searcher
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
+from lexbench.runner.adapters import BeirEncoder
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.types import Document

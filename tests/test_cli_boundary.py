@@ -167,11 +167,11 @@ def test_an_ignored_signal_stays_ignored(folder):
 def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     """Who interrupts an encoding does not wait until the shard at hand is tokenised, which nobody needs any more."""
     program = (
-        "import os, signal, threading, time; from lexbench.encodings import encode; from lexbench import cli\n"
+        "import os, signal, threading, time; from lexbench.encodings import encoding; from lexbench import cli\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it
         "def slow(self, documents):\n"
         "    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start(); time.sleep(3600)\n"
-        "encode._InBatches.tokenise_documents = slow\n"
+        "encoding._InBatches.tokenise_documents = slow\n"
         f"cli.main(['run', 'dataset', {str(folder)!r}, '-r', 'letters@flat'])"
     )
     environment = {**plugin_environment, "LEXBENCH_STORE": str(folder.parent / "store")}

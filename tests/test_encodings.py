@@ -7,10 +7,10 @@ from scipy import sparse
 from staged import Letters, contents, encode
 
 from lexbench.datasets.corpus import write_corpus
-from lexbench.encodings import encode as module
+from lexbench.encodings import encoding as module
 from lexbench.encodings import shards as format_
+from lexbench.encodings.counts import SparseCounts, query_work, spread
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
-from lexbench.encodings.statistics import Tally, query_work, spread
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Encoder
 from lexbench.types import Document
@@ -152,7 +152,7 @@ def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monk
 
 def test_vectors_are_counted_while_they_pass():
     """Terms a document, documents a term, empty ones and the largest weights of examples, by hand."""
-    tally = Tally(3)
+    tally = SparseCounts(3)
     passed = list(tally.watch([sparse.csr_array(ROWS[:2]), sparse.csr_array(ROWS[2:])]))
     summary = tally.summary(np.array([b"z", b"y", b"x"]), "abcd".__getitem__)
 

@@ -18,13 +18,17 @@ from staged import Letters, contents, encode
 
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings.shards import SHARD
-from lexbench.executors._leases import HELD
+from lexbench.executors._workers import MOST_SHARDS
 from lexbench.types import Document
 
 KILLS, SEED = int(os.environ.get("LEXBENCH_KILLS") or 6), int(os.environ.get("LEXBENCH_SEED") or 1)
 SHARDS, WORKERS = 10, 2
 SECONDS = 0.4  # that a shard takes at least
-IN_FLIGHT = {"worker": HELD, "machine": HELD, "command": WORKERS * HELD}  # shards that who is killed has in hand, at most
+IN_FLIGHT = {
+    "worker": MOST_SHARDS,
+    "machine": MOST_SHARDS,
+    "command": WORKERS * MOST_SHARDS,
+}  # shards that who is killed has in hand, at most
 
 pytestmark = [
     pytest.mark.slow,

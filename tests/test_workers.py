@@ -13,7 +13,7 @@ from staged import Heard, Letters, contents, encode
 from lexbench.cli.encode import _part
 from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
-from lexbench.encodings.encode import culprit
+from lexbench.encodings.encoding import culprit
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.executors import executor, suited
 from lexbench.executors.here import Here

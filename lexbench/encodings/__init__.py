@@ -1,5 +1,5 @@
 """Encodings: the vectors of a corpus, made shard by shard, stored, and read in position order.
 
-`encode` makes them, `shards` is the format on disk, `vectors` works on vectors in memory, and `statistics` counts what they
-look like. All four are for other packages.
+`encoding` makes them, `shards` is their format on disk, and `counts` describes them in numbers. All three are for other
+packages.
 """

@@ -1,15 +1,15 @@
-"""Encodings on disk: the vectors of a corpus in shards, each of a fixed range of positions.
+"""The format of encodings on disk: the vectors of a corpus in shards, each of a fixed range of positions.
 
-A shard holds positions i * SHARD up to (i + 1) * SHARD whatever the batch size or the number of workers, and is written
-whole, so a run that was killed loses at most one. It is a safetensors file:
+A shard holds positions i * SHARD up to (i + 1) * SHARD for any batch size and number of workers. It is written whole, so a
+killed run loses at most one. It is a safetensors file:
 
     sparse    offsets  int64 (n + 1,): the terms of row i are terms[offsets[i]:offsets[i + 1]]
-              terms    uint16 (nonzeros,), uint32 where the vocabulary has more than 65,536; ascending in a row
+              terms    uint16 (nonzeros,), uint32 where the vocabulary has more than 65,536; ascending in each row
               weights  float32 (nonzeros,), or float16
     dense     vectors  float32 (n, dimensions), or float16
     multi     offsets  int64 (n + 1,): the vectors of text i are vectors[offsets[i]:offsets[i + 1]]
               vectors  float32 (tokens, dimensions), or float16
-    all       facts    int64 (2,): the width of a vector, and how many texts were cut
+    all       facts    int64 (2,): the width of a vector, and the number of texts that were cut
 """
 
 import json
@@ -29,35 +29,41 @@ from lexbench.storage import atomic
 from lexbench.types import Kind, MultiVectors
 from lexbench.vectors import kind_of, offsets_of, ranges, rows_of, stacked
 
-SHARD = 2048  # documents: what a kill can cost, a few minutes on one core of a laptop
-_NARROW = 1 << 16  # terms that two bytes can name
-_TYPES = {"F16": np.float16, "F32": np.float32, "I64": np.int64, "U16": np.uint16, "U32": np.uint32}  # as safetensors has them
+SHARD = 2048  # documents; a kill costs at most the work on one shard, a few minutes on one core of a laptop
+_NARROW = 1 << 16  # terms that fit into two bytes
+_TYPES = {
+    "F16": np.float16,
+    "F32": np.float32,
+    "I64": np.int64,
+    "U16": np.uint16,
+    "U32": np.uint32,
+}  # of safetensors
 
 
 def missing(documents: int, path: Path) -> list[range]:
-    """Return the positions of each shard of a corpus of *documents* documents that is not in the folder *path* yet."""
+    """Return the positions of each shard of a corpus of *documents* documents that the folder *path* lacks."""
     shards = (range(start, min(start + SHARD, documents)) for start in range(0, documents, SHARD))
-    there = {file.name for file in path.iterdir()} if path.is_dir() else set()  # listed once, for there may be 100,000
+    there = {file.name for file in path.iterdir()} if path.is_dir() else set()  # listed once, because there may be 100,000
     return [shard for shard in shards if shard_file(path, shard).name not in there]
 
 
 def shard_file(path: Path, shard: range) -> Path:
     """Return the file of the vectors of the positions *shard* in the folder *path*.
 
-    Of 100,000 shards and more the later names are longer, so that only their numbers are in order.
+    From 100,000 shards on names are longer, so their order is that of the numbers and not of the text.
     """
     return path / f"shard-{shard.start // SHARD:05d}.safetensors"
 
 
 def write_shard(target: Path, vectors: Any, *, truncated: int = 0, storage: str = "float32") -> None:
-    """Write the vectors of one shard, whole or not at all, as `packed` has them."""
+    """Write the vectors of one shard, whole or not at all; see `packed`."""
     atomic.write_bytes(target, packed(vectors, truncated=truncated, storage=storage))
 
 
 def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> bytes:
-    """Return what the file of one shard holds; *storage* is the type of its values.
+    """Return the content of the file of one shard; *storage* is the type of its values.
 
-    LexbenchError for values that are no numbers, or too large for *storage*.
+    Raises LexbenchError if a value is not a number, or too large for *storage*.
     """
     arrays, width = _arrays(vectors)
     name = "weights" if "weights" in arrays else "vectors"
@@ -65,12 +71,12 @@ def packed(vectors: Any, *, truncated: int = 0, storage: str = "float32") -> byt
         arrays[name] = np.ascontiguousarray(arrays[name], np.dtype(storage))
     if not np.isfinite(arrays[name]).all():
         raise LexbenchError(f"the encoder made values that are not finite {storage} numbers")
-    # Not by save_file, whose own temporary file would stay behind a kill; and not as metadata, whose order is random.
+    # Not save_file, whose temporary file a kill would leave behind; and no metadata, because their order is random.
     return save(arrays | {"facts": np.array([width, truncated])})
 
 
 def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the arrays of a shard, by the names above, and the width of a vector."""
+    """Return the arrays of a shard, by the names in the docstring of this module, and the width of a vector."""
     kind = kind_of(vectors)
     if kind is Kind.DENSE:
         return {"vectors": vectors}, vectors.shape[1]
@@ -80,7 +86,7 @@ def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
             raise LexbenchError(f"an encoder made offsets that are not those of its {len(vectors.values)} vectors")
         return {"offsets": offsets, "vectors": vectors.values}, vectors.values.shape[1]
     matrix = scipy.sparse.csr_array(vectors, copy=True)
-    matrix.sum_duplicates()  # sorts, too
+    matrix.sum_duplicates()  # also sorts
     matrix.eliminate_zeros()
     terms = matrix.indices.astype(np.uint16 if matrix.shape[1] <= _NARROW else np.uint32)
     return {"offsets": matrix.indptr.astype(np.int64), "terms": terms, "weights": matrix.data}, matrix.shape[1]
@@ -88,7 +94,7 @@ def _arrays(vectors: Any) -> tuple[dict[str, NDArray[Any]], int]:
 
 @dataclass(frozen=True)
 class Encodings:
-    """Stored vectors of a corpus: the folder *path* of shards."""
+    """The stored vectors of a corpus: the folder *path* of shards."""
 
     path: Path
 
@@ -103,7 +109,7 @@ class Encodings:
             yield read_shard(file)
 
     def truncated(self) -> int:
-        """Return how many texts were cut to the encoder's length."""
+        """Return the number of texts that were cut to the encoder's length."""
         return sum(_facts(file)[1] for file in self.files)
 
 
@@ -118,7 +124,7 @@ def read_shard(file: Path) -> Any:
 
 
 def read_rows(path: Path, positions: NDArray[np.int32]) -> Any:
-    """Return the vectors (n, width) of ascending *positions*, at least one, as float32; no others are read."""
+    """Return the vectors (n, width) of ascending *positions*, at least one, as float32, without reading others."""
     shards, starts = np.unique(positions // SHARD, return_index=True)
     within = np.split(positions % SHARD, starts[1:])
     files = (shard_file(path, range(shard * SHARD, (shard + 1) * SHARD)) for shard in shards.tolist())
@@ -140,7 +146,7 @@ def _rows(arrays: dict[str, NDArray[Any]], rows: NDArray[np.int32]) -> Any:
 
 
 def _mapped(file: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the arrays of a shard, mapped; the reader of safetensors would copy them whole."""
+    """Yield the arrays of a shard as memory maps; the reader of safetensors would copy them whole."""
     with file.open("rb") as shard:
         length = int.from_bytes(shard.read(8), "little")
         header = json.loads(shard.read(length))

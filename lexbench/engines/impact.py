@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.encodings.statistics import query_work
+from lexbench.encodings.counts import query_work
 from lexbench.engines.kernels.checks import impacts, no_hits, ordered, same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index

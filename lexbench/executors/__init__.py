@@ -1,7 +1,7 @@
-"""Executors: where corpora are encoded, and parts of indexes held. One file adds one (see `lexbench.registry`).
+"""Executors: where corpora are encoded and parts of indexes are held. One file adds one (see `lexbench.registry`).
 
-`executor` finds one by what `--on` or LEXBENCH_ON says, and `written` says what to type for one; other packages take no more,
-but for `here`, which is what is done where nobody says anything.
+`executor` finds one from the text of `--on` or LEXBENCH_ON, and `written` returns that text. Other packages use these two,
+`suited`, and `here`, the default.
 """
 
 import os
@@ -16,35 +16,35 @@ from lexbench.plugins import Encoder, Executor
 VARIABLE = "LEXBENCH_ON"
 
 
-def executor(named: str | None = None) -> Executor | None:
-    """Return the executor that is *named*, by default in LEXBENCH_ON: `ray(workers=4)`, or `ray:ADDRESS` for `ray("ADDRESS")`.
+def executor(text: str | None = None) -> Executor | None:
+    """Return the executor that *text*, or else LEXBENCH_ON, names, e.g. `ray(workers=4)`; `ray:ADDRESS` is `ray("ADDRESS")`.
 
-    None where none is named: `suited` then chooses. UnknownName, CommandError or MissingExtra.
+    None if there is no text: `suited` then chooses. Raises UnknownName, CommandError or MissingExtra.
     """
-    named = named or os.environ.get(VARIABLE)
-    if not named:
+    text = text or os.environ.get(VARIABLE)
+    if not text:
         return None
-    name, colon, first = named.partition(":")
+    name, colon, first = text.partition(":")
     if colon and name in registry.names("executors"):
-        first = named if first.startswith("//") else first  # ray://HOST:PORT is an address of Ray's own
+        first = text if first.startswith("//") else first  # ray://HOST:PORT is an address of Ray's own
         call = Call(name, (int(first) if first.isdigit() else first,))
     else:
-        part = parse(named)
+        part = parse(text)
         call = part.head
         if part.transforms or part.engine:
-            raise CommandError(f"--on {named}: name an executor alone, as in --on 'processes(4)'")
+            raise CommandError(f"--on {text}: name an executor alone, e.g. --on 'processes(4)'")
     if call.name not in registry.names("executors"):
         raise UnknownName("executor", call.name, registry.names("executors"))
     return cast(Executor, registry.create("executors", call))
 
 
 def written(on: Executor) -> str:
-    """Return what `--on` takes for an executor: the inverse of `executor`."""
+    """Return the text of `--on` for an executor: the inverse of `executor`."""
     changed = ((item.name, getattr(on, item.name), item.default) for item in fields(on))  # type: ignore[arg-type] # a dataclass
     settings = sorted((name, value) for name, value, default in changed if value != default)
     return str(Call(registry.identity(type(on)).rpartition("/")[2], kwargs=tuple(settings)))
 
 
 def suited(encoder: Encoder) -> Executor:
-    """Return what encodes where nothing is named: a process for each device of *encoder*, or this one where that has one."""
+    """Return the executor to use if the user names none: a process per device of *encoder*, or this process if it has one."""
     return cast(Executor, registry.create("executors", Call("processes" if len(encoder.workers()) > 1 else "here")))

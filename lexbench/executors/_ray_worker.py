@@ -1,4 +1,4 @@
-"""What runs on a machine of a Ray cluster: an encoder in an actor, or objects, checked to be of the versions of who asks."""
+"""The actors of the executor `ray`: one encodes, the other holds objects. Both check that package versions are the same."""
 
 import os
 import resource
@@ -8,35 +8,35 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-from lexbench.encodings.encode import ShardEncoder
+from lexbench.encodings.encoding import ShardEncoder
 from lexbench.errors import LexbenchError
-from lexbench.executors._holding import Answer, Holder, answered
+from lexbench.executors._workers import Answer, Holder, answered
 from lexbench.storage import environment
 from lexbench.types import Document
 
-_DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages whose versions decide on bytes
+_DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages that decide the bytes of a shard
 
 
 class Worker:
-    """An actor: an encoder on some machine of the cluster. Its calls overlap, so that one tokenises while another encodes."""
+    """An actor that encodes. Its calls overlap, so that one tokenises while another encodes."""
 
     def __init__(self) -> None:
         self._encoder: ShardEncoder | None = None
-        self._folder: Any = None  # of models that were sent; gone with the actor
-        self._documents = 0  # that it has encoded
+        self._folder: Any = None  # a temporary folder of models that were sent
+        self._documents = 0  # encoded ones
         self._loading, self._encoding = Lock(), Lock()
         self._loading.acquire()  # until `load` is done
 
     def is_there(self) -> bool:
-        """Answer as soon as the actor has been placed."""
+        """Answer; this call returns as soon as the actor has been placed."""
         return True
 
     def state(self) -> tuple[int, float]:
-        """Return how many documents this actor has encoded, and the most memory that its process has had, in MB."""
+        """Return the number of documents that this actor has encoded, and its peak memory in MB."""
         return self._documents, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
     def load(self, encoder: Any, theirs: Mapping[str, str], identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> str:
-        """Take the encoder; return "", or in one line what is other here than where it comes from."""
+        """Take the encoder; return "", or a line with what differs from the calling process."""
         try:
             if wrong := _differing(theirs):
                 return wrong
@@ -48,11 +48,11 @@ class Worker:
         return ""
 
     def _with_files(self, encoder: Any, identity: Any, folders: Mapping[str, Mapping[str, bytes]]) -> Any:
-        """Return *encoder* with files of this machine: those that it names, if they are the same, else those that were sent."""
+        """Return *encoder* with its files on this machine if they are the same, or else with those that were sent."""
         try:
             if encoder.index_identity() == identity:
                 return encoder
-        except LexbenchError:  # it does not have them
+        except LexbenchError:  # this machine lacks them
             if not folders:
                 raise
         self._folder = TemporaryDirectory(prefix="lexbench-")
@@ -64,7 +64,7 @@ class Worker:
         if folders:
             encoder = encoder.with_document_folders({setting: Path(self._folder.name, setting) for setting in folders})
         if encoder.index_identity() != identity:
-            raise LexbenchError("the encoder's files are not those that it was sent with; copy them there, to the same place")
+            raise LexbenchError("the files of the encoder differ from those that were sent; copy them there, to the same place")
         return encoder
 
     def encode(self, documents: Sequence[Document]) -> bytes:
@@ -82,17 +82,17 @@ class Worker:
 
 
 class HoldingWorker:
-    """An actor with a holder of objects."""
+    """An actor that holds objects."""
 
     def __init__(self) -> None:
         self._holder = Holder()
 
     def differing(self, theirs: Mapping[str, str]) -> str:
-        """Return in one line which versions are others here than *theirs*; "" for none."""
+        """Return a line with the versions here that differ from *theirs*; "" if none does."""
         return _differing(theirs)
 
     def answer(self, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Return what a method of the holder returns."""
+        """Call a method of the holder."""
         return answered(self._holder, method, arguments)
 
 
@@ -105,5 +105,5 @@ def _differing(theirs: Mapping[str, str]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what decides on the bytes of a shard."""
+    """Return the versions of the packages that decide the bytes of a shard."""
     return {name: version for name, version in environment.versions(_DECIDING).items() if name in _DECIDING}

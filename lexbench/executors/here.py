@@ -1,4 +1,4 @@
-"""In this process, which needs nothing."""
+"""The executor `here`: this process encodes and holds objects."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.encodings.encode import ShardEncoder, encode_shards
+from lexbench.encodings.encoding import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
-from lexbench.executors._holding import Holder, holding
+from lexbench.executors._workers import Holder, holding
 from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress
 from lexbench.storage import atomic
@@ -17,7 +17,7 @@ from lexbench.types import Corpus
 
 @dataclass(frozen=True)
 class Here(Executor):
-    """The encoder runs in this process, on the first of its devices: what kills it ends the command, which then goes on."""
+    """The encoder runs in this process, on the first of its devices."""
 
     holds: ClassVar[bool] = True
 
@@ -32,13 +32,13 @@ class Here(Executor):
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
-        """Hold the objects in this process: none waits for another, as objects of one worker do."""
+        """Hold the objects in this process; each counts as a worker, so that calls of different objects do not wait."""
         with holding(things, len(things), _Direct, note) as held:
             yield held
 
 
 class _Direct:
-    """The way to a holder that is here."""
+    """The connection to a holder in this process."""
 
     def __init__(self) -> None:
         self._holder = Holder()

@@ -1,4 +1,4 @@
-"""In processes of this machine, one for each device or as many as are asked for; one that is killed is replaced."""
+"""The executor `processes`: processes of this machine encode and hold objects; a killed one is replaced."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,39 +14,39 @@ from pickle import PicklingError
 from threading import Lock, Thread
 from typing import Any, ClassVar
 
-from lexbench.encodings.encode import ShardEncoder, encode_shards
+from lexbench.encodings.encoding import ShardEncoder, encode_shards
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.executors._holding import Answer, Holder, WorkerGone, answered, holding
-from lexbench.executors._leases import Leases, poison
+from lexbench.executors._workers import Answer, Holder, Leases, WorkerGone, answered, holding, poison
 from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
 from lexbench.types import Corpus
 
-_CONTEXT = get_context("spawn")  # each process is started anew, so that nothing of a GPU is inherited
+_CONTEXT = get_context("spawn")  # a fresh process inherits nothing of a GPU
 
 
 @dataclass(frozen=True)
 class Processes(Executor):
-    """Each process has an encoder of its own, and writes the shards that it is given.
+    """Each process has its own encoder and writes its shards itself.
 
-    *workers*: how many; 0 is one for each device that the encoder names, as `device="cuda:0,cuda:1"`. More than there are
-    devices share these in turn, and the threads of an encoder that has that setting are shared out among those on processors.
-    What is held, as the parts of an index, has by default a process for each processor.
+    *workers*: the number of processes; 0 is one per device of the encoder, e.g. two for `device="cuda:0,cuda:1"`. More
+    processes than devices share these in turn, and share the processor's cores if the encoder has the setting `threads`. For
+    held objects, e.g. the parts of an index, 0 is one process per core.
     """
 
     workers: int = runtime(0)
+
     holds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse fewer than none."""
+        """Raise CommandError if *workers* is negative."""
         if self.workers < 0:
-            raise CommandError(f"processes({self.workers}): give a number above 0, or 0 for one a device")
+            raise CommandError(f"processes({self.workers}): give a number above 0, or 0 for one per device")
 
     def encode(self, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range], progress: Progress) -> None:
-        """Encode the *shards*; a process that dies is replaced, and what it had in hand is encoded again."""
+        """Encode the *shards*; a process that dies is replaced, and its unfinished shards are encoded again."""
         leases = Leases(shards, progress)
         encoders = self._encoders(encoder)[: len(shards)]
         workers: list[_Worker] = []
@@ -65,7 +65,7 @@ class Processes(Executor):
                     if shard := leases.died(worker):
                         raise poison(corpus, shard, partial(_kills, worker.encoder, corpus))
                     if leases.left:
-                        progress.note(f"an encoding process was killed ({worker.how}); another takes over what it had")
+                        progress.note(f"an encoding process was killed ({worker.how}); another one takes over its shards")
                         workers.append(_Worker(worker.encoder, corpus))
         finally:
             for worker in workers:
@@ -81,7 +81,7 @@ class Processes(Executor):
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
-        """Let processes hold the objects."""
+        """Hold the objects in processes."""
         with holding(things, self.workers or _processors(), _HoldingProcess, note) as held:
             yield held
 
@@ -91,7 +91,7 @@ def _processors() -> int:
 
 
 class _Process:
-    """A process that ends with this one, and a pipe to it; *work* is given the other end, after *arguments*."""
+    """A process that ends with this one, and a pipe to it; *work* gets *arguments* and the other end of the pipe."""
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
@@ -106,20 +106,20 @@ class _Process:
         return f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even if it is busy."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
 
 
 class _HoldingProcess(_Process):
-    """A process with a holder, and the way to it."""
+    """The connection to a process with a holder."""
 
     def __init__(self) -> None:
         super().__init__(_hold)
 
     def ask(self, method: str, *arguments: Any) -> Answer:
-        """Return what that method of the holder returns."""
+        """Call a method of the holder."""
         try:
             self.pipe.send((method, arguments))
             answer: Answer = self.pipe.recv()
@@ -127,12 +127,12 @@ class _HoldingProcess(_Process):
             self._process.join()
             raise WorkerGone(f"a process was killed {self.how}") from None
         except (AttributeError, PicklingError, TypeError) as error:
-            raise CommandError(f"what a process is to hold cannot travel to it ({error}); use --on here") from None
+            raise CommandError(f"an object cannot be sent to another process ({error}); use --on here") from None
         return answer
 
 
 class _Worker(_Process):
-    """A process that encodes, seen from the one that started it."""
+    """A process that encodes, seen by the one that started it."""
 
     def __init__(self, encoder: Encoder, corpus: Corpus) -> None:
         self.encoder = encoder
@@ -140,17 +140,17 @@ class _Worker(_Process):
         try:
             super().__init__(_work, encoder, corpus)
         except (AttributeError, PicklingError, TypeError) as error:
-            raise CommandError(f"{type(encoder).__name__} cannot travel to another process ({error}); use --on here") from None
+            raise CommandError(f"{type(encoder).__name__} cannot be sent to another process ({error}); use --on here") from None
 
     def send(self, shard: range, path: Path) -> None:
-        """Let it encode *shard* into a file of the folder *path*."""
+        """Send it *shard*, to be written into the folder *path*."""
         try:
             self.pipe.send((shard, shard_file(path, shard)))
-        except OSError:  # it is dead, which its pipe says in its turn
+        except OSError:  # it is dead; `alive` will say so
             return
 
     def alive(self, leases: Leases) -> bool:
-        """Hear one message: documents or a shard done; raise the error that it is; return whether there was one."""
+        """Receive a message: encoded documents, a finished shard, or an error to raise. False if the process is dead."""
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
@@ -166,22 +166,22 @@ class _Worker(_Process):
 
 
 def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
-    """Wait until a worker has said something or is gone; return all of which that is true."""
+    """Wait until a worker has sent a message or is dead; return all such workers."""
     ready = wait([worker.pipe for worker in workers])
     return [worker for worker in workers if worker.pipe in ready]
 
 
 def _work(encoder: Encoder, corpus: Corpus, pipe: Connection) -> None:
-    """Encode, in its process, the shards that *pipe* brings, and say what is done; end with the process that started it."""
+    """Encode the shards that *pipe* brings, and report them: the work of a worker process."""
     Thread(target=_end_with_parent, daemon=True).start()
-    lock = Lock()  # two threads speak
+    lock = Lock()  # two threads send
     files: dict[range, Path] = {}
 
-    def tell(message: Any) -> None:
+    def send(message: Any) -> None:
         with lock:
             pipe.send(message)
 
-    def more(wanting: bool) -> range | None:  # noqa: FBT001 - as `lexbench.encodings.encode.More` has it
+    def more(wanting: bool) -> range | None:  # noqa: FBT001 - as see `lexbench.encodings.encoding.More`
         if not wanting and not pipe.poll():
             return None
         shard, file = pipe.recv()
@@ -190,21 +190,21 @@ def _work(encoder: Encoder, corpus: Corpus, pipe: Connection) -> None:
 
     def keep(shard: range, content: bytes) -> None:
         atomic.write_bytes(files.pop(shard), content)
-        tell(shard)
+        send(shard)
 
     try:
-        encode_shards(ShardEncoder(encoder), corpus, more, keep, tell)
+        encode_shards(ShardEncoder(encoder), corpus, more, keep, send)
     except LexbenchError as error:
-        tell(LexbenchError(str(error)))
+        send(LexbenchError(str(error)))
     except OSError as error:
-        tell(LexbenchError(f"an encoding process failed: {error}; the same command goes on"))
-    except Exception as error:  # noqa: BLE001 - it goes on in the parent
+        send(LexbenchError(f"an encoding process failed: {error}; run the same command again"))
+    except Exception as error:  # noqa: BLE001 - the parent raises it
         notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
-        tell(LexbenchError(f"an encoding process failed: {type(error).__name__}: {error}{notes}"))
+        send(LexbenchError(f"an encoding process failed: {type(error).__name__}: {error}{notes}"))
 
 
 def _hold(pipe: Connection) -> None:
-    """Answer, in a process of its own, what *pipe* asks of a holder; end with the process that started it."""
+    """Answer the calls of a holder that *pipe* brings: the work of a holding process."""
     Thread(target=_end_with_parent, daemon=True).start()
     holder = Holder()
     with suppress(EOFError):
@@ -214,7 +214,7 @@ def _hold(pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however it went."""
+    """End this process when the one that started it has ended."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -222,7 +222,7 @@ def _end_with_parent() -> None:
 
 
 def _kills(encoder: Encoder, corpus: Corpus, positions: range) -> bool:
-    """Whether a process that encodes these documents, and keeps nothing, does not come to its end."""
+    """Whether a process that encodes these documents, and keeps nothing, dies."""
     process = _CONTEXT.Process(target=_try, args=(encoder, corpus, positions), daemon=True)
     process.start()
     process.join()
@@ -231,5 +231,5 @@ def _kills(encoder: Encoder, corpus: Corpus, positions: range) -> bool:
 
 def _try(encoder: Encoder, corpus: Corpus, positions: range) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(Exception):  # which says what it is, where the shard is encoded
+    with suppress(Exception):  # it is reported where the shard is encoded
         ShardEncoder(encoder).content(list(corpus.documents(positions.start, positions.stop)))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.encodings.statistics import Sizes, Tally, query_work
+from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
 from lexbench.errors import LexbenchError
 from lexbench.plugins import (
     BuildContext,
@@ -68,12 +68,12 @@ class Encoded(Retriever):
         shards = self.documents(stored, counts)
         (path / ENGINE_DIR).mkdir()
         if self.engine.kind is Kind.SPARSE:
-            tally = Tally(len(corpus))
+            tally = SparseCounts(len(corpus))
             self.engine.build(tally.watch(shards), path / ENGINE_DIR)
             summary = tally.summary(corpus.doc_ids, self.encoder.token)
             np.save(path / _FREQUENCIES, tally.document_frequency)
         else:
-            sizes = Sizes()
+            sizes = DenseCounts()
             self.engine.build(sizes.watch(shards), path / ENGINE_DIR)
             summary = sizes.summary()
         text = json.dumps(summary | dict(counts), indent=1, ensure_ascii=False)

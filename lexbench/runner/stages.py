@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, open_corpus, write_corpus
 from lexbench.datasets.dataset import Dataset
-from lexbench.encodings.statistics import spread
+from lexbench.encodings.counts import spread
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.executors import executor
 from lexbench.plugins import Executor, PairScorer, Retriever, Searcher

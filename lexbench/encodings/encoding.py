@@ -1,6 +1,6 @@
-"""Encoding shards: while the model encodes one, a thread tokenises the next and another writes the last.
+"""Encodes shards: while the model encodes one shard, a thread tokenises the next and another one writes the last.
 
-Where that is done, here or by workers elsewhere, is for `lexbench.executors`; what is in a shard does not depend on it.
+`lexbench.executors` decides where this runs, in this process or in workers. The content of a shard does not depend on it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from lexbench.plugins import Encoder
 from lexbench.types import Corpus, Document
 
 Advance = Callable[[int], None]
-# Returns the next shard, waiting for it where its argument is true; None: there is none, or none without waiting.
+# Returns the next shard, and waits for it if its argument is true. None: there is no more, or none without waiting.
 More = Callable[[bool], range | None]
 Keep = Callable[[range, bytes], None]  # keeps the bytes of a shard
 
@@ -23,40 +23,40 @@ AHEAD = 2  # shards that are tokenised before they are needed
 
 
 class ShardEncoder:
-    """An encoder with the two steps in which shards are made: tokenising, and encoding to the bytes of a file."""
+    """An encoder with the two steps that make a shard: tokenising, and encoding to the bytes of a file."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
     def tokens(self, documents: Sequence[Document]) -> Any:
-        """Return what `encoded` takes; on the CPU, and beside it in another thread."""
+        """Return the input of `encoded`; this can run in another thread."""
         return self._encoder.tokenise_documents(documents)
 
     def encoded(self, tokens: Any, advance: Advance) -> Callable[[], bytes]:
-        """Encode one shard; return what makes its bytes, for another thread. LexbenchError for values that are no numbers."""
+        """Encode one shard; return the function that makes its bytes, for another thread."""
         vectors = self._encoder.encode_tokens(tokens, advance)
         truncated, storage = self._encoder.truncated(tokens), self._encoder.storage
         return lambda: packed(vectors, truncated=truncated, storage=storage)
 
     def content(self, documents: Sequence[Document]) -> bytes:
-        """Return the bytes of the shard of *documents*, one step after the other."""
+        """Return the bytes of the shard of *documents*."""
         return self.encoded(self.tokens(documents), lambda _count: None)()
 
 
 def encode_shards(encoder: ShardEncoder, corpus: Corpus, more: More, keep: Keep, advance: Advance) -> None:
-    """Encode the shards of *corpus* that *more* gives until there is none, handing the bytes of each to *keep*, in order.
+    """Encode the shards of *corpus* that *more* returns until there is none; give the bytes of each to *keep*, in order.
 
-    *keep* is called by another thread. LexbenchError for a document that cannot be encoded, which the line names.
+    *keep* is called by another thread. Raises LexbenchError, with the id of the document, if one cannot be encoded.
     """
     with ExitStack() as stack:
         writer = stack.enter_context(ThreadPoolExecutor(1))
         tokeniser = ThreadPoolExecutor(1)
-        # After a failure, or Ctrl-C, nobody needs the next shards, nor waits until the one at hand is tokenised.
+        # After an error or Ctrl-C do not tokenise the next shards, and do not wait for the one at hand.
         stack.callback(tokeniser.shutdown, wait=False, cancel_futures=True)
         queue: deque[tuple[range, Future[Any]]] = deque()
         writing: tuple[range, Future[None]] | None = None
         while True:
-            # It waits for a shard with nothing in hand: what went wrong in writing the last must be heard of before.
+            # Wait for a new shard only with nothing in hand, because an error of writing the last one must be raised before.
             while len(queue) < AHEAD and (shard := more(not (queue or writing))) is not None:
                 queue.append((shard, tokeniser.submit(_tokens, encoder, corpus, shard)))
             if not (queue or writing):
@@ -74,11 +74,11 @@ def encode_shards(encoder: ShardEncoder, corpus: Corpus, more: More, keep: Keep,
 
 @contextmanager
 def _naming(encoder: ShardEncoder, corpus: Corpus, shard: range) -> Iterator[None]:
-    """Let an error that encoding *shard* meets name the document."""
+    """Let an error that encoding *shard* raises name the document."""
     try:
         yield
     except Exception as error:
-        found = named(error, corpus, shard, encoder.content)
+        found = with_document_name(error, corpus, shard, encoder.content)
         if found is error:
             raise
         raise found from error
@@ -92,13 +92,16 @@ def _keep(keep: Keep, shard: range, content: Callable[[], bytes]) -> None:
     keep(shard, content())
 
 
-# ---- naming the document that is the matter --------------------------------------------------------------------------------
+# ---- finding the document that causes an error -----------------------------------------------------------------------------
 
 
-def named(error: Exception, corpus: Corpus, shard: range, content: Callable[[Sequence[Document]], bytes]) -> Exception:
-    """Return *error*, which encoding *shard* met, with the document that it is about, found by encoding ever smaller halves.
+def with_document_name(
+    error: Exception, corpus: Corpus, shard: range, content: Callable[[Sequence[Document]], bytes]
+) -> Exception:
+    """Return *error*, which encoding *shard* raised, with the id of the document that causes it.
 
-    *content* encodes documents. As it is where that is not the matter: memory, the disk, or everything fails alike.
+    The document is found by encoding halves with *content*. The error stays as it is if no single document is the cause:
+    memory, the disk, or an error of all documents alike.
     """
     if isinstance(error, MemoryError | OSError):
         return error
@@ -106,7 +109,7 @@ def named(error: Exception, corpus: Corpus, shard: range, content: Callable[[Seq
     def fails(positions: range) -> bool:
         try:
             content(list(corpus.documents(positions.start, positions.stop)))
-        except Exception:  # noqa: BLE001 - whether, and not how
+        except Exception:  # noqa: BLE001 - any error counts
             return True
         return False
 
@@ -121,7 +124,7 @@ def named(error: Exception, corpus: Corpus, shard: range, content: Callable[[Seq
 
 
 def culprit(shard: range, fails: Callable[[range], bool]) -> int | None:
-    """Return the one position of *shard* that alone *fails*; None where there is none, or where another fails as well."""
+    """Return the only position of *shard* that *fails*; None if there is none, or if others fail as well."""
     suspects = shard
     while len(suspects) > 1:
         middle = suspects.start + len(suspects) // 2
@@ -132,11 +135,11 @@ def culprit(shard: range, fails: Callable[[range], bool]) -> int | None:
         suspects = failing
     position = suspects.start
     beside = position + 1 if position + 1 < shard.stop else position - 1
-    if len(shard) > 1 and fails(range(beside, beside + 1)):  # as after an error that no GPU recovers from
+    if len(shard) > 1 and fails(range(beside, beside + 1)):  # everything fails, e.g. after a fatal error of the GPU
         return None
     return position
 
 
 def document_name(corpus: Corpus, position: int) -> str:
-    """Return what errors call a document."""
+    """Return the name of a document in error messages."""
     return f"document {echoed(corpus.doc_ids[position].decode())}"

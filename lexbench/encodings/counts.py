@@ -1,4 +1,4 @@
-"""What vectors look like, in numbers that are the same on every machine, counted while an index is built of them."""
+"""Describes vectors in numbers that are the same on every machine, counted while an index is built from them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,21 +13,21 @@ from lexbench.types import MultiVectors
 V = TypeVar("V", bound=Any)
 
 _EXAMPLES = 5  # documents whose largest weights are kept for people to look at
-_SHOWN = 8  # terms of each
-_FLOAT = 4  # bytes of a dimension, whatever is done to it in an index
-_BYTES = 3  # a posting: two for the number of its term, one for its weight (ReprByte of the LexMAE paper)
+_SHOWN = 8  # terms of each example
+_FLOAT = 4  # bytes per dimension, however an index stores it
+_BYTES = 3  # per posting: two for the number of its term, one for its weight (ReprByte of the LexMAE paper)
 
 
 @dataclass
-class Sizes:
-    """How many dense vectors there are, one a document or one a token, and how wide, counted by `watch`."""
+class DenseCounts:
+    """The number and width of dense vectors, one per document or one per token, counted by `watch`."""
 
     dimensions: int = 0
     documents: int = 0
     vectors: int = 0
 
     def watch(self, shards: Iterable[V]) -> Iterator[V]:
-        """Yield *shards*, matrices (n, dimensions) or MultiVectors, as they are, counting them."""
+        """Yield *shards*, matrices (n, dimensions) or MultiVectors, unchanged, and count them."""
         for shard in shards:
             documents, self.dimensions = shard.shape
             self.documents += documents
@@ -36,21 +36,21 @@ class Sizes:
 
     def summary(self) -> dict[str, Any]:
         """Return the counts as a table."""
-        vectors = self.vectors / max(self.documents, 1)  # of a document
+        vectors = self.vectors / max(self.documents, 1)  # per document
         return {"dimensions": self.dimensions, "vectors": vectors, "bytes_per_document": vectors * self.dimensions * _FLOAT}
 
 
 @dataclass
-class Tally:
-    """Counts of sparse document vectors, of which there are *documents* in all, made by `watch`."""
+class SparseCounts:
+    """Counts of the sparse vectors of *documents* documents, made by `watch`."""
 
     documents: int
     document_frequency: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (vocabulary,)
-    lengths: list[NDArray[np.int64]] = field(default_factory=list)  # active terms of each document
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)  # active terms per document
     examples: "dict[int, scipy.sparse.csr_array]" = field(default_factory=dict)  # by position
 
     def watch(self, shards: "Iterable[scipy.sparse.csr_array]") -> "Iterator[scipy.sparse.csr_array]":
-        """Yield *shards* (n, vocabulary) as they are, counting them."""
+        """Yield *shards* (n, vocabulary) unchanged, and count them."""
         examples = [self.documents * i // _EXAMPLES for i in range(_EXAMPLES)]
         first = 0  # position of the shard's first document
         for shard in shards:
@@ -64,7 +64,7 @@ class Tally:
             yield shard
 
     def summary(self, doc_ids: NDArray[np.bytes_], token: Callable[[int], str]) -> dict[str, Any]:
-        """Return the counts as a table; *token* writes a term of the examples as text."""
+        """Return the counts as a table; *token* returns the text of a term for the examples."""
         lengths = np.concatenate(self.lengths) if self.lengths else np.zeros(1, np.int64)
         return {
             "terms": spread(lengths),
@@ -75,7 +75,7 @@ class Tally:
 
 
 def spread(values: NDArray[Any]) -> dict[str, float]:
-    """Return the mean, median, 95th percentile and maximum of *values*; an empty table where there are none."""
+    """Return the mean, median, 95th percentile and maximum of *values*; {} if there are none."""
     if not len(values):
         return {}
     low, high = np.percentile(values, [50, 95])
@@ -83,13 +83,13 @@ def spread(values: NDArray[Any]) -> dict[str, float]:
 
 
 def largest(row: "scipy.sparse.csr_array", token: Callable[[int], str]) -> str:
-    """Write the terms of the vector *row* (1, vocabulary) that weigh most, as 'apple 2.31, pie 1.8'."""
+    """Return the terms of the vector *row* (1, vocabulary) with the largest weights, e.g. 'apple 2.31, pie 1.8'."""
     order = np.lexsort((row.indices, -row.data))[:_SHOWN]
     return ", ".join(f"{token(int(row.indices[i]))} {row.data[i]:.4g}" for i in order)
 
 
 def query_work(queries: "scipy.sparse.csr_array", document_frequency: NDArray[np.integer]) -> dict[str, NDArray[np.int64]]:
-    """Return how many terms each of *queries* (n, vocabulary) has, and how many postings an exhaustive search of it adds up."""
+    """Return the work of each of *queries* (n, vocabulary): its terms, and the postings that an exhaustive search adds up."""
     postings = np.add.reduceat(np.append(document_frequency[queries.indices], 0), queries.indptr[:-1]) if queries.nnz else 0
     terms = np.diff(queries.indptr).astype(np.int64)
     return {"query_terms": terms, "postings": np.where(terms > 0, postings, 0).astype(np.int64)}
