@@ -1,4 +1,4 @@
-"""A command that encodes a corpus on Ray, for tests that kill it: ADDRESS CORPUS FOLDER LOG SECONDS."""
+"""Encodes a corpus on Ray, for tests that kill it: ray_command.py ADDRESS CORPUS FOLDER LOG SECONDS."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What tests of encoding share: corpora of a few documents are encoded, and what was written and heard is kept."""
+"""Shared by tests of encoding: encode a corpus and keep what progress heard."""
 
 from lexbench.encodings.shards import missing
 from lexbench.executors.here import Here
@@ -8,7 +8,7 @@ from lexbench.testing.executors import files_of as contents
 
 
 def encode(encoder, corpus, path, executor=None):
-    """Encode the shards of *corpus* that *path* lacks; return what was heard."""
+    """Encode the shards of *corpus* that *path* lacks; return the progress."""
     heard = Heard()
     (executor or Here()).encode(encoder, corpus, path, missing(len(corpus), path), heard)
     return heard

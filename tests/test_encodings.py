@@ -1,4 +1,4 @@
-"""Stored vectors: what a shard holds, how shards are made, and what is counted of them."""
+"""Stored vectors: the content of a shard, how shards are made, and the counts of vectors."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from scipy import sparse
 from staged import Letters, contents, encode
 
 from lexbench.datasets.corpus import write_corpus
-from lexbench.encodings import encoding as module
 from lexbench.encodings import shards as format_
 from lexbench.encodings.counts import SparseCounts, query_work, spread
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
@@ -32,8 +31,8 @@ def corpus(tmp_path):
     return write_corpus((Document(str(i), text) for i, text in enumerate(texts)), tmp_path / "corpus")
 
 
-def test_a_shard_reads_back_as_it_was(tmp_path):
-    """Sparse rows come back with their order, their empty rows and their width; terms take two bytes where that is enough."""
+def test_a_shard_reads_back(tmp_path):
+    """Sparse rows keep their order, their empty rows and their width; terms take two bytes if that is enough."""
     write_shard(tmp_path / "shard-00000.safetensors", sparse.csr_array(ROWS), truncated=2)
 
     assert np.array_equal(ROWS, read_shard(tmp_path / "shard-00000.safetensors").toarray())
@@ -41,16 +40,16 @@ def test_a_shard_reads_back_as_it_was(tmp_path):
     assert Encodings(tmp_path).truncated() == 2
 
 
-def test_a_large_vocabulary_takes_four_bytes_a_term(tmp_path):
-    """Term 65,536 and up do not fit into two bytes, and come back all the same."""
+def test_a_large_vocabulary_takes_four_bytes_per_term(tmp_path):
+    """Terms from 65,536 on do not fit into two bytes, and read back as well."""
     write_shard(tmp_path / "x", sparse.csr_array(([1.0, 2.0], ([0, 0], [65_535, 70_000])), shape=(1, 70_001)))
 
     assert load_file(tmp_path / "x")["terms"].dtype == np.uint32
     assert read_shard(tmp_path / "x").indices.tolist() == [65_535, 70_000]
 
 
-def test_weights_may_be_kept_in_two_bytes(tmp_path):
-    """Half precision has eleven bits: 1.5 stays, 0.1 becomes 0.0999756, in sparse and in dense shards."""
+def test_weights_in_two_bytes(tmp_path):
+    """Half precision has eleven bits: 1.5 stays, 0.1 becomes 0.0999756, in sparse and dense shards."""
     write_shard(tmp_path / "sparse", sparse.csr_array(ROWS), storage="float16")
     write_shard(tmp_path / "dense", ROWS, storage="float16")
 
@@ -64,7 +63,7 @@ def test_weights_may_be_kept_in_two_bytes(tmp_path):
 @pytest.mark.parametrize("form", [sparse.csr_array, np.asarray])
 @pytest.mark.parametrize("wide", [5, 70_000])
 def test_single_rows_are_those_of_whole_shards(tmp_path, form, storage, wide):
-    """Rows of any shards, the short last one and one without a weight among them, are what reading everything gives."""
+    """`read_rows` gives the same rows as reading everything, also for the short last shard and one without weights."""
     whole = np.zeros((8, wide), np.float32)
     whole[[0, 2, 6, 6, 7], [1, 3, 0, wide - 1, 4]] = 0.1, 2, 3, 4, 5  # the shard of rows 3 to 5 has none
     for number, start in enumerate(range(0, 8, 3)):
@@ -79,14 +78,14 @@ def test_single_rows_are_those_of_whole_shards(tmp_path, form, storage, wide):
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 70_000.0])
 def test_values_that_are_no_numbers_are_refused(wrong, tmp_path):
-    """NaN, infinity, and what half precision cannot hold are an error and not a score; nothing is written."""
+    """NaN, infinity, and what half precision cannot hold raise an error, and nothing is written."""
     with pytest.raises(LexbenchError, match="not finite float16 numbers"):
         write_shard(tmp_path / "x", sparse.csr_array(np.array([[wrong]], np.float32)), storage="float16")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_entries_that_come_twice_are_added_and_zeros_are_not_kept(tmp_path):
-    """A matrix of the user's may be untidy; what is stored is not."""
+def test_duplicate_entries_are_added_and_zeros_dropped(tmp_path):
+    """An encoder may return an untidy matrix; the stored one is canonical."""
     untidy = sparse.csr_array((np.array([1.0, 0.0, 2.0], np.float32), np.array([3, 1, 3]), np.array([0, 3])), shape=(1, 4))
     write_shard(tmp_path / "x", untidy)
 
@@ -95,8 +94,8 @@ def test_entries_that_come_twice_are_added_and_zeros_are_not_kept(tmp_path):
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_stages_that_overlap_give_what_one_call_gives(corpus, tmp_path):
-    """Four shards of three documents hold, in position order, what encoding every text at once gives; cuts are counted."""
+def test_overlapping_steps_give_the_vectors_of_one_call(corpus, tmp_path):
+    """Four shards of three documents hold the vectors of encoding all texts at once, in order; cut texts are counted."""
     (tmp_path / "out").mkdir()
     heard = encode(Letters(), corpus, tmp_path / "out")
     stored = sparse.vstack(list(Encodings(tmp_path / "out").shards()))
@@ -108,8 +107,8 @@ def test_stages_that_overlap_give_what_one_call_gives(corpus, tmp_path):
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
-    """A shard that is finished is not made again, and one that is missing in the middle is."""
+def test_only_missing_shards_are_encoded(corpus, tmp_path):
+    """A finished shard is not made again; one that is missing in the middle is."""
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
         encode(Letters(), corpus, tmp_path / name)
@@ -122,8 +121,8 @@ def test_encoding_goes_on_after_the_shards_that_are_there(corpus, tmp_path):
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_a_failure_keeps_the_shards_before_it(corpus, tmp_path):
-    """The document with a "d" is at position 4: the first shard is written, the second is not, the error arrives as it is."""
+def test_an_error_keeps_the_shards_before_it(corpus, tmp_path):
+    """The document with a "d" is at position 4: the first shard is written, the second is not."""
     (tmp_path / "out").mkdir()
     with pytest.raises(LexbenchError, match="document '5' cannot be encoded: no such letter"):
         encode(Letters(fails="d"), corpus, tmp_path / "out")
@@ -132,8 +131,8 @@ def test_a_failure_keeps_the_shards_before_it(corpus, tmp_path):
 
 
 def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monkeypatch):
-    """An object from a notebook need not cut batches itself."""
-    monkeypatch.setattr(module, "_BATCH", 4)
+    """An encoder need not cut batches itself."""
+    monkeypatch.setattr("lexbench.plugins._BATCH", 4)
     sizes = []
 
     class Lengths(Encoder):
@@ -150,14 +149,14 @@ def test_an_encoder_that_takes_texts_gets_them_in_batches(corpus, tmp_path, monk
     assert read_shard(tmp_path / "out" / "shard-00000.safetensors")[:, 0].tolist() == [3, 1, 3, 7, 1, 3, 3, 1, 0, 5]
 
 
-def test_vectors_are_counted_while_they_pass():
-    """Terms a document, documents a term, empty ones and the largest weights of examples, by hand."""
-    tally = SparseCounts(3)
-    passed = list(tally.watch([sparse.csr_array(ROWS[:2]), sparse.csr_array(ROWS[2:])]))
-    summary = tally.summary(np.array([b"z", b"y", b"x"]), "abcd".__getitem__)
+def test_counts_of_vectors_by_hand():
+    """Terms per document, documents per term, empty documents and the largest weights of examples."""
+    counts = SparseCounts(3)
+    passed = list(counts.watch([sparse.csr_array(ROWS[:2]), sparse.csr_array(ROWS[2:])]))
+    summary = counts.summary(np.array([b"z", b"y", b"x"]), "abcd".__getitem__)
 
     assert [shard.shape[0] for shard in passed] == [2, 1]
-    assert tally.document_frequency.tolist() == [1, 1, 0, 1]
+    assert counts.document_frequency.tolist() == [1, 1, 0, 1]
     assert summary["terms"] == {"mean": 1.0, "p50": 1.0, "p95": pytest.approx(1.9), "max": 2.0}
     assert summary["empty"] == 1
     assert summary["bytes_per_document"] == 3.0
@@ -165,7 +164,7 @@ def test_vectors_are_counted_while_they_pass():
 
 
 def test_work_of_a_query_is_the_postings_of_its_terms():
-    """A query looks at as many postings as documents have its terms; an empty one at none, wherever it stands."""
+    """The work of a query is the number of documents with each of its terms, summed; an empty query has none."""
     queries = sparse.csr_array(np.array([[0, 0, 0], [1, 0, 2], [0, 0, 0], [0, 3, 0], [0, 0, 0]], np.float32))
     work = query_work(queries, np.array([10, 20, 5]))
 
@@ -174,6 +173,6 @@ def test_work_of_a_query_is_the_postings_of_its_terms():
     assert query_work(queries[:1], np.array([1, 1, 1]))["postings"].tolist() == [0]
 
 
-def test_nothing_has_no_spread():
-    """Of no queries there is no mean."""
+def test_no_values_have_no_spread():
+    """No values give an empty table."""
     assert spread(np.zeros(0)) == {}

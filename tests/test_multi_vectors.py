@@ -135,7 +135,7 @@ def test_offsets_that_are_not_those_of_the_vectors_are_refused(tmp_path, offsets
 def test_a_corpus_is_encoded_shard_by_shard_and_resumed(tmp_path, monkeypatch):
     """A plain encoder object gets its texts in batches; the shard that is missing is made again, with the same bytes."""
     monkeypatch.setattr(format_, "SHARD", 3)
-    monkeypatch.setattr("lexbench.encodings.encoding._BATCH", 2)
+    monkeypatch.setattr("lexbench.plugins._BATCH", 2)
     texts = ["apple fig", "", "pear", "fig", "fig apple pear", "plum", "kiwi kiwi"]
     corpus = written(tmp_path, texts)
     (tmp_path / "out").mkdir()

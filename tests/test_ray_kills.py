@@ -1,4 +1,4 @@
-"""Workers, machines and commands are killed on Ray at random: the bytes are those of a serial run, and little is done twice.
+"""Random kills of workers, machines and commands on Ray: the bytes are those of a serial run, and little is done twice.
 
 make test-cluster KILLS=50 SEED=1
 """
@@ -23,7 +23,7 @@ from lexbench.types import Document
 
 KILLS, SEED = int(os.environ.get("LEXBENCH_KILLS") or 6), int(os.environ.get("LEXBENCH_SEED") or 1)
 SHARDS, WORKERS = 10, 2
-SECONDS = 0.4  # that a shard takes at least
+SECONDS = 0.4  # per shard, at least
 IN_FLIGHT = {
     "worker": MOST_SHARDS,
     "machine": MOST_SHARDS,
@@ -53,7 +53,7 @@ def serial(corpus, tmp_path_factory):
 
 
 class Command:
-    """The command that encodes, in a process of its own, and what its workers have begun."""
+    """The encoding command, in its own process, and the shards that its workers have begun."""
 
     def __init__(self, cluster, corpus, folder):
         self.log = folder.with_suffix(".log")
@@ -70,7 +70,7 @@ class Command:
         return self.process
 
     def end(self):
-        """Wait for its end; return what it and Ray said, its exit status being 0."""
+        """Wait for its end, with exit status 0; return its output and that of Ray."""
         said, _ = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, said
         return said
@@ -81,19 +81,19 @@ class Command:
         return [(int(process), int(first)) for process, _texts, first, *_ in lines]
 
     def wait_for(self, shards):
-        """Wait until so many shards have been begun; return whether it is still at work."""
+        """Wait until so many shards have been begun; return whether the command still runs."""
         while len(self.begun()) < shards and self.process.poll() is None:
             time.sleep(0.02)
         return self.process.poll() is None
 
 
-def kill(whom, command, cluster, chance):
+def kill(target, command, cluster, chance):
     """Kill a worker, the command, or one of the two machines with all that runs on it."""
-    if whom == "command":
+    if target == "command":
         command.process.kill()
         command.process.communicate()
         command.start()
-    elif whom == "machine":
+    elif target == "machine":
         gone, cluster.second = cluster.second, None
         cluster.remove_node(gone, allow_graceful=False)
         cluster.second = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
@@ -105,23 +105,23 @@ def kill(whom, command, cluster, chance):
 
 @pytest.mark.parametrize("trial", range(KILLS))
 def test_a_kill_changes_no_byte(trial, two_raylets, corpus, serial, tmp_path, capsys):
-    """By turns a worker and the command, and each tenth time a machine, at a random moment: what is redone was in its hand."""
+    """A worker or the command, and each tenth time a machine, is killed at a random moment; only its shards are redone."""
     chance = random.Random(SEED * 1000 + trial)
-    whom = "machine" if trial % 10 == 4 else ("worker", "command")[trial % 2]
-    if two_raylets.second is None:  # Ray waits 30 seconds for a new one, which a busy machine may not be done with
+    target = "machine" if trial % 10 == 4 else ("worker", "command")[trial % 2]
+    if two_raylets.second is None:  # on a busy machine a new one may need more than the 30 seconds that Ray waits
         two_raylets.second = two_raylets.add_node(num_cpus=1, object_store_memory=80 << 20)
     (tmp_path / "vectors").mkdir()
     command = Command(two_raylets, corpus, tmp_path / "vectors")
     assert command.wait_for(chance.randint(1, SHARDS - 1)), command.end()
     time.sleep(chance.random() * SECONDS)
-    kill(whom, command, two_raylets, chance)
+    kill(target, command, two_raylets, chance)
     said = command.end()
     times = Counter(first for _, first in command.begun())
     again = sum(times.values()) - SHARDS
     with capsys.disabled():
-        print(f"seed {SEED}, kill {trial} of a {whom}: {again} of {SHARDS} shards begun again")  # noqa: T201 - who counts wants it
+        print(f"seed {SEED}, kill {trial} of a {target}: {again} of {SHARDS} shards begun again")  # noqa: T201 - for the campaign
 
-    assert said == "", "stdout is for what commands answer"
+    assert said == "", "stdout is for the answers of commands"
     assert contents(tmp_path / "vectors") == serial
     assert len(times) == SHARDS
-    assert again <= IN_FLIGHT[whom]
+    assert again <= IN_FLIGHT[target]

@@ -1,4 +1,4 @@
-"""Executors: how they are named, what culprits are, and what a cluster adds to the contract (tests/contracts)."""
+"""Executors: their names, the search for a culprit, and what a cluster adds to the contract tests in tests/contracts."""
 
 import importlib.util
 import os
@@ -46,14 +46,14 @@ def folder(tmp_path, name):
 
 
 def test_an_encoder_that_fails_at_everything_names_no_document(corpus, tmp_path):
-    """Where every document fails alike none of them is the reason."""
+    """If every document fails, none of them is the reason."""
     with pytest.raises(LexbenchError, match=r"^no such letter$"):
         encode(Letters(fails="x"), write_corpus((Document(str(i), "x") for i in range(5)), folder(tmp_path, "c")), tmp_path)
 
 
 @pytest.mark.parametrize("guilty", range(11))
 def test_the_culprit_is_found_by_halves(guilty):
-    """Whichever position of eleven is the one, it is found in about twice four tries; two of them, or none, are nobody."""
+    """One guilty position of eleven is found in at most nine tries; if none or all fail there is no culprit."""
     tried = []
 
     def fails(positions):
@@ -69,7 +69,7 @@ def test_the_culprit_is_found_by_halves(guilty):
 @needs_ray
 @pytest.mark.slow
 def test_a_request_that_no_cluster_meets_is_answered(two_raylets, corpus, tmp_path):
-    """After the patience one line says what was asked for and what there is."""
+    """After *patience* seconds one line says what was asked for and what there is."""
     asking = executor(f'ray("{two_raylets.address}", workers=1, cpus=64, patience=1.5)')
     with pytest.raises(CannotStart, match=r"no worker in 1.5 s: each asks for 64 CPUs .* the cluster has 2 CPUs"):
         encode(Letters(), corpus, folder(tmp_path, "there"), asking)
@@ -77,7 +77,7 @@ def test_a_request_that_no_cluster_meets_is_answered(two_raylets, corpus, tmp_pa
 
 @needs_ray
 @pytest.mark.slow
-def test_a_machine_that_goes_away_costs_what_it_had(two_raylets, corpus, tmp_path):
+def test_a_lost_machine_costs_only_its_unfinished_shards(two_raylets, corpus, tmp_path):
     """One of two machines is removed while it encodes: its shards go to the other, and the bytes are the same."""
     encode(Letters(), corpus, folder(tmp_path, "here"))
 
@@ -97,7 +97,7 @@ def test_a_machine_that_goes_away_costs_what_it_had(two_raylets, corpus, tmp_pat
 
 
 def test_executors_are_named_on_the_command_line(monkeypatch):
-    """As other parts; a colon is short for the first setting; LEXBENCH_ON is asked where nothing is named."""
+    """Like other plug-ins; a colon is short for the first setting; LEXBENCH_ON is the default."""
     monkeypatch.delenv("LEXBENCH_ON", raising=False)
     assert executor() is None
     assert executor("here") == Here()
@@ -110,15 +110,15 @@ def test_executors_are_named_on_the_command_line(monkeypatch):
         executor("processes(-1)")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="says what is typed where ray is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
 def test_ray_is_an_extra():
-    """Without it the line says what to type."""
+    """Without it the error message says what to type."""
     with pytest.raises(MissingExtra, match=r"executor 'ray' needs the package 'ray'.*lexbench\[ray\]"):
         executor("ray")
 
 
-def test_what_suits_an_encoder():
-    """One device is encoded on here; several are a process each."""
+def test_the_default_executor():
+    """An encoder with one device runs here; one with several runs in a process per device."""
     assert suited(Letters()) == Here()
     assert suited(Letters(devices=2)) == Processes()
 
@@ -132,20 +132,20 @@ def test_what_suits_an_encoder():
         ("kubernetes/12", {"JOB_COMPLETION_INDEX": "11"}, (11, 12)),
     ],
 )
-def test_parts_as_they_are_typed(typed, environment, part):
-    """Counted from 0; launchers say theirs in the environment."""
+def test_parts_are_typed_or_set_by_launchers(typed, environment, part):
+    """Parts count from 0; launchers set theirs in the environment."""
     assert _part(typed, environment) == part
 
 
 @pytest.mark.parametrize("typed", ["16/16", "1", "-1/4", "0/0", "slurm", "kubernetes", "torchrun/3", "a/b"])
-def test_parts_that_there_are_not(typed):
-    """Each is one line that says what to type."""
+def test_impossible_parts_are_refused(typed):
+    """The error message names the option and its text."""
     with pytest.raises(UsageError, match=f"--part {typed}"):
         _part(typed, {"JOB_COMPLETION_INDEX": "1"})
 
 
-def test_an_answer_that_nobody_waited_for_is_not_the_next_ones():
-    """After Ctrl-C while an object is at work the next call has its own answer, of an object that was filled anew."""
+def test_ctrl_c_does_not_mix_up_answers():
+    """After Ctrl-C during a call the next call gets its own answer, from an object that was filled again."""
     with Processes(1).hold([Sum(3)], print) as (held,):
         assert held.call("times", 1) == 3
         with pytest.MonkeyPatch.context() as patch:
@@ -156,12 +156,12 @@ def test_an_answer_that_nobody_waited_for_is_not_the_next_ones():
 
 
 def interrupted(_pipe):
-    """Be what Ctrl-C makes of waiting."""
+    """Act like Ctrl-C while waiting."""
     raise KeyboardInterrupt
 
 
-def test_killed_processes_leave_none_behind(corpus, tmp_path):
-    """After an error every process that was started has ended."""
+def test_no_process_is_left_behind(corpus, tmp_path):
+    """After an error every worker process has ended."""
     with pytest.raises(LexbenchError):
         encode(Letters(fails="d"), corpus, folder(tmp_path, "there"), Processes(3))
     children = Path(f"/proc/self/task/{os.getpid()}/children")

@@ -1,4 +1,4 @@
-"""What every executor must do, checked on each by name: the tests are `lexbench.testing.executors`."""
+"""The contract tests of `lexbench.testing.executors` on each executor."""
 
 import importlib.util
 
@@ -12,7 +12,7 @@ SETTINGS = {"processes": "processes(2)"}
 
 
 def _parameter(name):
-    """Return the parameter of one executor; Ray is one of `make test-cluster`."""
+    """Return the pytest parameter of one executor; `make test-cluster` tests Ray."""
     if name != "ray":
         return name
     missing = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
@@ -21,7 +21,7 @@ def _parameter(name):
 
 @pytest.mark.parametrize("name", [_parameter(name) for name in registry.names("executors")])
 class TestExecutors(ExecutorContract):
-    """Each executor with two workers, where it has any."""
+    """Each executor, with two workers if it has any."""
 
     @pytest.fixture
     def executor(self, name, request):
