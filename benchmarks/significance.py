@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lexbench.analysis.significance import bootstrap, groups, randomisation
+from lexbench.analysis.significance import bootstrap, randomisation
 
 BATCH = 250
 
@@ -53,7 +53,7 @@ def main() -> None:
         "interval, scipy": lambda: tuple(
             map(float, stats.bootstrap((differences,), np.mean, method="percentile", **theirs).confidence_interval)
         ),
-        "tie groups of 50 systems x 300 queries": lambda: f"{len(groups.tie_groups(systems, **ours).groups)} groups",
+        "tie groups of 50 systems x 300 queries": lambda: f"{len(randomisation.tie_groups(systems, **ours).groups)} groups",
     }
     measured = {}
     for name, work in jobs.items():

@@ -9,7 +9,7 @@ from lexbench.errors import require
 from lexbench.executors import executor
 from lexbench.progress import Progress
 from lexbench.report.run import tables
-from lexbench.report.table import escape, markdown
+from lexbench.table import escape, markdown
 from lexbench.report.terminal import render
 from lexbench.results import Result
 from lexbench.runner import jobs

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from lexbench.report.brief import brief
+from lexbench.report.run import brief_tables
 from lexbench.report.terminal import render
 from lexbench.results import Counts, Exposure, Latency, Result, Timing, Vectors
 
@@ -24,25 +24,25 @@ def result(system, qps=6796.0, means=MEANS, dropped=0):
 
 def test_the_first_screen_has_the_missions_figures():
     """nDCG, MRR, the official recall and DPR's at the same cut-off, queries a second and megabytes, each with its name."""
-    (table,) = brief([result("bm25")])
+    (table,) = brief_tables([result("bm25")])
 
     assert table.header == (
         "system", "nDCG@10", "RR@10\nrel=2\nMRR", "R@100\nrel=2\nofficial recall", "Success@100\nrel=2\nDPR recall",
         "QPS", "index\nMB",
     )  # fmt: skip
     assert table.rows == (("bm25", "0.2600", "0.3900", "0.6100", "0.9500", "6,796", "0.8"),)
-    assert table.notes[0] == "QPS: one query in flight, its encoding included, k=1000"
+    assert table.notes[0] == "QPS: queries per second, one at a time, with encoding; k=1000"
 
 
 def test_it_is_at_most_twenty_lines():
     """Of fifteen systems nine are shown and six counted; a top_k that took nothing away is no row of its own."""
     many = [result(f"s{number}") for number in range(14)] + [result("m|top_k(256)"), result("m|top_k(8)", dropped=9)]
-    (table,) = brief(many)
+    (table,) = brief_tables(many)
     console = Console(width=100)
     with console.capture() as text:
         console.print(render(table))
 
     assert len(table.rows) == 9
     assert "6 more systems are in --json" in table.notes
-    assert any("1 more are the same, as top_k had no effect" in note for note in table.notes)
+    assert any("1 more are left out: their top_k changed nothing" in note for note in table.notes)
     assert len(text.get().splitlines()) <= 20

@@ -59,7 +59,7 @@ def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
     folder = tmp_path / "results" / "pydoc"
 
     assert len(list(folder.iterdir())) == 3
-    line = f"results of 3 systems are in {folder}; for the page type: lexbench leaderboard --results {tmp_path}\n"
+    line = f"results of 3 systems are in {folder}; to build the page, type: lexbench leaderboard --results {tmp_path}\n"
     assert capsys.readouterr().err == line
     save(planned, [], tmp_path)
     assert capsys.readouterr().err == ""

@@ -270,8 +270,8 @@ def test_json_is_one_document(store, tmp_path, capsys):
 
     assert document["systems"] == ["a", "b"]
     assert document["datasets"][0]["differences"][0]["losses"] == QUERIES
-    assert len(document["changed"]) == 5
-    assert document["changed"][0]["text"] is None  # these are no queries of pydoc
+    assert len(document["query_changes"]) == 5
+    assert document["query_changes"][0]["text"] is None  # these are no queries of pydoc
 
 
 @pytest.fixture(scope="module")

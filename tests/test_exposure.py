@@ -15,7 +15,7 @@ from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
 from lexbench.models.training_data import training_data
 from lexbench.report import leaderboard
-from lexbench.report.run import exposures
+from lexbench.analysis.exposure import notes as exposures
 from lexbench.results import Counts, Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to

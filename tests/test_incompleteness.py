@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from lexbench.analysis.incompleteness import judged_gaps
-from lexbench.analysis.pool import is_contributor, leave_one_out
+from lexbench.analysis.judgements import is_contributor, judged_gaps, leave_one_out
 from lexbench.cli import code
 from lexbench.contracts import Protocol, contract_of
 from lexbench.errors import CommandError
@@ -60,10 +59,10 @@ def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
     made = [result("bm25", 0.97), result("lexmae", 0.63, incomplete=open_)]
     lines = list(judged_gaps(made))
 
-    assert lines[0].startswith("pydoc/test: Judged@10 is from 0.63 (lexmae) to 0.97 (bm25)")
+    assert lines[0].startswith("pydoc/test: Judged@10 ranges from 0.63 (lexmae) to 0.97 (bm25)")
     assert lines[1] == (
-        "pydoc/test was judged by language models, over a pool of BM25 with and without stemming; character n-grams; MiniLM, "
-        "which it favours; of these systems: bm25"
+        "pydoc/test was judged by language models; the pool favours its contributors: BM25 with and without stemming; "
+        "character n-grams; MiniLM; contributors here: bm25"
     )
     assert lines[2] == "lexmae on pydoc/test: nDCG@10 0.5000, on condensed lists 0.6000, at most 0.8000"
     assert list(judged_gaps([result("a", 0.97), result("b", 0.92)])) == []
@@ -119,7 +118,7 @@ def test_what_two_contributors_found_is_nobodys_own():
     rows = leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["one", "two"], depth=10)
 
     assert [(row.unique, row.mean_without == row.mean, row.rank_without) for row in rows] == [(0, True, 1)] * 2
-    with pytest.raises(CommandError, match="'three' has no run here; there is: one, two"):
+    with pytest.raises(CommandError, match="'three' has no run here; there are runs of: one, two"):
         leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["three"], depth=10)
     with pytest.raises(CommandError, match="takes two systems"):
         leave_one_out(pooled(one="a"), QRELS, "nDCG@10", ["one"], depth=10)
@@ -145,11 +144,11 @@ def test_the_command_takes_run_files(tmp_path, capsys):
     write_qrels(QRELS, tmp_path / "qrels")
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
 
-    assert code(["pool", one, two, "--qrels", str(tmp_path / "qrels"), "-m", "RR", "--depth", "1", "--json"]) == 0
+    assert code(["judge", "pool", one, two, "--qrels", str(tmp_path / "qrels"), "-m", "RR", "--depth", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["system"], row["contributes"], row["unique"], row["mean_without"]) for row in rows] == [
         (one, True, 1, 0.0), (two, True, 1, 0.0),
     ]  # fmt: skip
-    assert code(["pool", one, "lost", "--qrels", str(tmp_path / "qrels")]) == 3
-    assert "'lost' is no run file" in capsys.readouterr().err
-    assert code(["pool", one, two]) == 2
+    assert code(["judge", "pool", one, "lost", "--qrels", str(tmp_path / "qrels")]) == 3
+    assert "'lost' is not a run file" in capsys.readouterr().err
+    assert code(["judge", "pool", one, two]) == 2

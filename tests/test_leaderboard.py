@@ -16,7 +16,7 @@ from lexbench.report.leaderboard.panels import compare_all
 from lexbench.report.leaderboard.sections import published_systems, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
-from lexbench.report.table import escape
+from lexbench.table import escape
 from lexbench.results import Counts, Exposure, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.storage.stopwatch import Measurement

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from lexbench.analysis.compare import compare
-from lexbench.analysis.seeds import as_one, grouped, groups, interval_over_seeds
+from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.notation import split
@@ -83,20 +83,20 @@ def test_the_interval_over_seeds_is_welchs():
 def test_seeds_are_read_by_commas_outside_of_brackets():
     """Commas of settings and strings set nothing apart."""
     assert split('a, b(k1=1, b=0)@c(x="1,2"),d') == ["a", 'b(k1=1, b=0)@c(x="1,2")', "d"]
-    assert groups(["nano = bm25(k1=1, b=0), bm25"]) == {"nano": ["bm25(k1=1, b=0)", "bm25"]}
+    assert seed_groups(["nano = bm25(k1=1, b=0), bm25"]) == {"nano": ["bm25(k1=1, b=0)", "bm25"]}
 
 
 @pytest.mark.parametrize("text", ["nano", "nano = a", "nano = a, ", "nano = a, a", "= a, b"])
 def test_seeds_that_do_not_read_are_refused(text):
     """A group has a name and two members or more, each once."""
     with pytest.raises(CommandError):
-        groups([text])
+        seed_groups([text])
 
 
 def test_members_that_are_not_of_one_system_are_refused():
     """Members must have results, of the same queries; a system of seeds is no seed."""
     with pytest.raises(UnknownName, match="n45"):
-        grouped(SEEDS, {"nano": ["n42", "n45"]})
+        merge_seeds(SEEDS, {"nano": ["n42", "n45"]})
     with pytest.raises(CannotStart, match="not seeds of one system"):
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
     with pytest.raises(CannotStart, match="one system twice"):

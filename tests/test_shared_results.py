@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
+from lexbench.interop.sharing import pull_results as pull
+from lexbench.interop.sharing import push_results as push
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile
-from lexbench.interop.sharing import pull_results as pull
-from lexbench.interop.sharing import push_results as push
 from lexbench.results import Counts, Result, files_of, write_results
 
 needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")
@@ -125,9 +125,9 @@ def test_a_place_without_results_says_so(tmp_path, capsys):
         CommandError, match=r"^hf:name: it names no dataset of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION$"
     ):
         pull("hf:name", tmp_path / "theirs")
-    assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
+    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
     assert "--private is for datasets of the hub" in capsys.readouterr().err
-    assert code(["results", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
+    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
     assert capsys.readouterr().out.startswith("1 files are at ")
 
 
@@ -204,7 +204,7 @@ def test_a_data_set_of_the_hub_holds_results(tmp_path):
     environment |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HUB_DISABLE_XET": "1"}
 
     def lexbench(*words):
-        command = [sys.executable, "-m", "lexbench", "results", *words]
+        command = [sys.executable, "-m", "lexbench", "store", *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert not done.returncode, done.stderr
         return done.stdout
@@ -216,7 +216,7 @@ def test_a_data_set_of_the_hub_holds_results(tmp_path):
         server.shutdown()
         server.server_close()
 
-    assert said.startswith("2 files are at hf:org/name; others type: lexbench results pull hf:org/name")
+    assert said.startswith("2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name")
     assert theirs.startswith("2 new files in ")
     assert server.commits == ["Results of lexbench: 2 files"]
     (made,) = server.made

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lexbench.analysis.significance import bootstrap, groups, randomisation
+from lexbench.analysis.compare.tables import no_worse
+from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.analysis.significance.noninferiority import fewest_queries, lower_bound, noninferiority
-from lexbench.report.compare import no_worse
 
 RESAMPLES = 10_000
 
@@ -228,9 +228,9 @@ def test_the_bound_and_the_test_agree():
 
 def test_letters_of_four_systems_by_hand():
     """Where 0 beats 2 and 3, and 1 beats 3: 0 and 1 are a, 1 and 2 are b, 2 and 3 are c."""
-    assert groups.compact_letters(4, [(0, 2), (0, 3), (1, 3)]) == [(0, 1), (1, 2), (2, 3)]
-    assert groups.compact_letters(3, []) == [(0, 1, 2)]
-    assert groups.compact_letters(3, [(0, 1), (0, 2), (1, 2)]) == [(0,), (1,), (2,)]
+    assert randomisation.compact_letters(4, [(0, 2), (0, 3), (1, 3)]) == [(0, 1), (1, 2), (2, 3)]
+    assert randomisation.compact_letters(3, []) == [(0, 1, 2)]
+    assert randomisation.compact_letters(3, [(0, 1), (0, 2), (1, 2)]) == [(0,), (1,), (2,)]
 
 
 @given(
@@ -242,7 +242,7 @@ def test_systems_share_a_letter_if_and_only_if_they_are_not_apart(drawn):
     """Whatever the pairs that differ; no group is inside another."""
     systems, apart = drawn
     apart = apart - {(0, 0)}
-    columns = [set(column) for column in groups.compact_letters(systems, sorted(apart))]
+    columns = [set(column) for column in randomisation.compact_letters(systems, sorted(apart))]
 
     for pair in itertools.combinations(range(systems), 2):
         assert any(set(pair) <= column for column in columns) == (pair not in apart)
@@ -254,7 +254,7 @@ def test_tie_groups_are_the_best_first():
     """Two systems alike and one far below: the first two share a, the last is b and worse than both."""
     rng = np.random.default_rng(1)
     good = rng.random(100)
-    found = groups.tie_groups({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
+    found = randomisation.tie_groups({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
 
     assert set(found.systems[:2]) == {"good", "alike"}
     assert found.letters == {"good": "a", "alike": "a", "poor": "b"}
@@ -267,7 +267,7 @@ def test_tie_groups_are_the_best_first():
 def test_clear_differences_stay_clear_among_many_systems():
     """Of fifty systems, each .02 above the one before on every query, all 1,225 pairs differ: p is fine enough for Holm."""
     base = np.random.default_rng(0).random(100)
-    found = groups.tie_groups({f"s{at:02}": base + 0.02 * at for at in range(50)})
+    found = randomisation.tie_groups({f"s{at:02}": base + 0.02 * at for at in range(50)})
 
     assert found.systems == tuple(f"s{at:02}" for at in reversed(range(50)))
     assert len(found.groups) == 50
@@ -276,4 +276,4 @@ def test_clear_differences_stay_clear_among_many_systems():
 
 def test_there_are_letters_for_any_number_of_groups():
     """After z comes A, after Z a number."""
-    assert [groups.letter(at) for at in (0, 25, 26, 51, 52)] == ["a", "z", "A", "Z", "(53)"]
+    assert [randomisation.letter(at) for at in (0, 25, 26, 51, 52)] == ["a", "z", "A", "Z", "(53)"]

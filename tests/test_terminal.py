@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from lexbench.report.table import Table, heading
+from lexbench.table import Table, heading
 from lexbench.report.terminal import render
 
 TABLE = Table(

@@ -18,7 +18,7 @@ import lexbench
 from lexbench.analysis.stored_results import stored_results
 from lexbench.cli import code
 from lexbench.errors import LexbenchError
-from lexbench.report.run import qps_name, timing_tables
+from lexbench.report.timings import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
 from lexbench.runner.stored_run import read_run

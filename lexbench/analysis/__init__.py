@@ -1,8 +1,6 @@
-"""What results say once they are there: the work behind `lexbench compare`, `verify` and `explain`.
+"""Questions about results, each with its computation and its tables: the work behind `compare`, `verify`, `explain` and others.
 
-Others take from here `compare` (systems against a baseline), `verify` (measured against published scores), `explain` (what each
-term adds to a score), `significance` (tests and intervals), `aggregates` (named means over datasets), `seeds` (trainings
-as one system), `slices` (of queries), `overlap` and `precision` (of ranked lists), `lists` (the runs that names stand for) and
-`stored_results` (what a store holds). Nothing here formats text for people: that is `lexbench.report`, which builds on this
-package.
+`stored_results` reads what the store holds. `compare`, `verify`, `explain`, `exposure`, `judgements`, `list_similarity`,
+`seeds` and `slices` answer one question each. `significance` has tests and intervals, `aggregates` means over datasets.
+Commands and `lexbench.report`, which shows results as pages and figures, build on this package.
 """

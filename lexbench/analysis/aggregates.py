@@ -1,4 +1,4 @@
-"""Named means over datasets. A mean is there only when every member is; a mean over what happens to be there is not printed."""
+"""Means over datasets, e.g. BEIR's. A mean is given only when all its members are there, never over a part of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from lexbench.suites import Aggregate
 
 @dataclass(frozen=True)
 class Mean:
-    """The value of an aggregate, or how much of it there is."""
+    """The value of an aggregate, and how many of its members are there."""
 
     aggregate: Aggregate
     present: int
     value: float | None  # None while members are missing
 
     def __str__(self) -> str:
-        """Write the mean with four digits, or `2/12`."""
+        """Return the mean with four digits, or how many members are there, e.g. `2/12`."""
         return f"{self.value:.4f}" if self.value is not None else f"{self.present}/{len(self.aggregate.members)}"
 
 
 def mean(aggregate: Aggregate, scores: Mapping[str, float]) -> Mean:
-    """Return the macro mean of *scores* (dataset id -> mean of the aggregate's measure) over the members, or their groups."""
+    """Return the weighted mean of *scores* (by dataset) over the members of *aggregate*."""
     present = [scores[member] for member in aggregate.members if member in scores]
     complete = len(present) == len(aggregate.members)
     return Mean(aggregate, len(present), float(np.average(present, weights=aggregate.weights)) if complete else None)

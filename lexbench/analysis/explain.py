@@ -1,12 +1,11 @@
-"""Why a system ranks a document where it does: the terms that it and the query have in common, and what each adds to the score.
+"""Why a system ranks a document where it does: their common terms, and what each adds to the score.
 
-For sparse vectors a term adds its weight in the query times its weight in the document, as the engine has them; for BM25 its
-inverse document frequency, as often as the query has it, times the part of the term's frequency. Vectors that are not sparse
-have no terms to explain.
+For sparse vectors a term adds its weight in the query times its weight in the document. For BM25 it adds its inverse document
+frequency, counted as often as the query has the term, times the term frequency part. Dense vectors have no terms to explain.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,21 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.systems import System, system
 from lexbench.storage.store import Store
+from lexbench.table import DIGITS, Table
 from lexbench.trec.ids import encode, lookup
 from lexbench.types import Kind, Query
 
 _BY_ID = "qid:"
+_BEGINNING = 160  # characters of a document to show
 
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the query; where a document has it, what it adds to that document's score."""
+    """One term of the query, and its weight in a document."""
 
     term: str
-    query: float  # its weight in the query; for BM25 its idf, times how often the query has it
-    document: float = 0.0  # its weight in the document; for BM25 the part of its frequency, below 1
+    query: float  # its weight in the query; for BM25 its idf times how often the query has it
+    document: float = 0.0  # its weight in the document; for BM25 the term frequency part, below 1
 
     @property
     def contribution(self) -> float:
@@ -44,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class ExplainedDocument:
-    """One document: its score, and the terms that it shares with the query, the one that adds most first."""
+    """One document: its score, and the terms that it shares with the query, by contribution."""
 
     doc_id: str
     score: float  # the engine's
@@ -53,19 +54,19 @@ class ExplainedDocument:
 
     @property
     def total(self) -> float:
-        """The sum of what the terms add: the score, where the engine is exact."""
+        """The sum of the contributions. With an exact engine it is the score."""
         return sum(term.contribution for term in self.terms)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The terms that a system sees in a query, and what they add to the scores of documents."""
+    """The terms of a query in a system, and what they add to the scores of documents."""
 
     system: str
     query: str
     terms: tuple[Term, ...]  # of the query, the heaviest first
     documents: tuple[ExplainedDocument, ...] = ()
-    unknown: tuple[str, ...] = field(default=())  # words of the query that BM25 found in no document
+    unknown: tuple[str, ...] = field(default=())  # words of the query that are in no document (BM25)
 
 
 def explain(
@@ -78,10 +79,10 @@ def explain(
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Explain *query*, a text or `qid:ID` of the dataset, for the system *system_name* in the notation of parts.
+    """Explain *query*, a text or `qid:ID`, for the system with the expression *system_name*.
 
-    With a *dataset*, its *documents* of these ids are explained, or else the best *k*; what the store lacks of its index is
-    made. CannotStart for a system without terms, or an id that is not there; CommandError where a dataset must be named.
+    With a *dataset*, the *documents* with these ids are explained, or else the best *k*; a missing index is built. Raises
+    CannotStart for a system without terms or an unknown id, and CommandError if a dataset is needed and not given.
     """
     explained = system(system_name)
     sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
@@ -89,30 +90,25 @@ def explain(
         raise CannotStart(_no_terms(explained))
     if dataset is None:
         if documents or query.startswith(_BY_ID) or not sparse_vectors:
-            what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "what a term weighs in bm25"
-            raise CommandError(f"{what} is of a dataset; name it by -d, see: lexbench list datasets")
-        return _of_vectors(explained, Query("", query), None, documents, k)
-    runner = DatasetRunner(_opened(dataset), store or Store(), progress or Silent())
+            what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "the weight of a term in bm25"
+            raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
+        return _explain_vectors(explained, Query("", query), None, documents, k)
+    runner = DatasetRunner(open_dataset(*named(dataset)), store or Store(), progress or Silent())
     asked = _query(query, runner.dataset)
-    return (_of_vectors if sparse_vectors else _of_terms)(explained, asked, runner, documents, k)
+    return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, runner, documents, k)
 
 
 def _no_terms(explained: System) -> str:
     """Return why a system cannot be explained."""
     if isinstance(explained.retriever, Encoded):
-        return f"{explained.label}: its vectors are {explained.retriever.engine.kind}, so there are no terms to explain"
+        return f"{explained.label} has {explained.retriever.engine.kind} vectors, so there are no terms to explain"
     if explained.retriever.members:
         return f"{explained.label} is made of several systems; explain each of them"
-    return f"{explained.label} does not show its terms; those of bm25 and of encoders of sparse vectors can be explained"
-
-
-def _opened(name: str) -> Dataset:
-    """Return the dataset of that id, of the hub, or in the folder at that path."""
-    return open_dataset(*named(name))
+    return f"{explained.label} does not show its terms; bm25 and encoders of sparse vectors do"
 
 
 def _query(text: str, dataset: Dataset) -> Query:
-    """Return the query of that text, or of that id."""
+    """Return the query with that text, or with the id after `qid:`."""
     if not text.startswith(_BY_ID):
         return Query("", text)
     by_id = {query.query_id: query for query in dataset.queries}
@@ -123,21 +119,19 @@ def _query(text: str, dataset: Dataset) -> Query:
 
 
 def _positions(runner: DatasetRunner, documents: Sequence[str]) -> NDArray[np.int32]:
-    """Return the positions of the documents of these ids (n,), ascending; CannotStart for one that is not there."""
+    """Return the positions of the documents with these ids (n,), ascending. Raises CannotStart for an unknown id."""
     positions = lookup(runner.corpus.doc_ids, encode(documents))
     if (missing := np.flatnonzero(positions < 0)).size:
         doc_id, corpus = documents[missing[0]], runner.dataset.contract.corpus
-        raise CannotStart(
-            f"no document {doc_id!r} in {corpus}; ids are those of its files, as runs have them: leave --document out"
-        )
+        raise CannotStart(f"no document {doc_id!r} in {corpus}; --document takes ids as they are in its files and in runs")
     return np.unique(positions).astype(np.int32)
 
 
 def _scored(
     explained: System, encoded: Any, runner: DatasetRunner, documents: Sequence[str], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return positions (n,) of the documents to explain and their scores: those asked for, or the best *k* of a search."""
-    retriever: Any = explained.retriever  # bm25 or an Encoded, which have a rescorer
+    """Return positions (n,) and scores of the documents to explain: the given ones, or the best *k* of a search."""
+    retriever: Any = explained.retriever
     if documents:
         docs = _positions(runner, documents)
         rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner)))
@@ -156,9 +150,11 @@ def _document(runner: DatasetRunner, position: int, score: float, terms: Sequenc
     return ExplainedDocument(document.doc_id, score, tuple(common), document.text)
 
 
-def _of_vectors(explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int) -> Explanation:
-    """Explain a system of sparse vectors, by the weights that its engine gets."""
-    retriever: Any = explained.retriever  # an Encoded
+def _explain_vectors(
+    explained: System, query: Query, runner: DatasetRunner | None, documents: Sequence[str], k: int
+) -> Explanation:
+    """Explain a system of sparse vectors by the weights that its engine sees."""
+    retriever: Any = explained.retriever
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
     names = {number: retriever.encoder.token(number) for number in weights}
@@ -180,14 +176,14 @@ def _heaviest_first(term: Term) -> tuple[float, str]:
 
 
 def _weights(vector: Any) -> dict[int, float]:
-    """Return the weights of one sparse *vector* (1, vocabulary) by the term's number."""
+    """Return the weights of one sparse *vector* (1, vocabulary) by the number of the term."""
     row = sparse.csr_array(vector)
     return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
 
 
-def _of_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
-    """Explain a system as BM25, by what it scores a document for each term alone."""
-    retriever: Any = explained.retriever  # one with single_terms
+def _explain_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
+    """Explain a system like BM25 by the score that it gives a document for each term alone."""
+    retriever: Any = explained.retriever
     searcher = retriever.open(runner.index(retriever, explained.label))
     singles, unknown = retriever.single_terms(searcher, query.text)
     terms = [Term(term, weight) for term, (_, weight) in singles.items()]
@@ -200,3 +196,59 @@ def _of_terms(explained: System, query: Query, runner: DatasetRunner, documents:
         ]
         shown.append(_document(runner, position, score, in_document))
     return Explanation(explained.label, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
+
+
+def tables(explanation: Explanation, most: int) -> list[Table]:
+    """Return a table of the query's terms and one per document, with at most *most* terms each; notes count the rest."""
+    rows = tuple((term.term, _weight(term.query)) for term in explanation.terms[:most])
+    notes = _more(explanation.terms, most)
+    if explanation.unknown:
+        notes.append(f"in no document: {', '.join(explanation.unknown)}")
+    query = Table(f"{explanation.system}: {' '.join(explanation.query.split())}", ("term", "weight"), rows, tuple(notes))
+    return [query, *(_document_table(rank, shown, most) for rank, shown in enumerate(explanation.documents, 1))]
+
+
+def _document_table(rank: int, shown: ExplainedDocument, most: int) -> Table:
+    rows = [
+        (
+            term.term,
+            _weight(term.query),
+            _weight(term.document),
+            _weight(term.contribution),
+            f"{term.contribution / shown.total:.0%}" if shown.total else "—",
+        )
+        for term in shown.terms[:most]
+    ]
+    text = " ".join(shown.text.split())
+    beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
+    title = f"{rank}. {shown.doc_id}: score {_weight(shown.score)}, sum of its terms {_weight(shown.total)}"
+    return Table(title, ("term", "query", "document", "adds", "share"), tuple(rows), (*_more(shown.terms, most), beginning))
+
+
+def _more(terms: Sequence[Term], most: int) -> list[str]:
+    left = len(terms) - most
+    return [f"{left} more term{'s' * (left > 1)}"] if left > 0 else []
+
+
+def _weight(value: float) -> str:
+    """Return a weight as a cell, whole numbers without decimals."""
+    return f"{value:.0f}" if value == int(value) else f"{value:.{DIGITS}f}"
+
+
+def as_json_document(explanation: Explanation) -> dict[str, Any]:
+    """Return the explanation for `--json`."""
+    return {
+        "system": explanation.system,
+        "query": explanation.query,
+        "terms": [{"term": term.term, "weight": term.query} for term in explanation.terms],
+        "unknown": list(explanation.unknown),
+        "documents": [
+            {
+                "id": shown.doc_id,
+                "score": shown.score,
+                "sum": shown.total,
+                "terms": [asdict(term) | {"contribution": term.contribution} for term in shown.terms],
+            }
+            for shown in explanation.documents
+        ],
+    }

@@ -1,12 +1,12 @@
-"""Slices: groups of queries that somebody named before looking, and how systems do on each.
+"""Slices: named groups of queries, and the scores of systems on each.
 
-A file of slices has a line for each query of a slice, `query slice`, set apart by white space; a query may be in several. To
-look for the group of queries on which a system does well finds one always. So slices are declared beforehand: commit the file,
-and results carry the digest of its bytes. What is said of several slices is corrected for their number.
+A file of slices has one line per query and slice, `query slice`, separated by white space; a query may be in several slices.
+Searching for the group of queries on which a system does well always finds one. So declare slices before you look: commit the
+file; results carry its digest. Statements about several slices are corrected for their number.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,30 +17,35 @@ from lexbench.analysis.significance import bootstrap
 from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.errors import InvalidFile
 from lexbench.results import Result
+from lexbench.table import Table, heading, interval_cell, number
 from lexbench.trec.columns import read_columns
 from lexbench.trec.ids import text_of
+
+_FEW = 25  # a slice with fewer queries says little
+_DIGITS = 12  # of a digest
 
 
 @dataclass(frozen=True)
 class Slices:
     """The slices of a file."""
 
-    sha256: str  # of its bytes
-    queries: Mapping[str, frozenset[str]]  # ids, by the slice's name, in the order of the file
+    sha256: str  # of the file
+    queries: Mapping[str, frozenset[str]]  # query ids by slice, in the order of the file
 
-    def of(self, result: Result) -> dict[str, Result]:
-        """Return *result* on each slice alone; InvalidFile where a query of a slice is not one of its judged queries."""
+    def restrict(self, result: Result) -> dict[str, Result]:
+        """Return *result* on each slice. Raises InvalidFile if a query of a slice is not among its judged queries."""
         places = {query: at for at, query in enumerate(result.query_ids)}
         for name, queries in self.queries.items():
             if foreign := sorted(queries - places.keys()):
                 raise InvalidFile(
-                    f"slice {name} has query {foreign[0]}, none of the {len(places):,} judged queries of {result.dataset}"
+                    f"slice {name} has query {foreign[0]}, which is not among the {len(places):,} judged queries of "
+                    f"{result.dataset}"
                 )
-        return {name: _only(result, [places[query] for query in queries]) for name, queries in self.queries.items()}
+        return {name: _restricted(result, [places[query] for query in queries]) for name, queries in self.queries.items()}
 
 
 def read_slices(path: Path) -> Slices:
-    """Read a file of slices; InvalidFile where a line has not two columns, comes twice, or there is none."""
+    """Read a file of slices. Raises InvalidFile if it is empty, or a line is repeated or does not have two columns."""
     queries, names = ([text_of(field) for field in column.tolist()] for column in read_columns(path, ("id", "id")))
     by_name: dict[str, set[str]] = {}
     for query, name in zip(queries, names, strict=True):
@@ -48,13 +53,13 @@ def read_slices(path: Path) -> Slices:
             raise InvalidFile(f"{path}: query {query} is in slice {name} twice")
         by_name[name].add(query)
     if not by_name:
-        raise InvalidFile(f"{path}: there are no slices in it; a line is a query's id and the name of a slice")
+        raise InvalidFile(f"{path}: no slices; a line has the id of a query and the name of a slice")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Slices(digest, {name: frozenset(members) for name, members in by_name.items()})
 
 
-def _only(result: Result, places: list[int]) -> Result:
-    """Return *result* on the queries at *places* alone, in their order; what was counted over all of them is left out."""
+def _restricted(result: Result, places: list[int]) -> Result:
+    """Return *result* on the queries at *places*, in their order, without figures that only hold for all queries."""
     kept = sorted(places)
     per_query = {measure: [values[at] for at in kept] for measure, values in result.per_query.items()}
     return msgspec.structs.replace(
@@ -70,16 +75,16 @@ def _only(result: Result, places: list[int]) -> Result:
 
 
 class SliceScore(msgspec.Struct, frozen=True, kw_only=True):
-    """One slice of one result."""
+    """The scores of one result on one slice."""
 
     slice: str
     queries: int
     means: dict[str, float]  # by measure
-    intervals: dict[str, tuple[float, float]]  # bootstrap over queries; all slices' hold together with 95 % confidence
+    intervals: dict[str, tuple[float, float]]  # bootstrap over queries; those of all slices hold together with 95 % confidence
 
 
 def slice_scores(result: Result, slices: Slices) -> list[SliceScore]:
-    """Return the means of *result* on each of *slices*, with intervals that are corrected for their number (Bonferroni)."""
+    """Return the means of *result* on each of *slices*, with intervals corrected for the number of slices (Bonferroni)."""
     level = 1 - LEVEL / len(slices.queries)
     return [
         SliceScore(
@@ -91,5 +96,25 @@ def slice_scores(result: Result, slices: Slices) -> list[SliceScore]:
                 for measure, values in one.per_query.items()
             },
         )
-        for name, one in slices.of(result).items()
+        for name, one in slices.restrict(result).items()
     ]
+
+
+def slice_table(scores: Sequence[SliceScore], result: Result, sha256: str) -> Table:
+    """Return one row per slice: its queries, and the mean of each measure with its interval."""
+    measures = list(result.means)
+    rows = [("all", str(len(result.query_ids)), *(number(result.means[measure]) for measure in measures))]
+    for one in scores:
+        cells = (f"{number(one.means[name])}\n{interval_cell(one.intervals[name])}" for name in measures)
+        rows.append((one.slice, str(one.queries), *cells))
+    note = f"[ ]: bootstrap over queries; those of all {len(scores)} slices hold together with 95 % confidence (Bonferroni)"
+    header = ("slice", "queries", *map(heading, measures))
+    notes = (note, *slice_notes([one.queries for one in scores], sha256))
+    return Table(f"{result.dataset}: slices", header, tuple(rows), notes)
+
+
+def slice_notes(queries: Sequence[int], sha256: str) -> list[str]:
+    """Return notes about slices with these numbers of *queries*: the file that declares them, and how many are small."""
+    few = sum(count < _FEW for count in queries)
+    declared = f"the slices are declared in the file with SHA-256 {sha256[:_DIGITS]}…; commit it before you look"
+    return [declared, *([f"{few} of the slices have fewer than {_FEW} queries and say little"] if few else [])]

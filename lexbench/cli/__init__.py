@@ -1,8 +1,8 @@
-"""The command line. One module a command: parse, call one library function, print. Only here is anything printed.
+"""The command line: one module per command. A command parses its arguments, calls one library function and prints.
 
-stdout is the answer, stderr is progress and complaints. Exit codes: 0 all there; 1 it ran and the answer is no; 2 wrong
-command line; 3 could not start; 130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. Others take from here `main`, and
-`code`, which returns the exit code. Whatever goes wrong costs one line: `code` is the boundary that no exception passes.
+Answers go to stdout; progress, warnings and errors go to stderr. Exit codes: 0 success; 1 something failed or the answer is no;
+2 wrong command line; 3 could not start; 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP. `main` is the entry point, `code`
+returns the exit code instead. No exception leaves `code`: every error becomes one line on stderr.
 """
 
 import os
@@ -23,16 +23,27 @@ import click
 from lexbench.cli._output import answering
 from lexbench.errors import CannotStart, LexbenchError, visible
 
-_SIGNALLED = 128  # and the number of the signal: the exit code of what a signal ended, as shells have it
-_ENDED = (_SIGNALLED + signal.SIGINT, _SIGNALLED + signal.SIGTERM, _SIGNALLED + getattr(signal, "SIGHUP", 1))
-_LONGEST = 2000  # characters of a complaint: longer ones repeat what was typed
+GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
+    "Run": ("run", "encode", "watch", "train", "retrieve", "score"),
+    "Compare": ("compare", "explain", "verify", "exposure"),
+    "Publish": ("leaderboard", "export", "import", "store"),
+    "Collections": ("list", "show", "judge"),
+    "Machine": ("doctor",),
+}
+_SIGNALLED = 128  # shells report 128 + the signal's number for a process that a signal ended
+_SIGNAL_EXIT_CODES = (
+    _SIGNALLED + signal.SIGINT,
+    _SIGNALLED + signal.SIGTERM,
+    _SIGNALLED + getattr(signal, "SIGHUP", 1),
+)
+_LONGEST = 2000  # characters of an error message; longer ones usually repeat a huge argument
 
 
 class Commands(click.Group):
-    """Finds its commands among the modules of this package, and imports only the one that is called."""
+    """A click group that finds commands among the modules of this package and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the modules: one a command."""
+        """Return the names of all commands, one per module."""
         del ctx
         modules = (item.name for item in files(__name__).iterdir() if item.name.endswith(".py"))
         return sorted(name.removesuffix(".py").removesuffix("_") for name in modules if not name.startswith("_"))
@@ -46,13 +57,18 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command with the first line of its module, which is read and not imported."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_line(name)) for name in self.list_commands(ctx)])
+        """Write the commands by group, each with the first line of its module. The modules are read, not imported."""
+        names = self.list_commands(ctx)
+        grouped = {name for members in GROUPS.values() for name in members}
+        width = max(map(len, names)) + 2  # all groups get one column width
+        for group, members in {**GROUPS, "Other": tuple(name for name in names if name not in grouped)}.items():
+            if rows := [(name.ljust(width - 2), _first_line(name)) for name in members if name in names]:
+                with formatter.section(group):
+                    formatter.write_dl(rows)
 
 
 def _module(name: str) -> str:
-    """Return the module of a command: named as it is, with a _ behind what is a word of Python, as `import_`."""
+    """Return the module of a command: its name, with a trailing _ if that is a Python keyword (e.g. `import_`)."""
     return f"{name}_" if iskeyword(name) else name
 
 
@@ -64,14 +80,14 @@ def _first_line(name: str) -> str:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lexbench")
 def app() -> None:
-    """Benchmark first-stage retrievers, with numbers that can be trusted.
+    """Benchmark first-stage retrievers and get numbers you can trust.
 
     Start with `lexbench run suite pydoc`, which needs no download.
     """
 
 
 class _Terminated(BaseException):
-    """SIGTERM or SIGHUP, raised where the program is, so that what it holds is let go of."""
+    """SIGTERM or SIGHUP as an exception, so that locks and temporary files are released on the way out."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -81,10 +97,10 @@ class _Terminated(BaseException):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has SIGHUP ignored
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP: leave that alone
             signal.signal(number, _terminate)
     exit_code = code(arguments)
-    if exit_code in _ENDED:  # who wants the program to end does not wait for threads that compute what nobody will use
+    if exit_code in _SIGNAL_EXIT_CODES:  # a normal exit would wait for threads whose results nobody needs any more
         os._exit(exit_code)
     sys.exit(exit_code)
 
@@ -94,84 +110,80 @@ def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def code(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; whatever goes wrong costs one line on stderr."""
+    """Run the command line and return its exit code. Every error becomes one line on stderr."""
     try:
         _use_streams()
         exit_code = app.main(arguments, prog_name="lexbench", standalone_mode=False) or 0
         with answering():
-            sys.stdout.flush()  # what could not be written is said here, and not by the interpreter's last flush
-    except click.exceptions.NoArgsIsHelpError as error:  # `lexbench` or `lexbench run` alone
+            sys.stdout.flush()  # report a full disk here; the interpreter's own flush at exit would print a traceback
+    except click.exceptions.NoArgsIsHelpError as error:  # `lexbench` or `lexbench run` without arguments
         click.echo(error.format_message(), err=True)
         return error.exit_code
-    except BrokenPipeError:  # the reader of stdout has seen enough, as in `lexbench list datasets | head`
+    except BrokenPipeError:  # the reader of stdout closed it, e.g. `lexbench list datasets | head`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush
         return 0
-    except (Exception, KeyboardInterrupt, _Terminated) as error:  # noqa: BLE001 - the boundary that nothing passes
-        line, exit_code = _complaint(error, arguments)
-        _say(line)
+    except (Exception, KeyboardInterrupt, _Terminated) as error:  # noqa: BLE001 - no exception leaves this function
+        line, exit_code = _error_message(error, arguments)
+        _print_error(line)
     return exit_code
 
 
-def _complaint(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
-    """Return the line that is said of *error*, and the exit code."""
+def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
+    """Return the message for *error* and the exit code."""
     exit_code = LexbenchError.exit_code
     match error:
         case LexbenchError():
             line, exit_code = str(error), error.exit_code
         case KeyboardInterrupt() | click.Abort():
-            line, exit_code = _ended("interrupted", arguments), _SIGNALLED + signal.SIGINT
+            line, exit_code = _resume_message("interrupted", arguments), _SIGNALLED + signal.SIGINT
         case _Terminated():
-            line, exit_code = _ended("told to end", arguments), error.exit_code
+            line, exit_code = _resume_message("terminated", arguments), error.exit_code
         case click.ClickException():
             context = getattr(error, "ctx", None)
-            see = f" See: {context.command_path} --help" if context else ""
-            line, exit_code = error.format_message() + see, error.exit_code
+            see = f"; see: {context.command_path} --help" if context else ""
+            line, exit_code = error.format_message().rstrip(".") + see, error.exit_code
         case OSError():
-            line = _of_system(error)
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
+            line = f"{where}{error.strerror or error}"
         case MemoryError():
-            line = "there is not enough memory for that"
+            line = "not enough memory"
         case _:
             line = _unexpected(error)
     return f"lexbench: {line}", exit_code
 
 
 def _use_streams() -> None:
-    """Let what a stream's encoding cannot hold be escaped, and not be an error: a C locale may have ASCII alone."""
+    """Escape characters that stdout or stderr cannot encode (e.g. in a C locale) instead of failing on them."""
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the program runs
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - used until the program ends
     if sys.stdout is None:
-        raise CannotStart("stdout is closed, so that nobody would see the answer; to do without it: > /dev/null")
+        raise CannotStart("stdout is closed, so the answer cannot be shown; to discard it, type: > /dev/null")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _ended(how: str, arguments: Sequence[str] | None) -> str:
+def _resume_message(how: str, arguments: Sequence[str] | None) -> str:
+    """Return the message after an interruption, with the command that goes on from here."""
     from lexbench.storage.store import default_root
 
     again = join(["lexbench", *(sys.argv[1:] if arguments is None else arguments)])
-    return f"{how}; every finished stage is kept in {default_root()}; go on: {again}"
-
-
-def _of_system(error: OSError) -> str:
-    """Return what the operating system has against it: which file, and why."""
-    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
-    return f"{where}{error.strerror or error}"
+    return f"{how}; finished work is kept in {default_root()}; go on: {again}"
 
 
 def _unexpected(error: BaseException) -> str:
-    """Return what is said of an exception that nobody thought of; the traceback is kept where there is room for it."""
+    """Return the message for an unexpected exception and save its traceback."""
     from lexbench.storage.store import keep_traceback
 
     log = keep_traceback("lexbench", traceback.format_exc())
     what = traceback.format_exception_only(error)[-1].strip()
-    return f"a mistake of lexbench: {what}" + (f" (all of it: {log})" if log else "")
+    return f"this is a bug in lexbench: {what}" + (f" (traceback: {log})" if log else "")
 
 
-def _say(text: str) -> None:
-    """Print *text* in one line on stderr, of a very long one both ends."""
+def _print_error(text: str) -> None:
+    """Print *text* as one line on stderr; the middle of a very long one is left out."""
     line, half = visible(text), _LONGEST // 2
     try:
         print(line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}", file=sys.stderr, flush=True)
-    except OSError:  # stderr is full or closed: the exit code says it still
+    except OSError:  # stderr is full or closed; the exit code still tells
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the interpreter's last flush

@@ -1,4 +1,4 @@
-"""Options that several commands have: one name for one thing."""
+"""Options that several commands share, so that one name means the same thing everywhere."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # where no suite says which
+MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default where no suite says which
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
 
 
 class FormatCommand(click.Command):
-    """A command whose help lists formats."""
+    """A command whose help ends with a list of formats."""
 
     def __init__(self, *settings: Any, formats: Mapping[str, Any], **more: Any) -> None:
         """Take the *formats* by name."""
@@ -25,93 +26,112 @@ class FormatCommand(click.Command):
         self.formats = formats
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each format with what is in its files."""
+        """Write each format with its description."""
         super().format_epilog(ctx, formatter)
         with formatter.section("Formats"):
             formatter.write_dl([(form.name, form.what) for form in self.formats.values()])
 
 
 def system_option(text: str, **settings: Any) -> Callable[[F], F]:
-    """Return what adds `-r`, repeatable unless *settings* say otherwise, as `systems` or under another name."""
+    """Return a decorator that adds `-r`: repeatable, as `systems`; with multiple=False once, as `system`."""
     settings = {"multiple": True, **settings}
     name = "systems" if settings["multiple"] else "system"
     return click.option("-r", "--system", name, metavar="SYSTEM", help=text, **settings)
 
 
 def results_option(function: F) -> F:
-    """Add `--results`, the folder of results that are read instead of those in the store."""
+    """Add `--results`, a folder of results to read instead of the store."""
     return click.option(
         "--results",
         metavar="FOLDER",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Take the results in this folder, which `run suite --results` wrote, instead of those in the store.",
+        help="Read the results in this folder (written by `run suite --results`) instead of the store.",
     )(function)
 
 
 def datasets_option(text: str = "Only this dataset; repeatable.") -> Callable[[F], F]:
-    """Return what adds `-d`, repeatable."""
+    """Return a decorator that adds `-d`, repeatable."""
     return click.option("-d", "--dataset", "datasets", multiple=True, metavar="ID", help=text)
 
 
 def measures_option(text: str = "", default: Iterable[str] = ()) -> Callable[[F], F]:
-    """Return what adds `-m`, repeatable."""
+    """Return a decorator that adds `-m`, repeatable."""
     settings: Any = {"help": text} if text else {"default": list(default), "show_default": True}
     return click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE", **settings)
 
 
 def seeds_option(function: F) -> F:
-    """Add `--seeds`, as `seeds`."""
-    text = "Take runs of several seeds as one system: means, and their standard deviation; repeatable."
+    """Add `--seeds`."""
+    text = "Show runs of several seeds as one system, with the standard deviation of their means; repeatable."
     return click.option("--seeds", multiple=True, metavar="'NAME = A, B, C'", help=text)(function)
 
 
+def slices_option(text: str) -> Callable[[F], F]:
+    """Return a decorator that adds `--slices`, a file that names groups of queries."""
+    return click.option("--slices", type=FILE, help=f"{text} The file has lines 'query slice'.")
+
+
 def executor_option(function: F) -> F:
-    """Add `--on`, as `on`."""
+    """Add `--on`."""
     text = (
         "Where encoders, rerankers and sharded engines run: here, 'processes(4)', ray, ray:ADDRESS; "
-        "default: LEXBENCH_ON, or a process a device."
+        "default: LEXBENCH_ON, or one process per device."
     )
     return click.option("--on", metavar="EXECUTOR", help=text)(function)
 
 
 def json_option(function: F) -> F:
-    """Add `--json`."""
+    """Add `--json`, as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
 
 
 def timing_options(function: F) -> F:
-    """Add `--time` and what says how."""
+    """Add `--time` and its settings."""
     for option in (
-        click.option("--time-threads", type=_COUNT, help="Threads of the scenario offline; default: every core."),
-        click.option("--time-queries", type=_COUNT, default=1000, show_default=True, help="At most, evenly spaced."),
+        click.option("--time-threads", type=_COUNT, help="Threads for the offline scenario; default: every core."),
         click.option(
-            "--time-k", type=_COUNT, multiple=True, help="Documents asked for while timing; repeatable; default: --depth."
+            "--time-queries",
+            type=_COUNT,
+            default=1000,
+            show_default=True,
+            help="Time at most this many queries, evenly sampled.",
         ),
-        click.option("--time-seconds", type=click.FloatRange(min=0), default=10.0, show_default=True, help="Of timed passes."),
+        click.option("--time-k", type=_COUNT, multiple=True, help="Documents per query; repeatable; default: --depth."),
         click.option(
-            "--time-processes", type=_COUNT, default=3, show_default=True, help="Fresh ones, for one query in flight."
+            "--time-seconds",
+            type=click.FloatRange(min=0),
+            default=10.0,
+            show_default=True,
+            help="Measure each process for this long.",
         ),
-        click.option("--time-single", is_flag=True, help="Only one query in flight on one core, not all at once."),
-        click.option("--time-again", is_flag=True, help="Time also what this machine has timed before."),
-        click.option("--time", "time", is_flag=True, help="Time each system, in a fresh process on one core; then on all."),
+        click.option(
+            "--time-processes",
+            type=_COUNT,
+            default=3,
+            show_default=True,
+            help="Fresh processes per system, for one query at a time.",
+        ),
+        click.option("--time-single", is_flag=True, help="Time only one query at a time on one core, not all at once."),
+        click.option("--time-again", is_flag=True, help="Repeat timings that this machine already has."),
+        click.option("--time", "time", is_flag=True, help="Time each system in a fresh process: on one core, then on all."),
     ):
         function = option(function)
     return function
 
 
 def timing_settings(options: dict[str, Any]) -> "Settings | None":
-    """Take what the options of timing say out of *options*; None where timing is not asked for."""
-    time, again, single, k, queries, threads = (
-        options.pop(name) for name in ("time", "time_again", "time_single", "time_k", "time_queries", "time_threads")
+    """Remove the timing options from *options* and return their settings; None without --time."""
+    time, again, single, k, queries, threads, seconds, processes = (
+        options.pop(f"time{name}") for name in ("", "_again", "_single", "_k", "_queries", "_threads", "_seconds", "_processes")
     )
-    seconds, processes = (options.pop(name) for name in ("time_seconds", "time_processes"))
     if not (time or again):
         if k or threads or single:
-            raise click.UsageError("--time-k, --time-single and --time-threads say how to time; type --time, too")
+            raise click.UsageError("--time-k, --time-single and --time-threads need --time")
         return None
     if single and threads:
-        raise click.UsageError("--time-threads is of all queries at once, which --time-single leaves out; type one of them")
+        raise click.UsageError("--time-threads sets the threads of all queries at once, which --time-single leaves out")
     from lexbench.timing.protocol import Settings
 
-    how = {"seconds": seconds, "processes": processes, "offline": not single}
-    return Settings(k=k or None, queries=queries, threads=threads, again=again, **how)
+    return Settings(
+        k=k or None, queries=queries, threads=threads, again=again, seconds=seconds, processes=processes, offline=not single
+    )

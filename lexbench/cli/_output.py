@@ -1,6 +1,6 @@
-"""Printing answers: tables for people, one JSON document for programs.
+"""Print answers: tables for people, one JSON document for programs.
 
-Every command prints by these functions alone, so that no control character of what others wrote reaches a terminal.
+Every command prints through these functions only. They escape control characters, so no file can send them to a terminal.
 """
 
 import json
@@ -17,16 +17,17 @@ import click
 
 from lexbench.errors import CONTROLS, LexbenchError, visible
 
-_WIDTH = 100  # what tables are made for, where nothing says how wide the terminal is
+_WIDTH = 100  # columns of a table where the width of the terminal is unknown
 _DEL = 0x7F
+# json.dumps escapes the controls below DEL itself, but passes DEL and those above it through.
 _JSON_ESCAPES = {
     code: f"\\u{code:04x}" if code == _DEL else json.dumps(chr(code)).strip('"') for code in CONTROLS if code >= _DEL
-}  # below DEL a JSON document has no controls but ends of lines
+}
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Turn what goes wrong in writing to stdout into a LexbenchError; that its reader has gone is left as it is."""
+    """Turn errors from writing to stdout into a LexbenchError, except BrokenPipeError (the reader has gone)."""
     try:
         yield
     except BrokenPipeError:
@@ -37,29 +38,29 @@ def answering() -> Iterator[None]:
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Print one line of the answer or, on stderr, of what there is to say besides."""
+    """Print one line: to stdout as part of the answer, or with *err* to stderr."""
     if not err:
         with answering():
             click.echo(visible(line))
         return
-    with suppress(OSError):  # the answer counts
+    with suppress(OSError):  # a lost note must not stop the answer
         click.echo(visible(line), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Print *value* as JSON, the same text for the same value; in ASCII where stdout's encoding is not that of JSON."""
+    """Print *value* as JSON, always the same text for the same value; as ASCII unless stdout is UTF-8."""
     in_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with answering():
         click.echo(json.dumps(value, indent=1, ensure_ascii=not in_utf8).translate(_JSON_ESCAPES))
 
 
 def _columns() -> int | None:
-    """Return how wide the terminal is; None where nothing says so, as in a pipe."""
+    """Return the width of the terminal; None in a pipe."""
     return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines; in a terminal long ones are folded between words, further in than they begin, and no word is cut."""
+    """Print lines. A terminal gets long ones wrapped between words and indented further than they begin."""
     columns = _columns()
     for line in map(visible, lines):
         further = " " * (len(line) - len(line.lstrip()) + 2)
@@ -69,7 +70,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_rich(*items: Any) -> None:
-    """Print tables; wide output that is not to a terminal is not cut."""
+    """Print tables and other objects that rich can render."""
     from rich.console import Console
 
     console = Console(width=_columns() or _WIDTH, highlight=False)

@@ -1,4 +1,4 @@
-"""Progress on stderr: live bars in a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: live bars in a terminal, otherwise a plain line now and then."""
 
 import os
 import sys
@@ -14,44 +14,44 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
-_EVERY = 30.0  # seconds between plain lines of one stage
-_REDRAWN = 0.1  # seconds between what rich draws
-_ROOM = 80  # columns of a terminal, below which names and figures need the room of the bars
-_SHOWN = 0.5  # a stage shorter than this has no line of its own in a log
+_EVERY = 30.0  # seconds between the plain lines of one stage
+_REDRAWN = 0.1  # seconds between two drawings by rich
+_ROOM = 80  # narrower terminals get no bars: names and figures need the room
+_SHOWN = 0.5  # seconds; a shorter stage gets no line of its own in a log
 
 
 class Plain:
-    """One line when a long stage starts, one every half minute, one when it ends."""
+    """Progress for logs: one line every half minute and one when a stage ends."""
 
     def __init__(self) -> None:
-        """Start with no stage."""
+        """Start without a stage."""
         self._what = self._unit = self._workers = ""
         self._total: int | None = None
         self._done = 0
-        self._start = self._said = 0.0
+        self._start = self._last = 0.0
 
     def start(self, what: str, stage: str, total: int | None, unit: str) -> None:
-        """Remember the stage."""
+        """Begin a stage."""
         self._what, self._total, self._unit, self._done = f"{what}: {stage}", total, unit, 0
         self._workers = ""
-        self._start = self._said = time.monotonic()
+        self._start = self._last = time.monotonic()
 
     def workers(self, line: str) -> None:
-        """Remember who works on the stage, for the next lines."""
+        """Describe the workers of the stage in the next lines."""
         self._workers = f", {line}"
 
     def advance(self, count: int = 1) -> None:
-        """Say how far it is, if the last line is long ago."""
+        """Count finished items, and print a line if the last one was long ago."""
         self._done += count
         now = time.monotonic()
-        if now - self._said >= _EVERY:
-            self._said = now
+        if now - self._last >= _EVERY:
+            self._last = now
             of = f"/{self._total:,}" if self._total else ""
             left = f", {(self._total - self._done) / self._rate(now):.0f} s left" if self._total else ""
             self.note(f"{self._what}: {self._done:,}{of} {self._unit}, {self._rate(now):,.0f}/s{left}{self._workers}")
 
     def end(self) -> None:
-        """Say how long it took."""
+        """Print how long the stage took."""
         now = time.monotonic()
         if now - self._start >= _SHOWN:
             self.note(f"{self._what}: {self._done:,} {self._unit} in {now - self._start:.1f} s{self._workers}")
@@ -60,19 +60,19 @@ class Plain:
         return max(self._done, 1) / max(now - self._start, 1e-9)
 
     def job_done(self) -> None:
-        """Say nothing: the lines of the stages are enough for a log."""
+        """Do nothing: the lines of the stages are enough for a log."""
 
     def note(self, line: str) -> None:
         """Print one line."""
-        with suppress(OSError):  # who does not want to hear of progress does not stop the work
+        with suppress(OSError):  # a closed stderr must not stop the work
             print(visible(line), file=sys.stderr, flush=True)
 
 
 class Live:
-    """A bar with rate and time left, and one of the jobs with the memory in use; finished stages stay as a line."""
+    """Progress for terminals: a bar per stage with rate and time left, and a bar of all jobs. Finished stages stay as lines."""
 
     def __init__(self, whole: str = "", jobs: int = 0) -> None:
-        """Make the bars; without *jobs* there is none of the whole, and the stage has the memory in use behind its name."""
+        """Make the bars. Without *jobs* there is no bar of all jobs, and the stage shows the memory in use."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
@@ -98,13 +98,13 @@ class Live:
         self.bar.update(self._whole, rate=_memory())
 
     def workers(self, line: str) -> None:
-        """Say who works on the stage, behind its name, where there is room for it."""
+        """Describe the workers of the stage behind its name."""
         if line != self._workers.removeprefix(", "):
             self._workers = f", {line}"
             self._flush(time.monotonic())
 
     def advance(self, count: int = 1) -> None:
-        """Move the bar; rich redraws ten times a second whatever is asked, so counts are gathered."""
+        """Count finished items. Counts are gathered, because rich redraws only ten times a second anyway."""
         self._pending += count
         now = time.monotonic()
         if now - self._drawn >= _REDRAWN:
@@ -121,20 +121,16 @@ class Live:
         self.bar.update(self._whole, rate=memory)
 
     def end(self) -> None:
-        """Leave a line with what was done."""
+        """Replace the bar by a line with what was done."""
         now = time.monotonic()
         self._flush(now)
         done, seconds = self.bar.tasks[0].completed, now - self._start
-        self.bar.console.print(
-            f"{self._what}: {done:,.0f} {self._unit} in {seconds:.1f} s{self._workers}",
-            style="dim",
-            markup=False,
-            highlight=False,
-        )
+        line = f"{self._what}: {done:,.0f} {self._unit} in {seconds:.1f} s{self._workers}"
+        self.bar.console.print(line, style="dim", markup=False, highlight=False)
         self.bar.update(self._task, visible=False)
 
     def job_done(self) -> None:
-        """Count a job, of which every stage is finished."""
+        """Count a finished job."""
         self.bar.advance(self._whole)
 
     def note(self, line: str) -> None:
@@ -143,7 +139,7 @@ class Live:
 
 
 def _time_left() -> "ProgressColumn":
-    """Return a column with the time left of a stage; jobs are too unlike each other to guess that of the whole."""
+    """Return a column with the time left of a stage. The bar of all jobs has none: jobs differ too much to predict it."""
     from rich.progress import TimeRemainingColumn
     from rich.text import Text
 
@@ -155,7 +151,7 @@ def _time_left() -> "ProgressColumn":
 
 
 def _memory() -> str:
-    """Return how much memory this process and those that it started have in use; "" where the system does not say."""
+    """Return the memory in use by this process and its children; "" where the system has no /proc."""
     pages, own = 0, Path("/proc/self")
     try:
         started = [pid for thread in (own / "task").iterdir() for pid in _words(thread / "children")]
@@ -167,7 +163,7 @@ def _memory() -> str:
 
 
 def _words(file: Path) -> list[str]:
-    """Return the words of a file of /proc; none where its process is gone, or the system has no such file."""
+    """Return the words of a file of /proc; none if its process has ended or the system has no such file."""
     try:
         return file.read_text(encoding="ascii").split()
     except OSError:
@@ -176,7 +172,7 @@ def _words(file: Path) -> list[str]:
 
 @contextmanager
 def shown(whole: str = "", jobs: int = 0) -> Iterator[Plain | Live]:
-    """Yield the progress that suits stderr; *whole* is what the *jobs* are of, as the name of a suite."""
+    """Yield the progress display that suits stderr. *whole* names what the *jobs* belong to, e.g. a suite."""
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}:
         live = Live(whole, jobs)
         with live.bar:

@@ -1,60 +1,79 @@
-"""Compare systems: what differs, paired tests, the queries that changed."""
+"""Compare systems: settings, paired tests, the queries that changed, or their ranked lists."""
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option
+from lexbench.cli._options import datasets_option, json_option, results_option, seeds_option, slices_option
 from lexbench.cli._output import print_json, print_rich, say
+
+_DEPTHS, _PERSISTENCE = (10, 100), 0.9
 
 
 @click.command()
 @click.argument("systems", nargs=-1, required=True, metavar="A B...")
 @results_option
-@datasets_option("Only this dataset; repeatable. Default: all that all have.")
-@click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline of the dataset's suite.")
+@datasets_option("Only this dataset; repeatable. Default: all datasets that every system has.")
+@click.option("-m", "--measure", metavar="MEASURE", help="Default: the headline measure of the dataset's suite.")
 @click.option(
-    "--margin", type=click.FloatRange(min=0, min_open=True), help="Also test that no system is worse by more, as .005."
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Also test that no system is worse by more than this (e.g. .005).",
 )
-@click.option("--queries", type=click.IntRange(min=0), default=5, show_default=True, help="Most changed queries to show.")
-@click.option("--sweep", is_flag=True, help="Show the systems as a learning curve: scores beside active terms and FLOPS.")
 @click.option(
-    "--fail-if-worse", is_flag=True, help="Exit with 1 if a system is worse, or with --margin not shown to be no worse."
+    "--queries", type=click.IntRange(min=0), default=5, show_default=True, help="How many of the most changed queries to show."
+)
+@click.option("--sweep", is_flag=True, help="Show the systems as a learning curve: scores, active terms and FLOPS.")
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="Exit with 1 if a system is worse, or with --margin if it is not shown to be no worse.",
 )
 @seeds_option
+@slices_option("Also compare on the groups of queries in this file.")
+@click.option("--lists", is_flag=True, help="Compare the ranked lists instead of the scores; A and B may also be run files.")
 @click.option(
-    "--slices",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Also compare on the slices of queries in this file, of lines 'query slice'.",
+    "-k",
+    "--depth",
+    "depths",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="With --lists: documents per query; repeatable. Default: 10 and 100.",
 )
+@click.option("-p", "--persistence", type=float, help="With --lists: the p of RBO; higher values look deeper. Default: 0.9.")
 @json_option
-def command(  # noqa: PLR0913, PLR0917 - one a word of the command line
-    systems: tuple[str, ...],
-    results: Path | None,
-    datasets: tuple[str, ...],
-    measure: str | None,
-    margin: float | None,
-    queries: int,
-    seeds: tuple[str, ...],
-    slices: Path | None,
-    *,
-    sweep: bool,
-    fail_if_worse: bool,
-    as_json: bool,
-) -> None:
-    """Compare B... with A: systems as they were run ('bm25'), or files and folders of results, for all systems in them.
+def command(systems: tuple[str, ...], *, lists: bool, as_json: bool, **options: Any) -> None:
+    """Compare B... with the baseline A.
 
-    Nothing is run. A name is looked for in the files that are named, then in the store, or in the folder of --results:
-    `lexbench compare bm25 build/results`. Several trainings are one system by --seeds: `lexbench compare bm25 --seeds 'nano =
-    nano42, nano43, nano44'`.
+    A and B are systems that were run (e.g. 'bm25'), result files, or folders of results, which stand for all systems in them.
+    Nothing is run. Names are looked up in the given files first, then in the store or in the folder of --results:
+    `lexbench compare bm25 build/results`. With --seeds several trainings count as one system: `lexbench compare bm25 --seeds
+    'nano = nano42, nano43, nano44'`.
+
+    --lists shows how similar the ranked lists are: common documents, equal order, and rank-biased overlap (RBO). It needs no
+    judgements: systems with the same mean may find different documents.
     """
+    of_lists = options.pop("depths"), options.pop("persistence")
+    if lists:
+        _compare_lists(systems, *of_lists, as_json=as_json, **options)
+    elif any(of_lists):
+        raise click.UsageError("-k and -p are settings of --lists")
+    else:
+        _compare_scores(systems, as_json=as_json, **options)
+
+
+def _compare_scores(  # noqa: PLR0913 - options
+    systems: tuple[str, ...], *, results: Path | None, queries: int, seeds: tuple[str, ...], slices: Path | None, sweep: bool,
+    fail_if_worse: bool, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
     import msgspec
 
     from lexbench.analysis.compare import compare
-    from lexbench.analysis.seeds import groups
+    from lexbench.analysis.compare.tables import tables
+    from lexbench.analysis.seeds import seed_groups
     from lexbench.analysis.slices import read_slices
-    from lexbench.report.compare import tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
@@ -63,18 +82,44 @@ def command(  # noqa: PLR0913, PLR0917 - one a word of the command line
         systems,
         store=store,
         folder=results,
-        datasets=datasets,
-        measure=measure,
-        margin=margin,
         queries=0 if sweep else queries,
-        seeds=groups(seeds),
+        seeds=seed_groups(seeds),
         slices=read_slices(slices) if slices else None,
+        **options,
     )
     if as_json:
         print_json(msgspec.to_builtins(comparison))
     else:
         print_rich(*(render(table) for table in tables(comparison, curve=sweep)))
     if fail_if_worse and comparison.worse:
+        margin = comparison.margin
         what = "worse than" if margin is None else f"not shown to be within {margin:g} of"
         say(f"{what} {comparison.systems[0]}: {'; '.join(comparison.worse)}", err=True)
     click.get_current_context().exit(1 if store.damaged or (fail_if_worse and comparison.worse) else 0)
+
+
+def _compare_lists(
+    systems: tuple[str, ...], depths: tuple[int, ...], persistence: float | None, *, datasets: tuple[str, ...], queries: int,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    import msgspec
+
+    from lexbench.analysis.list_similarity import list_similarities, similarity_table
+    from lexbench.analysis.stored_results import named_runs
+    from lexbench.datasets.find import scored_by
+    from lexbench.report.terminal import render
+    from lexbench.storage.store import Store
+
+    del queries
+    if of_scores := [name for name, value in options.items() if value]:
+        raise click.UsageError(f"--{of_scores[0].replace('_', '-')} compares scores; leave out --lists or it")
+    if len(datasets) > 1:
+        raise click.UsageError("--lists compares lists of one dataset; give -d once")
+    contract = scored_by(datasets[0])[0] if datasets else None
+    runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract)
+    p = _PERSISTENCE if persistence is None else persistence
+    rows = list_similarities(runs, depths or _DEPTHS, p)
+    if as_json:
+        print_json(msgspec.to_builtins(rows, str_keys=True))
+    else:
+        print_rich(render(similarity_table(rows, next(iter(runs)), p)))

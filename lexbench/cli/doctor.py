@@ -1,4 +1,4 @@
-"""Say what is installed, what is missing, and what to type."""
+"""Show what is installed, what is missing, and what to type."""
 
 import importlib.metadata
 import re
@@ -10,14 +10,17 @@ import click
 from lexbench.cli._options import json_option
 from lexbench.cli._output import print_json, print_rows
 
-_OURS = ("dev", "lint", "test")  # extras for working on lexbench
+_DEVELOPMENT = ("dev", "lint", "test")  # extras for working on lexbench itself
 
 
 @click.command()
-@click.option("--verify", is_flag=True, help="Read every byte of the store, and say which folders are damaged.")
+@click.option("--verify", is_flag=True, help="Read every byte of the store and list damaged artifacts.")
 @json_option
 def command(*, verify: bool, as_json: bool) -> None:
-    """Say what is installed, what is missing and what to type. Exits with 1 if the core is incomplete, or the store damaged."""
+    """Show what is installed, what is missing and what to type.
+
+    Exits with 1 if a package of the core is missing or, with --verify, the store is damaged.
+    """
     from lexbench.storage import store
 
     extras = _extras()
@@ -42,27 +45,27 @@ def command(*, verify: bool, as_json: bool) -> None:
 
 
 def _damaged(rows: list[tuple[str, str, str]]) -> bool:
-    """Add a row for each damaged folder of the store to *rows*, and one that says how many are sound; return whether any is."""
+    """Add a row for each damaged artifact and one with their count to *rows*. Returns whether there is any."""
     from lexbench.storage.store import Store, finished_folders
 
-    store, sound, damaged = Store(), 0, 0
+    store, intact, damaged = Store(), 0, 0
     for folder in finished_folders(store):
         if damage := next(store.damage(folder, thoroughly=True), None):
             damaged += 1
-            rows.append((f"{folder.parent.name}/{folder.name}", damage, f"remove {folder}: it is made again when it is needed"))
+            rows.append((f"{folder.parent.name}/{folder.name}", damage, f"remove {folder}; it is made again when needed"))
         else:
-            sound += 1
-    rows.append(("folders", f"{sound:,} of {sound + damaged:,} are as they were written", ""))
+            intact += 1
+    rows.append(("artifacts", f"{intact:,} of {intact + damaged:,} are intact", ""))
     return damaged > 0
 
 
 def _extras() -> dict[str, list[str]]:
-    """Return the packages of the core (under '') and of each extra, as our own metadata names them."""
+    """Return the packages of the core (under "") and of each extra, from the metadata of the installed lexbench."""
     packages: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("lexbench") or []:
         package = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
-        if package and package.group() != "lexbench" and not (extra and extra.group(1) in _OURS):
+        if package and package.group() != "lexbench" and not (extra and extra.group(1) in _DEVELOPMENT):
             packages.setdefault(extra.group(1) if extra else "", []).append(package.group())
     return packages
 

@@ -1,4 +1,4 @@
-"""Encode corpora, whole or a part on each of several machines."""
+"""Encode corpora, whole or in parts on several machines."""
 
 import os
 import re
@@ -14,17 +14,17 @@ from lexbench.cli._progress import shown
 if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
 
-_SYSTEMS = system_option("As 'lexmae_nano@impact': its encoder's vectors are made; repeatable.", required=True)
+_SYSTEMS = system_option("E.g. 'lexmae_nano@impact': the vectors of its encoder are made; repeatable.", required=True)
 _PART = click.option(
     "--part",
     metavar="I/N",
-    help="Only part I, from 0, of N; or slurm, torchrun, kubernetes/N: as the environment of such a job says.",
+    help="Only part I (from 0) of N; or slurm, torchrun, kubernetes/N: read the part from the environment of such a job.",
 )
 
 
 @click.group()
 def command() -> None:
-    """Encode corpora, whole or a part on each of several machines that share a store."""
+    """Encode corpora, whole or in parts on several machines that share a store."""
 
 
 @command.command()
@@ -56,7 +56,7 @@ def suite(name: str, systems: tuple[str, ...], datasets: tuple[str, ...], **opti
 
 
 def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool) -> None:
-    """Encode, and say what is left to other parts."""
+    """Encode, and print per corpus and encoder what is done and what other parts still have to do."""
     from lexbench.executors import executor
     from lexbench.runner.parts import encode
     from lexbench.storage.store import Store
@@ -69,13 +69,13 @@ def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool)
         for encoded in encode(plan, store, (number, of), progress, encoding):
             rows.append(encoded)
             if not as_json:
-                left = f"{encoded.left:,} shards are left to other parts" if encoded.left else f"complete, in {encoded.folder}"
+                left = f"other parts have {encoded.left:,} shards left" if encoded.left else f"complete, in {encoded.folder}"
                 say(f"{encoded.corpus}, {encoded.encoder}: part {number} of {of} is done; {left}")
     if as_json:
         print_json([row._asdict() | {"folder": str(row.folder), "part": number, "of": of} for row in rows])
 
 
-_JOBS: Mapping[str, tuple[str, ...]] = {  # where launchers say which of how many a process is: number, count, first number
+_JOBS: Mapping[str, tuple[str, ...]] = {  # per launcher the variables with the number, the count and the first number
     "slurm": ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"),
     "torchrun": ("RANK", "WORLD_SIZE"),
     "kubernetes": ("JOB_COMPLETION_INDEX",),
@@ -83,18 +83,18 @@ _JOBS: Mapping[str, tuple[str, ...]] = {  # where launchers say which of how man
 
 
 def _part(typed: str, environment: Mapping[str, str]) -> tuple[int, int]:
-    """Return which part is meant, from 0, of how many."""
+    """Return the number of the part (from 0) and how many parts there are."""
     name, _, count = typed.partition("/")
     if name in _JOBS:
         values = [environment.get(variable, "") for variable in _JOBS[name]]
         if missing := [variable for variable, value in zip(_JOBS[name], values, strict=True) if not value.isdigit()]:
-            raise click.UsageError(f"--part {typed}: {missing[0]} is not set here, as such a job has it; type --part 0/16, say")
+            raise click.UsageError(f"--part {typed}: {missing[0]} is not set; use e.g. --part 0/16")
         number, of, first = [*map(int, values), *([int(count)] if count.isdigit() else []), 0, 0][:3]
-        number -= first if len(values) > 2 else 0  # noqa: PLR2004 - only then is there a first number
+        number -= first if len(values) > 2 else 0  # noqa: PLR2004 - only Slurm's arrays have a first number
     elif re.fullmatch(r"\d+/\d+", typed):
         number, of = map(int, typed.split("/"))
     else:
-        raise click.UsageError(f"--part {typed}: write it like 0/16, or one of {', '.join(_JOBS)}")
+        raise click.UsageError(f"--part {typed}: write e.g. 0/16, or one of {', '.join(_JOBS)}")
     if number >= of:
-        raise click.UsageError(f"--part {typed} is part {number} of {of}: parts are counted from 0, as 0/{of or 16}")
+        raise click.UsageError(f"--part {typed} is part {number} of {of}, but parts count from 0: write e.g. 0/{of or 16}")
     return number, of

@@ -11,35 +11,36 @@ from lexbench.cli._progress import shown
 
 @click.command()
 @click.argument("query")
-@system_option("As bm25, or splade_v3@impact.", multiple=False, required=True)
+@system_option("E.g. bm25 or splade_v3@impact.", multiple=False, required=True)
 @click.option(
     "-d",
     "--dataset",
     metavar="ID|FOLDER",
-    help="Where the documents, and queries by id, are from: see `lexbench list datasets`.",
+    help="The source of the documents, and of queries by id; see: lexbench list datasets.",
 )
-@click.option("--document", "documents", multiple=True, metavar="ID", help="Explain this document, not the best; repeatable.")
+@click.option(
+    "--document", "documents", multiple=True, metavar="ID", help="Explain this document instead of the best; repeatable."
+)
 @click.option("-k", "--top", type=click.IntRange(min=1), default=3, show_default=True, help="How many of the best documents.")
-@click.option("--terms", type=click.IntRange(min=1), default=15, show_default=True, help="Terms shown; --json has all.")
+@click.option("--terms", type=click.IntRange(min=1), default=15, show_default=True, help="Terms to show; --json has all.")
 @json_option
 def command(
     query: str, system: str, dataset: str | None, documents: tuple[str, ...], *, top: int, terms: int, as_json: bool
 ) -> None:
-    """Show the terms of QUERY, a text or qid:ID of the dataset, and what each adds to the scores of documents.
+    """Show the terms of QUERY and what each adds to the scores of documents. QUERY is a text, or qid:ID of the dataset.
 
-    What is added up is the weight in the query times that in the document; for bm25 the idf, as often as the query has the
-    term, times the part of its frequency. An index that is not in the store is made.
+    A term adds its weight in the query times its weight in the document. For bm25 that is the idf, counted as often as the
+    query has the term, times the term frequency part. A missing index is built first.
     """
-    from lexbench.analysis.explain import explain
-    from lexbench.report import explain as report
+    from lexbench.analysis.explain import as_json_document, explain, tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
-        text = os.fsencode(query).decode(errors="replace")  # a locale without UTF-8 makes halves of pairs of its letters
+        text = os.fsencode(query).decode(errors="replace")  # without a UTF-8 locale, Python splits letters into surrogates
         explanation = explain(text, system, dataset, documents, top, store=store, progress=progress)
     if as_json:
-        print_json(report.document(explanation))
+        print_json(as_json_document(explanation))
     else:
-        print_rich(*(render(table) for table in report.tables(explanation, terms)))
+        print_rich(*(render(table) for table in tables(explanation, terms)))

@@ -1,4 +1,4 @@
-"""Write kept runs and results in other tools' formats, and figures."""
+"""Write runs and results in the formats of other tools, and figures."""
 
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,9 @@ from lexbench.interop.formats import exports
 def command(
     format_name: str, folder: Path, systems: tuple[str, ...], datasets: tuple[str, ...], results: Path | None, *, as_json: bool
 ) -> None:
-    """Write into FOLDER what the store has, in the format FORMAT, and say what the format cannot hold.
+    """Write the runs and results of the store into FOLDER, in the format FORMAT, and name what the format cannot hold.
 
-    There is one file a system and dataset, where the list of formats does not say otherwise.
+    Most formats have one file per system and dataset; the list of formats names the others.
     """
     from lexbench.interop.files import export
     from lexbench.storage.store import Store
@@ -35,5 +35,5 @@ def command(
     else:
         for path in paths:
             say(str(path))
-    tell(f"what is lost: {exports()[format_name].lost}")
+    tell(f"not in this format: {exports()[format_name].lost}")
     click.get_current_context().exit(1 if store.damaged else 0)

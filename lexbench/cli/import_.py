@@ -1,4 +1,4 @@
-"""Read other tools' runs, judgements and results."""
+"""Read runs, judgements and results of other tools."""
 
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from lexbench.interop.formats import imports
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> None:
-    """Read SOURCE, a file or folder of the format FORMAT, and write TARGET; say what is lost and what to type next.
+    """Convert SOURCE, a file or folder of the format FORMAT, to TARGET; print what is lost and what to type next.
 
-    Runs become a TREC run, for `lexbench score` and as a system, `run_file(path="TARGET")`, and judgements TREC qrels. Scores
-    become TOML, as in suites/expected: scores that others published, and no results of ours.
+    Runs become a TREC run file, for `lexbench score` and for the system `run_file(path="TARGET")`. Judgements become TREC
+    qrels. Scores become TOML with published scores, like the files in suites/expected; they are not results of your own.
     """
     from lexbench.interop.files import import_file
 
@@ -29,5 +29,5 @@ def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> N
         print_json({"file": str(target), "lost": lost})
         return
     say(str(target))
-    say(f"what is lost: {lost}", err=True)
+    say(f"not kept: {lost}", err=True)
     say(f"next: {following}", err=True)

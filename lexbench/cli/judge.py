@@ -1,47 +1,52 @@
-"""Let a language model judge the first documents of ranked lists, into qrels of its own."""
+"""Let a language model judge documents, and measure what judgements owe to the systems that were judged."""
 
 from functools import partial
 from pathlib import Path
 
 import click
 
-from lexbench.cli._options import json_option
+from lexbench.cli._options import FILE, json_option
 from lexbench.cli._output import print_json, print_rich, say
 from lexbench.cli._progress import shown
 
+_DEPTH = 100  # of a pool whose depth the dataset does not state
 
-@click.command()
+
+@click.group()
+def command() -> None:
+    """Let a language model judge documents, and measure what judgements owe to the systems that were judged."""
+
+
+@command.command()
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
-@click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="Whose texts; SYSTEMs are those that were run on it.")
-@click.option("--judge", "named", required=True, metavar="JUDGE", help='As endpoint_judge(url="http://localhost:8000").')
-@click.option(
-    "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The qrels file that is written."
-)
+@click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="The dataset; SYSTEMs must have been run on it.")
+@click.option("--judge", "judge_text", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
+@click.option("--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The qrels file to write.")
 @click.option("-k", "depth", type=click.IntRange(min=1), default=10, show_default=True, help="Documents of each list.")
-@click.option("--unjudged", is_flag=True, help="Only documents that nobody has judged.")
+@click.option("--unjudged", is_flag=True, help="Only documents without a judgement.")
 @json_option
-def command(
-    systems: tuple[str, ...], dataset: str, named: str, output: Path, depth: int, *, unjudged: bool, as_json: bool
+def documents(
+    systems: tuple[str, ...], dataset: str, judge_text: str, output: Path, depth: int, *, unjudged: bool, as_json: bool
 ) -> None:
-    """Judge the first documents of SYSTEMs and RUNs by a JUDGE that is no person, and how far it agrees.
+    """Let JUDGE, a language model, grade the first documents of SYSTEMs and run files, and show how far it agrees with people.
 
-    Its judgements are never mixed with others: every line of the qrels file has its stamp, and FILE.stamp.json says what it is.
-    Answers are kept as they come, so that the same command goes on where it was cut off.
+    Its judgements are never mixed with official ones: every line of the qrels file has the judge's stamp, and FILE.stamp.json
+    describes the judge. Answers are saved as they come, so the same command continues where it was interrupted.
     """
     import msgspec
 
     from lexbench import registry
-    from lexbench.analysis.lists import named_runs
+    from lexbench.analysis.judgements import judge_table
+    from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.dataset import open_dataset
     from lexbench.datasets.find import named as named_dataset
     from lexbench.notation import parse
-    from lexbench.report.judging import table
     from lexbench.report.terminal import render
     from lexbench.runner import judging
     from lexbench.runner.stages import DatasetRunner
     from lexbench.storage.store import Store
 
-    judge = registry.create("judges", parse(named).head)
+    judge = registry.create("judges", parse(judge_text).head)
     store, opened = Store(on_damage=partial(say, err=True)), open_dataset(*named_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)
@@ -51,4 +56,48 @@ def command(
     if as_json:
         print_json(msgspec.to_builtins(made))
     else:
-        print_rich(render(table(made, output)))
+        print_rich(render(judge_table(made, output)))
+
+
+@command.command()
+@click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
+@click.option(
+    "-d", "--dataset", metavar="ID|FOLDER", help="The dataset with the judgements and rules; SYSTEMs must have been run on it."
+)
+@click.option("--qrels", type=FILE, help="A qrels file instead of a dataset, without rules.")
+@click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE")
+@click.option("-c", "--contributor", "contributors", multiple=True, metavar="SYSTEM|RUN", help="A contributor; repeatable.")
+@click.option("--depth", type=click.IntRange(min=1), help="Judged documents per list; default: the dataset's, or 100.")
+@json_option
+def pool(
+    systems: tuple[str, ...], dataset: str | None, qrels: Path | None, measure: str, contributors: tuple[str, ...],
+    depth: int | None, *, as_json: bool,
+) -> None:  # fmt: skip
+    """Score systems again without the judgements that only one contributor to the pool brought, for each contributor in turn.
+
+    This shows how unfair the judgements are to a new system whose results nobody judged. Contributors are those that the
+    dataset names among SYSTEMs, otherwise all SYSTEMs.
+    """
+    import msgspec
+
+    from lexbench import measures
+    from lexbench.analysis.judgements import is_contributor, leave_one_out, pool_table
+    from lexbench.analysis.stored_results import named_runs
+    from lexbench.report.terminal import render
+    from lexbench.runner.scoring import judgements
+    from lexbench.storage.store import Store
+
+    if (dataset is None) == (qrels is None):
+        raise click.UsageError("give -d ID, or --qrels FILE")
+    judged, contract = judgements(dataset, qrels)[:2]
+    measure = measures.with_threshold(measure, contract) if contract else str(measures.parse(measure))
+    runs = named_runs(systems, Store(on_damage=partial(say, err=True)), contract, judged)
+    stated = contract.judging if contract else None
+    by_contract = [name for name in runs if contract and is_contributor(name, contract)]
+    depth = depth or (stated.depth if stated and stated.depth else _DEPTH)
+    relevant = contract.relevance.default if contract else 1
+    rows = leave_one_out(runs, judged, measure, contributors or by_contract or list(runs), depth=depth, relevant=relevant)
+    if as_json:
+        print_json(msgspec.to_builtins(rows))
+    else:
+        print_rich(render(pool_table(rows, dataset or str(qrels), measure, depth)))

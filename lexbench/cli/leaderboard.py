@@ -1,4 +1,4 @@
-"""Make the leaderboard, README.md and index.html, from its result files."""
+"""Make the pages of a leaderboard, README.md and index.html, from result files."""
 
 from pathlib import Path
 from typing import Any
@@ -19,27 +19,23 @@ from lexbench.cli._output import print_json, say
     help="The folder that `run suite --results` wrote.",
 )
 @click.option(
-    "--merge",
-    "others",
-    metavar="NAME=FOLDER",
-    multiple=True,
-    help="Also show the results in FOLDER, which NAME ran; repeatable.",
+    "--merge", "others", metavar="NAME=FOLDER", multiple=True, help="Also show the results in FOLDER, run by NAME; repeatable."
 )
-@click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table, and write nothing.")
-@click.option("--suite", default="", metavar="NAME", help="The suite whose table --copy prints, if there are several.")
-@click.option("-d", "--dataset", default="", metavar="ID", help="Of --copy: all measures on this dataset of the suite.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is stale.")
+@click.option("--copy", "form", type=click.Choice(["latex", "markdown", "csv"]), help="Print one table and write nothing.")
+@click.option("--suite", default="", metavar="NAME", help="With --copy: the suite of the table, if there are several.")
+@click.option("-d", "--dataset", default="", metavar="ID", help="With --copy: all measures on this dataset of the suite.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is out of date.")
 @json_option
 def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: bool, **copied: Any) -> None:
-    """Write the pages README.md and index.html into a folder of results, from the files in FOLDER/results.
+    """Write the pages README.md and index.html into a folder of results.
 
-    `lexbench run suite NAME --results FOLDER` puts files there. index.html is one file that needs no network: open it. With
-    --merge the pages show also what others ran, who did, and where; with --copy one table is printed, as the page copies it.
+    `lexbench run suite NAME --results FOLDER` puts result files there. index.html needs no network and no server: open it in a
+    browser. With --merge the pages also show the results of others, with who ran what where. With --copy one table is printed,
+    the same as the page's copy buttons give.
     """
     from lexbench.report import leaderboard
 
-    form = copied.pop("form")
-    people = _people(others)
+    people, form = _people(others), copied.pop("form")
     if form:
         from lexbench.report.leaderboard import copies
 
@@ -47,7 +43,7 @@ def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: boo
             say(line)
         return
     if any(copied.values()):
-        raise click.UsageError("--suite and -d say which table is printed; type --copy, too")
+        raise click.UsageError("--suite and -d choose the table of --copy; add --copy")
     pages = leaderboard.pages(results, people)
     stale = leaderboard.stale(pages)
     if stale and not check:
@@ -58,20 +54,20 @@ def command(results: Path, others: tuple[str, ...], *, check: bool, as_json: boo
         for page in pages:
             say(str(page))
     elif stale:
-        say(f"stale: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {results}", err=True)
+        say(f"out of date: {', '.join(map(str, stale))}; type: lexbench leaderboard --results {results}", err=True)
     else:
         say(f"{results} is up to date")
     click.get_current_context().exit(1 if stale and check else 0)
 
 
 def _people(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Return the folders of "NAME=FOLDER" by name, those without a name by their own."""
+    """Return the folder of each person from texts "NAME=FOLDER"; without a NAME, the folder's own name counts."""
     people: dict[str, Path] = {}
     for text in texts:
         name, equals, folder = text.partition("=")
         path = Path(folder if equals else text)
         name = name if equals else path.resolve().name
         if name in people:
-            raise click.UsageError(f"--merge {text}: {name} ran {people[name]} too; give NAME=FOLDER with another name")
+            raise click.UsageError(f"--merge {text}: {name} is the name of {people[name]}; give NAME=FOLDER with another name")
         people[name] = path
     return people

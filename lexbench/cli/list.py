@@ -1,4 +1,4 @@
-"""List what there is: suites, datasets, models, retrievers, measures, results."""
+"""List suites, datasets, models, retrievers and other plug-ins, measures, or results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def command(what: str, *, as_json: bool) -> None:
 
 
 def _models() -> list[dict[str, Any]]:
-    """Return all that is known of each model; of one whose file does not read, why."""
+    """Return the catalogue entry of each model, or the error of an entry that cannot be read."""
     import msgspec
 
     from lexbench import catalog
@@ -40,7 +40,7 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of a list; *on_damage* gets a line for each result that is left out."""
+    """Return the header and the rows of a list. *on_damage* gets a line for each damaged result that is left out."""
     from lexbench import registry, suites
     from lexbench.runner import systems
 

@@ -1,4 +1,4 @@
-"""Search vectors that others encoded, without a dataset."""
+"""Search vectors that were encoded elsewhere, without a dataset."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ from lexbench.cli._output import say
 @click.option(
     "-e",
     "--engine",
-    metavar="NOTATION",
+    metavar="EXPRESSION",
     default="impact",
     show_default=True,
-    help="What searches them, as 'top_k(64)|quantize(100)@impact': an engine of sparse vectors, transforms before it.",
+    help="An engine for sparse vectors, with transforms before it (e.g. 'top_k(64)|quantize(100)@impact').",
 )
 @click.option("-k", default=1000, show_default=True, help="Documents of each list.")
-@click.option("--dataset", help="Its name, for the metadata; of a path the last part.")
-@click.option("--embedding", help="The model's name, for the metadata.")
-@click.option("--team", help="Who submits, for the metadata.")
-@click.option("--tag", default="lexbench", show_default=True, help="The run's tag.")
+@click.option("--dataset", help="The dataset's name for the metadata; of a path, the last part.")
+@click.option("--embedding", help="The model's name for the metadata.")
+@click.option("--team", help="The team's name for the metadata.")
+@click.option("--tag", default="lexbench", show_default=True, help="The tag of the run.")
 def command(embeddings: Path, output: Path, engine: str, k: int, **named: str | None) -> None:
-    """Search the queries of the folder EMBEDDINGS, laid out as lsr-benchmark's, and write the run into the folder OUTPUT."""
+    """Search with the queries in EMBEDDINGS, a folder in lsr-benchmark's layout, and write the run into the folder OUTPUT."""
     from lexbench.interop.lsr_benchmark import retrieve
 
     given = {name: value for name, value in named.items() if value}

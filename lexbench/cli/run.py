@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from lexbench.runner.plan import Plan
     from lexbench.timing.protocol import Settings
 
-_SYSTEMS = system_option("As 'bm25(k1=0.9)'; repeatable.")
-_DRY = click.option("--dry-run", is_flag=True, help="Check everything, show the plan, do nothing.")
-_BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, both recalls, queries a second, index MB.")
-_DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents kept for each query.")
+_SYSTEMS = system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
+_DRY = click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing.")
+_BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size.")
+_DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents to keep per query.")
 
 
 @click.group()
@@ -42,7 +42,7 @@ def command() -> None:
 @click.argument("name")
 @_SYSTEMS
 @datasets_option("Only this dataset of the suite; repeatable.")
-@measures_option("This measure instead of the suite's; repeatable.")
+@measures_option("Show this measure instead of the suite's; repeatable.")
 @_DEPTH
 @_DRY
 @_BRIEF
@@ -74,9 +74,10 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
 @timing_options
 @json_option
 def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
-    """Run systems (default: bm25) on the dataset ID, on a FOLDER with corpus.jsonl, queries.jsonl and qrels/, or on the hub's.
+    """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub.
 
-    Tables may be .parquet, .jsonl or .tsv; hf:ORG/NAME@REVISION#SPLIT names a dataset of the Hugging Face hub in BEIR's layout.
+    A FOLDER has corpus.jsonl, queries.jsonl and qrels/; the tables may be .parquet, .jsonl or .tsv. hf:ORG/NAME@REVISION#SPLIT
+    is a dataset of the hub in BEIR's layout.
     """
     from lexbench.runner import plan
 
@@ -85,29 +86,21 @@ def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **op
     _carry_out(planned, folder=None, timing=timing, **options)
 
 
-def _carry_out(  # noqa: PLR0913 - one an option
-    plan: "Plan",
-    *,
-    folder: Path | None,
-    timing: "Settings | None",
-    seeds: tuple[str, ...],
-    on: str | None,
-    dry_run: bool,
-    brief: bool,
-    as_json: bool,
-) -> None:
-    """Run the jobs of *plan* and show what came of them, or show the plan."""
-    from lexbench.analysis.seeds import grouped, groups, labels_of
+def _carry_out(  # noqa: PLR0913 - options
+    plan: "Plan", *, folder: Path | None, timing: "Settings | None", seeds: tuple[str, ...], on: str | None, dry_run: bool,
+    brief: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Run the jobs of *plan* and print their results, or print the plan."""
+    from lexbench.analysis.seeds import check_members, merge_seeds, seed_groups
     from lexbench.executors import executor
 
-    encoding, of_seeds = executor(on), groups(seeds)
+    encoding, of_seeds = executor(on), seed_groups(seeds)
     for members in of_seeds.values():
-        labels_of(members, [(job.system.label, job.system.notation) for job in plan.jobs])
+        check_members(members, [(job.system.label, job.system.notation) for job in plan.jobs])
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
-    from lexbench.report.brief import brief as first_screen
-    from lexbench.report.run import tables
+    from lexbench.report.run import brief_tables, tables
     from lexbench.report.terminal import render
     from lexbench.runner import jobs
     from lexbench.storage.store import Store
@@ -122,21 +115,21 @@ def _carry_out(  # noqa: PLR0913 - one an option
             progress.job_done()
     results = [outcome.result for outcome in outcomes if outcome.result]
     if not any(outcome.error for outcome in outcomes):
-        results = grouped(results, of_seeds)
+        results = merge_seeds(results, of_seeds)
     elif of_seeds:
-        say("seeds are shown one by one, since a job failed", err=True)
+        say("seeds are shown one by one, because a job failed", err=True)
     if as_json:
         print_json(_document(plan, outcomes, results))
     else:
-        print_rich(*(render(table) for table in (first_screen(results) if brief else tables(results, plan.suite))))
-    failed = _complain(outcomes)
+        print_rich(*(render(table) for table in (brief_tables(results) if brief else tables(results, plan.suite))))
+    failed = _print_failures(outcomes)
     if folder:
         save(plan, results, folder)
     click.get_current_context().exit(1 if failed else 0)
 
 
 def _show_plan(plan: "Plan", *, as_json: bool) -> None:
-    """Print the jobs of a plan and what they will take on disk; MissingData where a run file is not there."""
+    """Print the jobs of a plan and the disk space they need. Raises MissingData if a run file is missing."""
     from lexbench.storage.store import readable_bytes
 
     for job in plan.jobs:
@@ -157,17 +150,14 @@ def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Re
 
     from lexbench.analysis import aggregates
 
+    def job(outcome: "Outcome") -> dict[str, str]:
+        return {"dataset": outcome.job.contract.id, "system": outcome.job.system.label}
+
     return {
         "suite": plan.suite.id if plan.suite else None,
         "results": [msgspec.to_builtins(result) for result in results],
-        "failures": [
-            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.error, "again": o.again}
-            for o in outcomes
-            if o.error
-        ],
-        "untimed": [
-            {"dataset": o.job.contract.id, "system": o.job.system.label, "error": o.untimed} for o in outcomes if o.untimed
-        ],
+        "failures": [{**job(outcome), "error": outcome.error, "again": outcome.again} for outcome in outcomes if outcome.error],
+        "untimed": [{**job(outcome), "error": outcome.untimed} for outcome in outcomes if outcome.untimed],
         "aggregates": [
             {"id": one.id, "system": system, "present": mean.present, "of": len(one.members), "mean": mean.value}
             for one in (plan.suite.aggregates if plan.suite else ())
@@ -177,25 +167,26 @@ def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Re
     }
 
 
-def _complain(outcomes: "Sequence[Outcome]") -> bool:
-    """Print on stderr what failed, each once with the command that repeats it, or was not timed; return whether anything."""
+def _print_failures(outcomes: "Sequence[Outcome]") -> bool:
+    """Print on stderr which jobs failed, with the command to repeat them, and which were not timed. Returns whether any."""
     failed = [outcome for outcome in outcomes if outcome.error]
     untimed = [outcome for outcome in outcomes if outcome.untimed]
     for outcome in untimed:
         say(f"not timed: {outcome.job.name}: {outcome.untimed}", err=True)
+    # A missing dataset fails all its systems with the same line, which is printed once.
     for line in dict.fromkeys(f"failed: {o.error}" + (f"; again: {o.again}" if o.again else "") for o in failed):
-        say(line, err=True)  # a missing dataset fails all its systems alike, and is said once
+        say(line, err=True)
     if failed:
         say(f"{len(failed)} of {len(outcomes)} jobs failed", err=True)
     return bool(failed or untimed)
 
 
 def save(plan: "Plan", results: "Sequence[Result]", folder: Path) -> None:
-    """Write the results into a folder of results, and say where they are."""
+    """Write the results into a folder of results, and print where they are."""
     from lexbench.results import write_results
 
     written = write_results(results, plan.suite.id if plan.suite else "datasets", folder)
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
         page = f"lexbench leaderboard --results {folder}"
-        say(f"results of {count} are in {written[0].parent}; for the page type: {page}", err=True)
+        say(f"results of {count} are in {written[0].parent}; to build the page, type: {page}", err=True)

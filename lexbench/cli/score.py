@@ -1,29 +1,27 @@
-"""Score a run file, from any system, under a dataset's contract."""
+"""Score a run file of any system under the rules of a dataset."""
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import MEASURES, json_option, measures_option
+from lexbench.cli._options import FILE, MEASURES, json_option, measures_option, slices_option
 from lexbench.cli._output import print_json, print_rich, print_rows, say
 
 if TYPE_CHECKING:
-    from lexbench.analysis.precision import AtPrecision
-    from lexbench.results import Result
-    from lexbench.runner.scoring import Judged
-    from lexbench.trec.runs import Precision, Run
-
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+    from lexbench.trec.runs import Precision
 
 
 @click.command()
 @click.argument("run", metavar="RUN|SYSTEM")
 @click.option(
-    "-d", "--dataset", metavar="ID|FOLDER", help="Whose judgements and rules: see `lexbench list datasets`, or data of yours."
+    "-d",
+    "--dataset",
+    metavar="ID|FOLDER",
+    help="Its judgements and rules count; see: lexbench list datasets, or your own folder.",
 )
-@click.option("--qrels", type=_FILE, help="A qrels file: alone, without rules, or with -d for the rules of a dataset.")
+@click.option("--qrels", type=FILE, help="A qrels file: alone without rules, or with -d under the rules of that dataset.")
 @measures_option(default=MEASURES)
 @click.option(
     "--scores",
@@ -31,30 +29,23 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.Choice(("double", "float32")),
     default="double",
     show_default=True,
-    help="As what scores are compared: double, as trec_eval since 2023; float32, as before, and as pytrec_eval, BEIR, MTEB.",
+    help="Precision for comparing scores: double like trec_eval since 2023; float32 like before, pytrec_eval, BEIR and MTEB.",
 )
-@click.option("--slices", type=_FILE, help="Also score the slices of queries in this file, of lines 'query slice'.")
-@click.option("--precisions", is_flag=True, help="Also show what scores kept in fewer bits would do: ties, ranks, means.")
-@click.option("--per-query", is_flag=True, help="Print every query's values.")
+@slices_option("Also score the groups of queries in this file.")
+@click.option("--per-query", is_flag=True, help="Print the values of every query.")
 @json_option
-def command(  # noqa: PLR0913 - one a word of the command line
-    run: str,
-    dataset: str | None,
-    qrels: Path | None,
-    measures: tuple[str, ...],
-    precision: "Precision",
-    slices: Path | None,
-    *,
-    precisions: bool,
-    per_query: bool,
-    as_json: bool,
-) -> None:
-    """Score RUN, a TREC run file (compressed, too), in trec_eval's order, over all queries that have judgements.
+def command(  # noqa: PLR0913 - options
+    run: str, dataset: str | None, qrels: Path | None, measures: tuple[str, ...], precision: "Precision", slices: Path | None,
+    *, per_query: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Score RUN, a TREC run file (may be compressed), over all judged queries, with ties in trec_eval's order.
 
-    With -d it may be a SYSTEM that was run on the dataset: its run in the store is scored, by any measure.
+    With -d, RUN may also be a SYSTEM that was run on the dataset: then its run in the store is scored.
     """
-    from lexbench.analysis import lists
-    from lexbench.analysis.slices import read_slices, slice_scores
+    import msgspec
+
+    from lexbench.analysis.slices import read_slices, slice_scores, slice_table
+    from lexbench.analysis.stored_results import find_runs
     from lexbench.datasets.find import scored_by
     from lexbench.runner import scoring
     from lexbench.storage.store import Store
@@ -63,38 +54,19 @@ def command(  # noqa: PLR0913 - one a word of the command line
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
     contract = scored_by(dataset)[0] if dataset else None
-    (ranked,) = lists.lists_of([run], Store(on_damage=partial(say, err=True)), contract).values()
-    judged = scoring.judgements(dataset, qrels)
+    (ranked,) = find_runs([run], Store(on_damage=partial(say, err=True)), contract).values()
     name = Path(run).name if Path(run).is_file() else run
-    result = scoring.score_lists(ranked, name, measures, judged, precision)
+    result = scoring.score_lists(ranked, name, measures, scoring.judgements(dataset, qrels), precision)
     of_slices = slice_scores(result, declared) if declared else []
-    at_precisions = _at_precisions(lists.ruled(ranked, contract, judged.qrels), judged, result) if precisions else []
     if as_json:
-        _print_json(result, slices=of_slices, precisions=at_precisions)
+        print_json(msgspec.to_builtins(result) | ({"slices": msgspec.to_builtins(of_slices)} if of_slices else {}))
     elif per_query:
         columns = zip(*result.per_query.values(), strict=True)
         rows = [(query, *(f"{value:.4f}" for value in values)) for query, values in zip(result.query_ids, columns, strict=True)]
         print_rows(("query", *result.per_query), rows, as_json=False)
     else:
-        from lexbench.report import score as report
         from lexbench.report.run import tables
         from lexbench.report.terminal import render
 
-        shown = [*tables([result], None)]
-        shown += [report.of_slices(of_slices, result, declared.sha256)] if declared else []
-        shown += [report.of_precisions(at_precisions, result)] if at_precisions else []
-        print_rich(*(render(table) for table in shown))
-
-
-def _at_precisions(run: "Run", judged: "Judged", result: "Result") -> "list[AtPrecision]":
-    """Return the run, as it is scored, with its scores in fewer bits."""
-    from lexbench.analysis.precision import at_precisions
-
-    return at_precisions(run, judged.qrels, list(result.means))
-
-
-def _print_json(result: "Result", **more: Any) -> None:
-    """Print the result, and what was asked for besides, as one document."""
-    import msgspec
-
-    print_json(msgspec.to_builtins(result) | {name: msgspec.to_builtins(value) for name, value in more.items() if value})
+        of_file = [slice_table(of_slices, result, declared.sha256)] if declared else []
+        print_rich(*(render(table) for table in (*tables([result], None), *of_file)))

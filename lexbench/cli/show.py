@@ -1,4 +1,4 @@
-"""Show all of one suite, dataset, model or result, or of this machine."""
+"""Show one suite, dataset, model or result, or this machine."""
 
 import json
 from functools import partial
@@ -16,7 +16,7 @@ from lexbench.cli._output import print_json, print_lines, say
 @click.argument("name", required=False)
 @json_option
 def command(what: str, name: str | None, *, as_json: bool) -> None:
-    """Show a suite, a dataset's contract, a model, or a result (as `bm25:pydoc/test`), or the machine."""
+    """Show a suite, the contract of a dataset, a model, a result (e.g. `bm25:pydoc/test`), or this machine."""
     if name is None and what != "machine":
         raise click.UsageError(f"show {what} needs a name; see: lexbench list {what}s")
     value = msgspec.json.decode(msgspec.json.encode(_shown(what, name or "")))
@@ -51,18 +51,18 @@ def _shown(what: str, name: str) -> Any:
     known = {f"{result.system}:{result.dataset}": result for result in stored}
     if name not in known:
         raise UnknownName("result", name, known, see="lexbench list results")
-    return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # those are for programs: lexbench export csv
+    return msgspec.structs.replace(known[name], query_ids=[], per_query={})  # per query: lexbench export csv
 
 
 def _text(item: Any) -> str:
-    """Write a value; quoted where it has blanks at an end or several lines, as prompts have, which would not be seen."""
+    """Return a value as text. Strings with outer blanks or several lines (e.g. prompts) are quoted, to make these visible."""
     return (
         json.dumps(item, ensure_ascii=False) if isinstance(item, str) and (item != item.strip() or "\n" in item) else str(item)
     )
 
 
 def _lines(value: Any, indent: str = "") -> list[str]:
-    """Write nested tables as indented lines; what is empty is left out."""
+    """Return nested tables as indented lines, without empty values."""
     lines = []
     for name, item in value.items():
         if isinstance(item, dict) and item:

@@ -1,58 +1,103 @@
-"""Copy finished work to and from an object store, or any place that fsspec reaches."""
+"""Share finished work: copy artifacts of the store, or a folder of results, to and from another place."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lexbench.cli._options import json_option
+from lexbench.cli._options import FOLDER, json_option
 from lexbench.cli._output import print_json, say
 from lexbench.cli._progress import shown
 
 if TYPE_CHECKING:
     from lexbench.interop.sharing import Copied
 
+_PATTERNS = click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+
 
 @click.group()
 def command() -> None:
-    """Copy finished work to and from an object store, or any place that fsspec reaches."""
+    """Copy artifacts of the store, or a folder of results, to and from another place.
+
+    PLACE is a folder, or a URL that fsspec can reach (e.g. s3://bucket/store). Results can also go to hf:ORG/NAME, a dataset of
+    the Hugging Face hub.
+    """
 
 
 @command.command()
-@click.argument("url")
-@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+@click.argument("place")
+@_PATTERNS
+@click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy this folder of results and its pages, not the store.")
+@click.option("--private", is_flag=True, help="Make a new dataset of the hub private; default: public.")
 @json_option
-def push(url: str, patterns: tuple[str, ...], *, as_json: bool) -> None:
-    """Copy finished folders to URL, as s3://bucket/store; those that match a PATTERN, as 'encodings/*', or all."""
+def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private: bool, as_json: bool) -> None:
+    """Upload finished artifacts to PLACE. PATTERN selects some of them (e.g. 'encodings/*').
+
+    With --results, upload the results of FOLDER and its pages instead.
+    """
+    if results is None:
+        from lexbench.interop import sharing
+
+        if private:
+            raise click.UsageError("--private needs --results: only results go to the Hugging Face hub")
+        _copy(sharing.push_artifacts, place, patterns, as_json=as_json)
+        return
     from lexbench.interop import sharing
 
-    _copy(sharing.push_artifacts, url, patterns, as_json=as_json)
+    _check_no_patterns(patterns)
+    names = sharing.push_results(results, place, private=private)
+    if as_json:
+        print_json({"place": place, "files": names})
+    else:
+        say(f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {place} --results FOLDER")
 
 
 @command.command()
-@click.argument("url")
-@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+@click.argument("place")
+@_PATTERNS
+@click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy results into this folder, not artifacts into the store.")
 @json_option
-def pull(url: str, patterns: tuple[str, ...], *, as_json: bool) -> None:
-    """Copy folders from URL into the store, every digest checked; those that match a PATTERN, or all."""
+def pull(place: str, patterns: tuple[str, ...], *, results: Path | None, as_json: bool) -> None:
+    """Download finished artifacts from PLACE into the store and check every digest. PATTERN selects some of them.
+
+    With --results, download results into FOLDER instead. Each file is checked; results in FOLDER that differ are never
+    replaced.
+    """
+    if results is None:
+        from lexbench.interop import sharing
+
+        _copy(sharing.pull_artifacts, place, patterns, as_json=as_json)
+        return
     from lexbench.interop import sharing
 
-    _copy(sharing.pull_artifacts, url, patterns, as_json=as_json)
+    _check_no_patterns(patterns)
+    names = sharing.pull_results(place, results)
+    if as_json:
+        print_json({"place": place, "files": names})
+    else:
+        what = f"{len(names)} new files in {results}" if names else f"{results} has all of them already"
+        say(f"{what}; to build its pages, type: lexbench leaderboard --results {results}")
 
 
-def _copy(way: "Callable[..., Iterator[Copied]]", url: str, patterns: Sequence[str], *, as_json: bool) -> None:
-    """Copy folder by folder, saying of each what became of it."""
+def _check_no_patterns(patterns: Sequence[str]) -> None:
+    if patterns:
+        raise click.UsageError("PATTERN selects artifacts of the store; with --results everything is copied")
+
+
+def _copy(way: "Callable[..., Iterator[Copied]]", place: str, patterns: Sequence[str], *, as_json: bool) -> None:
+    """Copy artifact by artifact and print a line for each."""
     from lexbench.errors import CannotStart
     from lexbench.storage.store import Store, readable_bytes
 
     rows: list[dict[str, Any]] = []
     with shown() as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
-        for copied in way(store, url, patterns, progress):
+        for copied in way(store, place, patterns, progress):
             rows.append(copied._asdict())
             if not as_json:
-                say(f"{copied.folder}: {readable_bytes(copied.bytes) if copied.bytes else 'there already'}")
+                say(f"{copied.folder}: {readable_bytes(copied.bytes) if copied.bytes else 'already there'}")
     if as_json:
         print_json(rows)
     if not rows:
-        raise CannotStart(f"no finished folder matches {', '.join(patterns) or '*'}; names are like encodings/pydoc-…")
+        raise CannotStart(f"no finished artifact matches {', '.join(patterns) or '*'}; names are like encodings/pydoc-…")

@@ -1,46 +1,56 @@
-"""Train a LexMAE: pretraining, negatives, and the stages of fine-tuning."""
+"""Train a LexMAE: pretraining, mining of negatives, and the stages of fine-tuning."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from json import dumps
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lexbench.cli import _training
 from lexbench.cli._options import json_option
+from lexbench.cli._output import print_json, print_rows, say
+from lexbench.cli._progress import shown
+from lexbench.errors import MissingData
 
 if TYPE_CHECKING:
     from lexbench.lexmae.recipe import Recipe
+    from lexbench.lexmae.training.estimate import Cost
     from lexbench.lexmae.training.plan import Task
+    from lexbench.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_RECIPE = {"seed": "", "output": "", "precision": "hardware.", "device": "hardware.", "threads": "hardware."}
 _OF_TRAINING: dict[str, Any] = {"learning_rate": float, "batch_size": int, "epochs": float, "steps": int}
+_ESTIMATE = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
+_UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @click.group()
 def command() -> None:
-    """Train a LexMAE, as the TOML file RECIPE says, or one of lexbench's own recipes, as msmarco.
+    """Train a LexMAE as described by RECIPE, a TOML file or the name of one of lexbench's own recipes (e.g. msmarco).
 
-    What is finished is not done again, and what was interrupted goes on. Several GPUs: torchrun --nproc-per-node 8 -m lexbench
-    train ...
+    Finished parts are not repeated, and interrupted ones continue. On several GPUs, type: torchrun --nproc-per-node 8 -m
+    lexbench train ...
     """
 
 
 def _common(function: F) -> F:
-    """Add what every command takes."""
+    """Add the options that every subcommand has."""
     for option in reversed(
         (
             click.argument("name", metavar="RECIPE"),
-            click.option("--output", metavar="FOLDER", help="For models, negatives and logs, instead of the recipe's."),
-            click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As stage1.lambda_d=0.004; repeatable."),
+            click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs, instead of the recipe's."),
+            click.option(
+                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="E.g. stage1.lambda_d=0.004; repeatable."
+            ),
             click.option("--seed", type=int),
             click.option("--precision", metavar="fp32|bf16|fp16"),
             click.option("--device", metavar="auto|cpu"),
-            click.option("--threads", type=int, help="Of the processor; 0: all."),
-            click.option("--dry-run", is_flag=True, help="Check everything, estimate time, memory and disk, do nothing."),
+            click.option("--threads", type=int, help="Processor threads; 0: all."),
+            click.option("--dry-run", is_flag=True, help="Check everything; estimate time, memory and disk; train nothing."),
             json_option,
         )
     ):
@@ -58,7 +68,7 @@ def _of_training(function: F) -> F:
 
 def _stage(function: F) -> F:
     """Add the number of the stage."""
-    return click.option("--stage", type=click.IntRange(1, 3), required=True, help="Of fine-tuning.")(function)
+    return click.option("--stage", type=click.IntRange(1, 3), required=True, help="The stage of fine-tuning.")(function)
 
 
 @command.command()
@@ -66,7 +76,7 @@ def _stage(function: F) -> F:
 @_of_training
 def pretrain(**options: Any) -> None:
     """Pretrain the masked autoencoder, after making the initial model."""
-    _carry_out("pretrain", **options)
+    _train("pretrain", **options)
 
 
 @command.command()
@@ -74,7 +84,7 @@ def pretrain(**options: Any) -> None:
 @_of_training
 def vectors(**options: Any) -> None:
     """Learn the vectors of a teacher, term by term."""
-    _carry_out("vectors", **options)
+    _train("vectors", **options)
 
 
 @command.command()
@@ -82,7 +92,7 @@ def vectors(**options: Any) -> None:
 @_stage
 def mine(**options: Any) -> None:
     """Find the negatives of a stage."""
-    _carry_out("mine", **options)
+    _train("mine", **options)
 
 
 @command.command()
@@ -91,20 +101,20 @@ def mine(**options: Any) -> None:
 @_stage
 def finetune(**options: Any) -> None:
     """Train the retriever of a stage on its negatives."""
-    _carry_out("finetune", **options)
+    _train("finetune", **options)
 
 
 @command.command("all")
 @_common
 def everything(**options: Any) -> None:
-    """Pretrain, learn the vectors of a teacher, then mine and fine-tune each stage: what of it the recipe has."""
-    _carry_out("", **options)
+    """Do all parts of the recipe: pretrain, learn the vectors of a teacher, mine and fine-tune each stage."""
+    _train("", **options)
 
 
-def _carry_out(
+def _train(
     kind: Any, name: str, settings: tuple[str, ...], stage: int = 0, *, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Do the task *kind* of the recipe *name*, '' for all; *options* are those that stand for settings of the recipe."""
+    """Do the tasks of one *kind* ("" for all) of the recipe *name*. *options* replace settings of the recipe."""
     from lexbench.lexmae import recipe as recipes
     from lexbench.lexmae.training import plan
 
@@ -116,21 +126,105 @@ def _carry_out(
     of_section = [f"{section}.{option}={dumps(value)}" for option in _OF_TRAINING if (value := typed.get(option)) is not None]
     words = [f"--set {quote(text)}" for text in (*settings, *of_section)]
     words += [f"--{option} {quote(str(typed[option]))}" for option in _OF_RECIPE if option in typed]
-    following = _next(recipe, tasks[-1], name, words)
-    _training.carry_out(recipe, tasks, following, dry_run=dry_run, as_json=as_json)
+    _carry_out(recipe, tasks, _next(recipe, tasks[-1], name, words), dry_run=dry_run, as_json=as_json)
 
 
 def _next(recipe: "Recipe", last: "Task", name: str, options: list[str]) -> str:
-    """Return the command that goes on from *last*: the next task with the same *options*, or a test of the model."""
+    """Return the command to type after *last*: the next task with the same *options*, or a test of the model."""
     from lexbench.lexmae.training import plan
 
     tasks = plan.tasks(recipe)
     following = tasks[tasks.index(last) + 1 :]
     if following:
-        return " ".join(["lexbench train", _command(following[0], quote(name)), *options])
+        task = following[0]
+        stage = f" --stage {task.stage}" if task.stage else ""
+        return " ".join([f"lexbench train {task.kind} {quote(name)}{stage}", *options])
     model = dumps(str(plan.model_after(recipe, last)))
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"
 
 
-def _command(task: "Task", name: str) -> str:
-    return f"{task.kind} {name} --stage {task.stage}" if task.stage else f"{task.kind} {name}"
+def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, dry_run: bool, as_json: bool) -> None:
+    """Do *tasks*, or with *dry_run* print their estimate. Under torchrun only the first process prints."""
+    from lexbench.lexmae.training import plan
+
+    try:
+        plan.check(recipe, tasks)
+    except MissingData:  # show the estimate first: it may decide whether the data are worth fetching
+        if dry_run:
+            _print_estimate(recipe, tasks, as_json=as_json)
+        raise
+    if dry_run:
+        _print_estimate(recipe, tasks, as_json=as_json)
+        return
+    with _progress() as progress:
+        paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
+    if not _first_process():
+        return
+    if as_json:
+        print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
+        return
+    for path in paths:
+        say(str(path))
+    say(f"next: {next_command}")
+
+
+def _first_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    from lexbench.progress import Silent
+
+    if _first_process():
+        with shown() as progress:
+            yield progress
+    else:
+        yield Silent()
+
+
+def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool) -> None:
+    from lexbench.lexmae.training import estimate
+
+    shape, machine, costs = estimate.estimate(recipe, tasks)
+    if as_json:
+        facts = {"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "machine": machine._asdict()}
+        print_json({**facts, "model": shape._asdict(), "parts": [cost._asdict() for cost in costs]})
+        return
+    print_rows(_ESTIMATE, [_cells(cost) for cost in costs], as_json=False)
+    for cost in costs:
+        if cost.memory and cost.memory > machine.memory:
+            say(f"{cost.part} needs more memory than this device has; raise hardware.accumulate or lower batch_size.")
+    devices = f"{machine.devices} x " if machine.devices > 1 else ""
+    rate = f"{machine.rate / 1e9:,.0f} GFLOP/s in {machine.precision}"
+    say(f"model: {shape.parameters / 1e6:,.1f} million parameters ({shape.source})")
+    say(f"machine: {devices}{machine.name}, {_bytes(machine.memory)} of memory, {rate}")
+    say(f"Times assume {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, and texts of the maximum length.")
+    say("Memory is per device; ? is unknown. Nothing was run.")
+
+
+def _cells(cost: "Cost") -> tuple[str, ...]:
+    counts = [_count(count) for count in (cost.texts, cost.steps, cost.tokens)]
+    operations = "?" if cost.operations is None else f"{cost.operations:.1e}"
+    return (cost.part, *counts, operations, _times(cost.seconds), _bytes(cost.memory), _bytes(cost.disk))
+
+
+def _count(count: int | None) -> str:
+    if count is None:
+        return "?"
+    return f"{count:,}" if count < 10**7 else f"{count:.1e}"
+
+
+def _times(seconds: tuple[float, float] | None) -> str:
+    """Return a range of times in the largest unit that its lower end fills."""
+    if seconds is None:
+        return "?"
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds[0] >= size), _UNITS[-1])
+    low, high = (f"{value / size:,.0f}" if value >= 10 * size else f"{value / size:.1f}" for value in seconds)
+    return f"{low}-{high} {unit}"
+
+
+def _bytes(number: int | None) -> str:
+    from lexbench.storage.store import readable_bytes
+
+    return "?" if number is None else readable_bytes(number)

@@ -14,22 +14,20 @@ from lexbench.cli._output import print_json, print_rich, say
 @click.argument("name", metavar="SUITE")
 @system_option("Only this system; repeatable.")
 @results_option
-@click.option(
-    "--as", "equivalents", multiple=True, metavar="PUBLISHED=LABEL", help="LABEL is the system PUBLISHED; repeatable."
-)
-@click.option("--all", "everything", is_flag=True, help="Also show what has no published figure.")
+@click.option("--as", "equivalents", multiple=True, metavar="PUBLISHED=NAME", help="NAME is the system PUBLISHED; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Also show means without a published score.")
 @json_option
 def command(
     name: str, systems: Sequence[str], results: Path | None, equivalents: Sequence[str], *, everything: bool, as_json: bool
 ) -> None:
-    """Compare the results on SUITE with published figures of the same system, dataset and measure.
+    """Compare the results on SUITE with published scores of the same system, dataset and measure.
 
-    Results are those of the store. Where one is off, its run is scored again under rules that others have used by mistake. The
-    exit code is 1 where one is off, or nothing could be compared.
+    If a mean is off, its run is scored again under rules that others have used by mistake, to find the cause. Exits with 1 if a
+    mean is off or nothing could be compared.
     """
     from lexbench import suites
     from lexbench.analysis.verify import diagnose, measured, published_scores, systems_by_label, verify
-    from lexbench.report import verify as report
+    from lexbench.analysis.verify.tables import as_json_document, summary, tables
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 
@@ -38,8 +36,8 @@ def command(
     verification = verify(found, published, systems_by_label(equivalents, published, found))
     causes = {number: diagnose(check, store) for number, check in enumerate(verification.off)}
     if as_json:
-        print_json(report.document(verification, causes))
+        print_json(as_json_document(verification, causes))
     else:
-        print_rich(*(render(table) for table in report.tables(verification, causes, everything=everything)))
-        say(report.summary(verification))
+        print_rich(*(render(table) for table in tables(verification, causes, everything=everything)))
+        say(summary(verification))
     click.get_current_context().exit(0 if verification.holds and not store.damaged else 1)

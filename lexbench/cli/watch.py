@@ -1,4 +1,4 @@
-"""Benchmark each checkpoint of a training as it comes, and draw the curve."""
+"""Benchmark each checkpoint of a training as it is written, and draw the curve."""
 
 import time
 from pathlib import Path
@@ -17,25 +17,25 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
-@system_option("With {} where the checkpoint comes, as 'sparse_mlm(model=\"{}\")@impact'.", multiple=False, required=True)
-@datasets_option("To choose on, as beir/nfcorpus/dev, or a folder; repeatable.")
+@system_option("With {} in place of the checkpoint (e.g. 'sparse_mlm(model=\"{}\")@impact').", multiple=False, required=True)
+@datasets_option("A dataset or folder to choose checkpoints on (e.g. beir/nfcorpus/dev); repeatable.")
 @measures_option(default=("nDCG@10",))
-@click.option("--once", is_flag=True, help="Benchmark what there is, and end.")
+@click.option("--once", is_flag=True, help="Benchmark the checkpoints that are there, and end.")
 @click.option("--every", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds between two looks.")
-@click.option("--tests-too", is_flag=True, help="Take datasets to test on, too: nothing chosen by them can be tested on them.")
+@click.option("--tests-too", is_flag=True, help="Allow test datasets. A checkpoint chosen on one cannot be tested on it.")
 @json_option
 def command(  # noqa: PLR0913 - options
     folder: Path, system: str, datasets: tuple[str, ...], measures: tuple[str, ...], *, once: bool, every: float,
     tests_too: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run SYSTEM of each checkpoint in DIR on datasets as a training writes them; after Ctrl-C the same command goes on.
+    """Run SYSTEM with each checkpoint in DIR while a training writes them. After Ctrl-C the same command continues.
 
-    A line a checkpoint, with the curve so far. Checkpoints that were benchmarked before come from the store.
+    Prints one line per checkpoint, with the curve so far. Checkpoints that were benchmarked before come from the store.
     """
     from lexbench.watch import Point, Watch, check
 
     if not datasets:
-        raise click.UsageError("name a dataset to choose on: -d beir/nfcorpus/dev")
+        raise click.UsageError("name a dataset to choose on, e.g. -d beir/nfcorpus/dev")
     check(system, datasets, tests_too=tests_too)
     watch = Watch(folder, system, datasets, measures, settled=0.0 if once else 10.0)
     seen: set[Path] = set()
@@ -56,11 +56,13 @@ def command(  # noqa: PLR0913 - options
                 for point in points
             ]
         )
+    if not points:
+        say(f"no complete checkpoint in {folder}: one has config.json or modules.json, and weights", err=True)
     click.get_current_context().exit(1 if not points or any(point.error for point in points) else 0)
 
 
 def _line(points: "list[Point]", measure: str) -> str:
-    """Return what is said of the last point: its means, and the curve of its dataset so far."""
+    """Return the line of the last point: its means, and the curve of its dataset so far."""
     last = points[-1]
     if last.result is None:
         return f"{last.checkpoint.name}  {last.dataset}  failed: {last.error}"
@@ -71,6 +73,6 @@ def _line(points: "list[Point]", measure: str) -> str:
 
 
 def curve(values: list[float]) -> str:
-    """Return a bar for each value, between the least and the greatest of them."""
+    """Return a bar for each value, scaled from the lowest to the highest."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1)) if high > low else 0] for value in values)

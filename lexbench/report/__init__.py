@@ -1,5 +1,4 @@
-"""Results made readable: tables of each command, figures, and the leaderboard. Results in, text or files out.
+"""Results as tables, figures and pages. Takes results, returns text or writes files.
 
-Others take from here `run`, `compare`, `verify` and `explain` (the tables of what these commands found), `table` (what a table
-is, and as Markdown), `terminal` (tables for terminals), `figures` and `leaderboard`.
+`run` and `timings` make the tables of a run, `terminal` prints tables, `figures` draws, and `leaderboard` makes pages.
 """

@@ -1,7 +1,7 @@
-"""Figures of results: effectiveness against speed (as Figure 1 of the LexMAE paper), against index bytes, and by dataset.
+"""Figures of results: effectiveness over speed (like Figure 1 of the LexMAE paper), over index bytes, and by dataset.
 
-What others published, and of which no cost is known here, stands across the first two as levels: the best of each family.
-SVG for pages, PDF for papers, PNG to look at; the same results give the same bytes. Needs the extra `figures`.
+In the first two, published scores are horizontal levels, because their cost is unknown: the best of each family. Figures are
+written as SVG for pages, PDF for papers and PNG to look at; equal results give equal bytes. Needs the extra `figures`.
 """
 
 import re
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STYLE: Any = {
-    "svg.hashsalt": "lexbench",  # else ids are random
+    "svg.hashsalt": "lexbench",  # otherwise ids are random
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
-    "text.parse_math": False,  # a $ in a system's name is a $
-    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "text.parse_math": False,  # a $ in the name of a system is a $
+    "font.family": "DejaVu Sans",  # is part of matplotlib
     "font.size": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -42,17 +42,15 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _TIMELESS: Mapping[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 _SIZE = (7.2, 4.6)  # inches
 _DPI = 150
-_LABEL, _NAME, _TITLE = 36, 46, 70  # characters of a name that have room beside a point, beside a bar, above a figure
-_DECADES = 3000  # an axis that spans more has marks at powers of ten alone
-_TOP_K = re.compile(r"\|top_k\(\s*(?:k\s*=\s*)?(\d+)[^)]*\)")  # the step that makes a top-K variant of a system
-
-
-_NAMED = 5  # results in one line
-_LEVEL_APART = 0.042  # of the axes' height: what the name of a level takes
+_LABEL, _NAME, _TITLE = 36, 46, 70  # characters that fit beside a point, beside a bar, above a figure
+_DECADES = 3000  # an axis that spans a larger factor has ticks at powers of ten only
+_TOP_K = re.compile(r"\|top_k\(\s*(?:k\s*=\s*)?(\d+)[^)]*\)")  # the transform of a top-k variant of a system
+_NAMED = 5  # results in one line of text
+_LEVEL_APART = 0.042  # share of the axes' height that the name of a level needs
 
 
 class Level(NamedTuple):
-    """What others published, across a figure."""
+    """A published score, drawn across a figure."""
 
     y: float
     label: str
@@ -64,12 +62,12 @@ class FigurePoint(NamedTuple):
     x: float
     y: float
     label: str
-    family: str  # systems that differ in top-K alone are one
-    top_k: float  # terms kept of a document, infinite for all
+    family: str  # systems that differ only in top_k are one family
+    top_k: float  # terms kept per document; infinite for all
 
 
 def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
-    """Write each figure that *results* have the figures for into *folder*, as SVG, PDF and PNG, yielding every path."""
+    """Write each figure that *results* have data for into *folder*, as SVG, PDF and PNG. Yields every path."""
     require("export figures", ["matplotlib"], "figures")
     published = read_published()
     for dataset in dict.fromkeys(result.dataset for result in results):
@@ -81,21 +79,21 @@ def write(results: Sequence[Result], folder: Path) -> Iterator[Path]:
             of_machine = f"{title}, machine {fingerprint}"
             yield from _saved(_against(points, of_machine, label, measure, levels), folder / f"speed.{name}.{fingerprint}")
         if points := index_points(group, measure):
-            label = "index bytes a document on disk"
+            label = "index bytes per document, on disk"
             yield from _saved(_against(points, title, label, measure, levels, smaller=True), folder / f"index.{name}")
     yield from _saved(_bars(results), folder / "datasets")
 
 
 def missing(results: Iterable[Result]) -> list[str]:
-    """Return one line for each kind of figure that *results* have nothing for."""
+    """Return one line for each kind of figure for which *results* lack data."""
     results = list(results)
     untimed = [f"{result.system} on {result.dataset}" for result in results if not speed_points([result], headline([result]))]
     lines = []
     if len(untimed) == len(results):
-        lines.append("no figure of speed: no result has timings; measure them: lexbench run suite NAME --time")
+        lines.append("no figure of speed: no result has timings; to measure them, type: lexbench run suite NAME --time")
     elif untimed:
         more = f" and {len(untimed) - _NAMED} more" if len(untimed) > _NAMED else ""
-        lines.append(f"without timings, so not in the figures of speed: {', '.join(untimed[:_NAMED])}{more}")
+        lines.append(f"not in the figures of speed, because they have no timings: {', '.join(untimed[:_NAMED])}{more}")
     if not any("index" in result.sizes for result in results):
         lines.append("no figure of index bytes: no result has an index")
     return lines
@@ -104,7 +102,7 @@ def missing(results: Iterable[Result]) -> list[str]:
 def _against(
     points: Sequence[FigurePoint], title: str, across: str, measure: str, levels: Sequence[Level] = (), *, smaller: bool = False
 ) -> "Figure":
-    """Draw *measure* against *across*, on a logarithmic scale; more of it is better, or with *smaller* less."""
+    """Draw *measure* over *across*, on a logarithmic scale; larger x is better, or with *smaller*, smaller x."""
     with _styled():
         from matplotlib.figure import Figure
 
@@ -130,12 +128,12 @@ def _against(
 
 
 def _draw_levels(axes: "Axes", levels: Sequence[Level]) -> None:
-    """Draw *levels* across, their names on the right: pushed down where lines lie closer than names can."""
+    """Draw *levels* across, with their names on the right. Names move down where lines are too close for them."""
     for number, level in enumerate(levels):
         kind = "published by others: best of each family" if number == 0 else None
         axes.axhline(level.y, linestyle=":", color="#888888", linewidth=1, label=kind)
     axes.autoscale_view()
-    low, high = axes.set_ylim(axes.get_ylim())  # final, for names lie by it
+    low, high = axes.set_ylim(axes.get_ylim())  # fix the limits: names are placed by them
     last = 1 + _LEVEL_APART
     for left, level in zip(range(len(levels) - 1, -1, -1), sorted(levels, reverse=True), strict=True):
         at = (level.y - low) / (high - low)
@@ -145,7 +143,7 @@ def _draw_levels(axes: "Axes", levels: Sequence[Level]) -> None:
 
 
 def _steps(ahead: Sequence[FigurePoint], *, smaller: bool) -> list[tuple[float, float]]:
-    """Return the corners of the frontier: between two systems there is none, so it goes level and then up or down."""
+    """Return the corners of the frontier. There is no system between two of its points, so it is a staircase."""
     corners = [(ahead[0].x, ahead[0].y)]
     for point, following in pairwise(ahead):
         corners += [(following.x, point.y) if smaller else (point.x, following.y), (following.x, following.y)]
@@ -153,7 +151,7 @@ def _steps(ahead: Sequence[FigurePoint], *, smaller: bool) -> list[tuple[float, 
 
 
 def _plain_ticks(axes: "Axes") -> None:
-    """Write numbers on the logarithmic axis as 200 and 5,000 rather than as powers, between decades too where there is room."""
+    """Label the logarithmic axis with numbers like 200 and 5,000 instead of powers, also between decades if there is room."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axes.get_xlim()
@@ -163,7 +161,7 @@ def _plain_ticks(axes: "Axes") -> None:
 
 
 def _bars(results: Sequence[Result]) -> "Figure":
-    """Draw every system's mean on every dataset with its 95 % bootstrap interval over the queries; of each one's headline."""
+    """Draw the mean of every system on every dataset, by the dataset's headline, with its 95 % bootstrap interval."""
     datasets = list(dict.fromkeys(result.dataset for result in results))
     colours = {
         system: _COLOURS[number % len(_COLOURS)] for number, system in enumerate(dict.fromkeys(r.system for r in results))
@@ -186,14 +184,14 @@ def _bars(results: Sequence[Result]) -> "Figure":
             row += 1.5
         axes.set_yticks([y for y, _ in ticks], [drawable(system, _NAME) for _, system in ticks])
         axes.set(
-            xlabel="mean over the queries, and its 95 % bootstrap interval", xlim=(0, 1.12 * most or 1), ylim=(row - 0.8, -0.7)
+            xlabel="mean over the queries, with its 95 % bootstrap interval", xlim=(0, 1.12 * most or 1), ylim=(row - 0.8, -0.7)
         )
         axes.grid(visible=False, axis="y")
     return figure
 
 
 def _bar(axes: "Axes", row: float, result: Result, measure: str, colour: str) -> float:
-    """Draw one bar; return how far it reaches with its interval."""
+    """Draw one bar. Returns how far it reaches, including its interval."""
     mean, values = result.means[measure], result.per_query.get(measure)
     axes.barh(row, mean, 0.72, color=colour, alpha=0.75)
     end = mean
@@ -205,7 +203,7 @@ def _bar(axes: "Axes", row: float, result: Result, measure: str, colour: str) ->
 
 
 def _saved(figure: "Figure", path: Path) -> Iterator[Path]:
-    """Write *figure* in every format; neither the time nor the program's version gets into the files."""
+    """Write *figure* in every format, without the time or the version of the program."""
     with _styled():
         for form, metadata in _TIMELESS.items():
             target = path.with_name(f"{path.name}.{form}")
@@ -216,7 +214,7 @@ def _saved(figure: "Figure", path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    """Set our style, whatever a user's matplotlibrc says; names in scripts that the font has not are boxes and no warnings."""
+    """Use our style instead of the user's matplotlibrc. Characters that the font lacks become boxes, without warnings."""
     import warnings
 
     import matplotlib as mpl
@@ -229,16 +227,16 @@ def _styled() -> Iterator[None]:
 
 
 def headline(results: Sequence[Result]) -> str:
-    """Return the measure that most of *results* have; of several the one that stands first in the first result."""
+    """Return the measure that most of *results* have; of several, the first in the first result."""
     measures = [measure for result in results for measure in result.means]
     return max(dict.fromkeys(measures), key=measures.count)  # max keeps the first of equals
 
 
 def speed_points(results: Iterable[Result], measure: str) -> dict[tuple[str, str], list[FigurePoint]]:
-    """Return the points of each figure of speed, by machine fingerprint and the label of the axis.
+    """Return the points of each figure of speed, by machine fingerprint and axis label.
 
-    The label is the whole name of the speed, with scenario, threads and k, so no two kinds of speed are in one figure. Timings
-    that are in no ranking are left out, and so are upper bounds.
+    The label names scenario, threads and k, so a figure never mixes two kinds of speed. Timings that are not ranked and upper
+    bounds are left out.
     """
     figures: dict[tuple[str, str], list[FigurePoint]] = {}
     for result in _scored(results, measure):
@@ -252,7 +250,7 @@ def speed_points(results: Iterable[Result], measure: str) -> dict[tuple[str, str
 
 
 def index_points(results: Iterable[Result], measure: str) -> list[FigurePoint]:
-    """Return the points of the figure of index bytes a document, of systems that have an index and know how many documents."""
+    """Return the points of the figure of index bytes per document, for systems where both numbers are known."""
     return [
         _point(result.sizes["index"] / result.counts.documents, result, measure)
         for result in _scored(results, measure)
@@ -261,7 +259,7 @@ def index_points(results: Iterable[Result], measure: str) -> list[FigurePoint]:
 
 
 def with_short_labels(points: Iterable[FigurePoint]) -> list[FigurePoint]:
-    """Return *points* with names that tell them apart: in a family only one has the whole name, the others have their top-K."""
+    """Return *points* with short names: in a family, one point has the full name, the others only their top-k."""
     labelled = []
     for members in families(points).values():
         labelled += [point._replace(label=point.label.rpartition(", ")[2]) for point in members[:-1]] + members[-1:]
@@ -269,7 +267,7 @@ def with_short_labels(points: Iterable[FigurePoint]) -> list[FigurePoint]:
 
 
 def families(points: Iterable[FigurePoint]) -> dict[str, list[FigurePoint]]:
-    """Return the points by family, each from the smallest top-K to the largest."""
+    """Return the points by family, from the smallest top-k to the largest."""
     by_family: dict[str, list[FigurePoint]] = {}
     for point in sorted(points, key=lambda point: (point.top_k, point)):
         by_family.setdefault(point.family, []).append(point)
@@ -277,7 +275,7 @@ def families(points: Iterable[FigurePoint]) -> dict[str, list[FigurePoint]]:
 
 
 def on_frontier(points: Sequence[FigurePoint], *, smaller: bool) -> list[FigurePoint]:
-    """Return the points of the frontier, by x ascending; *smaller* says which side of x is the better one."""
+    """Return the points of the frontier, by ascending x. With *smaller*, smaller x is better."""
     numbers = frontier([(point.x, point.y) for point in points], lower_is_better=smaller)
     return sorted(points[number] for number in numbers)
 
@@ -287,7 +285,7 @@ def _scored(results: Iterable[Result], measure: str) -> list[Result]:
 
 
 def drawable(name: str, most: int = _LABEL) -> str:
-    """Return *name* as it can stand in a figure: of a long one the beginning, and blanks for what is no visible character."""
+    """Return *name* for a figure: shortened, with spaces in place of unprintable characters."""
     return shortened("".join(sign if sign.isprintable() else " " for sign in name), most)
 
 

@@ -1,4 +1,7 @@
-"""Labels beside points: each where it hides no point, line or other label; a thin line leads from afar to its point."""
+"""Place labels beside points so that they hide no point, line or other label.
+
+A thin line leads from a distant label to its point.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,12 +19,12 @@ if TYPE_CHECKING:
 Boxes: TypeAlias = NDArray[np.float64]  # (n, 4) left, bottom, right and top, in pixels
 
 _DIRECTIONS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)])  # right and up
-_STEPS = (1, 2, 3, 4.5, 6.5, 9, 12)  # how far, tried one after the other, in steps of
-_NEAR = 6  # points (1/72 inch) from the middle of a mark
-_FAR = 2  # steps, beyond which a name has a line to its point
+_STEPS = (1, 2, 3, 4.5, 6.5, 9, 12)  # distances to try, in units of
+_NEAR = 6  # 1/72 inch from the middle of a mark
+_FAR = 2  # steps; beyond them a label has a line to its point
 _FONT = 7.5  # points
-_MARK = 4  # points around a point that no name may cover
-_ALIGNED = {1: ("left", "bottom"), 0: ("center", "center"), -1: ("right", "top")}  # of text that stands on that side
+_MARK = 4  # 1/72 inch around a point that no label may cover
+_ALIGNED = {1: ("left", "bottom"), 0: ("center", "center"), -1: ("right", "top")}  # alignment of text on that side
 
 
 def place_labels(
@@ -30,18 +33,18 @@ def place_labels(
     points: Sequence[tuple[float, float, str, str]],
     lines: Sequence[Sequence[tuple[float, float]]] = (),
 ) -> None:
-    """Write the name of each point (x, y, name, colour) into *axes*, whose limits and scales are final, beside *lines* too.
+    """Write the label of each point (x, y, label, colour) into *axes* without hiding *lines*. Limits and scales must be final.
 
-    Points are taken from the highest down, so that the same points give the same picture. Where no place is free the one
-    that hides least is taken.
+    Points are processed from the highest down, so equal points give equal pictures. If no position is free, the one that hides
+    least is used.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas: Any = FigureCanvasAgg(figure)  # its methods have no types
-    canvas.draw()  # lays the figure out, so that positions are known
-    figure.set_layout_engine("none")  # names must not move the axes any more
+    canvas: Any = FigureCanvasAgg(figure)  # its methods are not typed
+    canvas.draw()  # compute the layout, so that positions are known
+    figure.set_layout_engine("none")  # labels must not move the axes from here on
     renderer = canvas.get_renderer()
-    pixel = figure.dpi / 72  # pixels a point
+    pixel = figure.dpi / 72  # pixels per 1/72 inch
     marks = _around(axes.transData.transform([(x, y) for x, y, _, _ in points]), _MARK * pixel)
     on_lines = [_around(spot, 1) for line in lines for spot in _along(axes.transData.transform(line), _MARK * pixel)]
     taken = np.vstack([marks, *on_lines])
@@ -51,31 +54,31 @@ def place_labels(
         steps = np.vstack([_DIRECTIONS * step for step in _STEPS])
         boxes = _boxes(at + steps * _NEAR * pixel, np.sign(steps), _size(axes, name, renderer))
         hidden = [_shared(box, taken).sum() + 10 * _outside(box, inside) for box in boxes]
-        best = int(np.argmin(hidden))  # the first, and so the nearest, of equals
+        best = int(np.argmin(hidden))  # of equal positions the first, which is the nearest
         _write(axes, (x, y), name, colour, steps[best])
         taken = np.vstack([taken, boxes[best]])
 
 
 def _around(spots: NDArray[np.float64], reach: float) -> Boxes:
-    """Return boxes that reach so many pixels from *spots*, (n, 2) or one alone."""
+    """Return boxes that reach *reach* pixels around *spots* (n, 2), or around one spot."""
     spots = np.atleast_2d(spots)
     return np.hstack([spots - reach, spots + reach])
 
 
 def _along(corners: NDArray[np.float64], step: float) -> Iterator[NDArray[np.float64]]:
-    """Yield positions on a line with these *corners* (n, 2), no further apart than *step* pixels."""
+    """Yield positions on a line with these *corners* (n, 2), at most *step* pixels apart."""
     for start, stop in pairwise(corners):
         yield np.linspace(start, stop, int(np.ceil(np.hypot(*(stop - start)) / step)) + 1)
 
 
 def _boxes(spots: NDArray[np.float64], sides: NDArray[np.float64], size: NDArray[np.float64]) -> Boxes:
-    """Return the boxes of a text of *size* (width and height) at *spots* (n, 2), aligned as it is on these *sides* (n, 2)."""
-    low = spots + (sides - 1) / 2 * size  # right of its spot a text begins there, left of it it ends there
+    """Return the boxes of a text of *size* (width, height) at *spots* (n, 2), aligned by its *sides* (n, 2)."""
+    low = spots + (sides - 1) / 2 * size  # on the right side a text begins at its spot, on the left it ends there
     return np.hstack([low, low + size])
 
 
 def _shared(box: NDArray[np.float64], others: Boxes) -> NDArray[np.float64]:
-    """Return the area (n,) that *box* (4,) has in common with each of *others*."""
+    """Return the area (n,) that *box* (4,) shares with each of *others*."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     return np.asarray(np.clip(sides, 0, None).prod(axis=1))
 

@@ -1,56 +1,59 @@
-"""The tables of a run: scores, what vectors weigh, and timings, never without the conditions that they are of."""
+"""The tables of a run: scores, sizes of vectors, and the one table of `--brief`. `tables` also includes the timings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from lexbench.analysis import aggregates
-from lexbench.analysis.incompleteness import judged_gaps
+from lexbench import measures
+from lexbench.analysis import aggregates, exposure
+from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
-from lexbench.report.table import Table, heading, number, with_deviation
-from lexbench.report.vectors import vector_tables
-from lexbench.results import EXPOSURES, Latency, Result, Seeds, Timing
+from lexbench.report.timings import timing_tables
+from lexbench.results import Result, Seeds, Vectors, Work
 from lexbench.suites import Suite
+from lexbench.table import Table, heading, number, with_deviation
 
-_WARN = 0.001  # a tie interval wider than this is said
-
-_FLOAT32 = "float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"
-_PRECISIONS = {"double": _FLOAT32, "float32": ("double", "trec_eval since 2023 and v10.0")}  # the other one, and whose it is
-
-_STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
-_PERCENTILES = ("p50", "p95", "p99")
-_PASSES = (
-    "a query's latency is its median over the passes, each query seen before in the warm-up; e2e is measured, not added up"
+_WARN = 0.001  # a wider tie interval gets a note
+# For each precision of scores the other one, and the tools that use it.
+_PRECISIONS = {
+    "double": ("float32", "trec_eval to v9.0.8 of 2020, pytrec_eval, BEIR and MTEB"),
+    "float32": ("double", "trec_eval since 2023 and v10.0"),
+}
+_MOST = 9  # systems in a brief table: with header, notes and title at most 20 lines
+_CALLED = {"R": "official recall", "Success": "DPR recall", "RR": "MRR"}  # names of measures in papers
+_SPARSE_HEADER = ("system", "terms", "bytes\n/doc.", "index bytes\n/doc.", "query terms", "postings", "FLOPS")
+_SPARSE_LEGEND = (
+    "terms and bytes (3 per term) per document; terms and their postings per query; FLOPS: products per query and document"
 )
-_FEW = "p95 takes 200 queries, p99 1,000"
-_NOISY = "noisy: in no ranking, since the machine was disturbed"
+_DENSE_HEADER = ("system", "dimensions", "vectors", "bytes\n/doc.", "index bytes\n/doc.")
+_DENSE_LEGEND = "per document: vectors, their bytes as float32, and bytes in the index"
 
 
 def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
-    """Return the tables of *results*: measures across where there is one dataset or one system, else systems across."""
+    """Return the tables of *results*: one column per measure for one dataset or system, otherwise one per system or dataset."""
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposures(results), *defects(results))))
-    return [*scores, *vector_tables(results), *timing_tables(results)]
+    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposure.notes(results), *_data_issues(results))))
+    return [*scores, *_vector_tables(results), *timing_tables(results)]
 
 
 def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     systems = list(dict.fromkeys(result.system for result in results))
     datasets = list(dict.fromkeys(result.dataset for result in results))
     if len(datasets) == 1:
-        return [_by_measure(f"{datasets[0]}", results, [result.system for result in results], "system", None)]
+        return [_by_measure(datasets[0], results, [result.system for result in results], "system", None)]
     if len(systems) == 1:
-        return [_by_measure(f"{systems[0]}", results, [result.dataset for result in results], "dataset", suite)]
+        return [_by_measure(systems[0], results, [result.dataset for result in results], "dataset", suite)]
     measured = list(dict.fromkeys(measure for result in results for measure in result.means))
     whole = suite is not None and suite.headline in measured and len(results[0].means) == len(suite.measures)
-    measures = [suite.headline] if suite and whole else measured  # measures that were asked for by name are all shown
-    by_measure = [_by_system(measure, results, systems, datasets, suite) for measure in measures]
+    shown = [suite.headline] if suite and whole else measured  # measures that were asked for with -m are all shown
+    by_measure = [_by_system(measure, results, systems, datasets, suite) for measure in shown]
     return [*by_measure[:-1], replace(by_measure[-1], notes=tuple(notes(results)))]
 
 
 def _by_system(measure: str, results: Sequence[Result], systems: list[str], datasets: list[str], suite: Suite | None) -> Table:
-    """Return the means of one measure with a row for each of what there is more of: long names fold in the first column."""
+    """Return the means of one measure. Rows are systems or datasets, whichever are more, because the first column can wrap."""
     cells = {(result.system, result.dataset): score(result, measure) for result in results}
     header = [*datasets]
     columns = [[cells.get((system, dataset), number(None)) for system in systems] for dataset in datasets]
@@ -64,18 +67,18 @@ def _by_system(measure: str, results: Sequence[Result], systems: list[str], data
     return Table(measure, ("dataset", *systems), tuple((name, *column) for name, column in zip(header, columns, strict=True)))
 
 
-def _by_measure(title: str, results: Sequence[Result], names: Sequence[str], what: str, suite: Suite | None) -> Table:
-    measures = list(dict.fromkeys(measure for result in results for measure in result.means))
-    rows = [(name, *(score(result, measure) for measure in measures)) for name, result in zip(names, results, strict=True)]
-    if suite:
-        for aggregate in suite.aggregates:
-            value = str(aggregates.over_results(aggregate, results))
-            rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measures)))
-    return Table(title, (what, *map(heading, measures)), tuple(rows), tuple(notes(results)))
+def _by_measure(title: str, results: Sequence[Result], labels: Sequence[str], what: str, suite: Suite | None) -> Table:
+    """Return one row per result, named by *labels*, with all its measures; then the means over datasets of *suite*."""
+    measured = list(dict.fromkeys(measure for result in results for measure in result.means))
+    rows = [(name, *(score(result, measure) for measure in measured)) for name, result in zip(labels, results, strict=True)]
+    for aggregate in suite.aggregates if suite else ():
+        value = str(aggregates.over_results(aggregate, results))
+        rows.append((aggregate.id, *(value if measure == aggregate.measure else "" for measure in measured)))
+    return Table(title, (what, *map(heading, measured)), tuple(rows), tuple(notes(results)))
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """Return what a reader must know: queries without hits, self-matches, wide tie intervals, and the results' own notes."""
+    """Return the notes of results: what names stand for, dropped documents, wide tie intervals, and the results' own notes."""
     lines = names(results)
     for result in results:
         name = f"{result.system} on {result.dataset}"
@@ -83,221 +86,179 @@ def notes(results: Sequence[Result]) -> list[str]:
         if counts.missing:
             lines.append(f"{name}: {counts.missing} of {counts.queries} queries returned nothing and score 0")
         if counts.unjudged:
-            lines.append(f"{name}: {counts.unjudged} queries of the run have no judgement, and are not counted")
+            lines.append(f"{name}: {counts.unjudged} queries of the run have no judgements and do not count")
         if counts.judged_absent:
             lines.append(f"{name}: {counts.judged_absent} judged documents are not in the corpus, so no system finds them")
         if counts.self_matches:
-            lines.append(f"{name}: {counts.self_matches} documents with the query's own id were dropped (the contract's rule)")
-        if counts.excluded:
             lines.append(
-                f"{name}: {counts.excluded} documents were dropped whose grade is one of no answers (the contract's rule)"
+                f"{name}: {counts.self_matches} documents with the query's own id were dropped (a rule of the dataset)"
             )
+        if counts.excluded:
+            lines.append(f"{name}: {counts.excluded} documents were dropped for their grade (a rule of the dataset)")
         wide = [
             f"{measure} [{tie.lowest:.4f}, {tie.highest:.4f}]"
             for measure, tie in result.ties.items()
             if tie.highest - tie.lowest > _WARN
         ]
         if wide:
-            lines.append(f"{name}: tied scores leave open {', '.join(wide)}")
-        lines += [f"{name}: {note}" for note in (*_of_precision(result), *result.notes)]
+            lines.append(f"{name}: depending on the order of tied scores, {', '.join(wide)}")
+        lines += [f"{name}: {note}" for note in (*_precision_notes(result), *result.notes)]
     return lines
 
 
 def score(result: Result, measure: str) -> str:
-    """Return the mean of *measure* as a cell, with the standard deviation over seeds where the system has several."""
-    has = result.seeds and measure in result.means
-    return with_deviation(result.means.get(measure), result.seeds.deviation(measure) if has and result.seeds else None)
+    """Return the mean of *measure* as a cell, with the standard deviation over seeds if there is one."""
+    deviation = result.seeds.deviation(measure) if result.seeds and measure in result.means else None
+    return with_deviation(result.means.get(measure), deviation)
 
 
 def names(results: Sequence[Result]) -> list[str]:
-    """Return a line for each system that was given a name or is several seeds, with what it stands for."""
+    """Return what each named system, or system of several seeds, stands for."""
     lines = [
-        f"{result.system} = {result.notation}" if result.notation else _seeds(result.system, result.seeds)
+        f"{result.system} = {result.notation}" if result.notation else _seeds_note(result.system, result.seeds)
         for result in results
         if result.notation or result.seeds
     ]
     return list(dict.fromkeys(lines))
 
 
-def _seeds(system: str, seeds: Seeds | None) -> str:
+def _seeds_note(system: str, seeds: Seeds | None) -> str:
     assert seeds is not None
-    members = "; ".join(f"{name} = {notation}" if notation else name for name, notation in seeds.systems.items())
+    members = "; ".join(f"{name} = {expression}" if expression else name for name, expression in seeds.systems.items())
     return f"{system}: mean ± standard deviation (n - 1) of {len(seeds.systems)} seeds, {members}"
 
 
-def exposures(results: Sequence[Result]) -> Iterator[str]:
-    """Yield a line for each dataset that not all systems met unseen: which had seen what of it, and the evidence."""
-    for dataset in dict.fromkeys(result.dataset for result in results):
-        seen = [result for result in results if result.dataset == dataset and result.exposure]
-        by_status = {status: [one for one in seen if one.exposure and one.exposure.status == status] for status in EXPOSURES}
-        if len(by_status["zero-shot"]) < len(seen):
-            groups = [f"{status}: {', '.join(one.system for one in group)}" for status, group in by_status.items() if group]
-            yield f"seen of {dataset} in training: {'; '.join(groups)}"
-            lines = dict.fromkeys(line for one in seen if one.exposure for line in one.exposure.because)
-            yield from (f"{dataset}: {line}" for line in lines)
-
-
-def defects(results: Sequence[Result]) -> Iterator[str]:
-    """Yield one line with the datasets of whose data something wrong or surprising is known, how much, and where it is told."""
+def _data_issues(results: Sequence[Result]) -> Iterator[str]:
+    """Yield one note with the number of known data issues of each dataset, and where to read about them."""
     contracts = [find_contract(dataset) for dataset in dict.fromkeys(result.dataset for result in results)]
     known = {contract.id: len(contract.defects) for contract in contracts if contract and contract.defects}
-    if known:
-        told = ", ".join(f"{dataset} {count}" for dataset, count in known.items())
-        name = next(iter(known)) if len(known) == 1 else "NAME"
-        yield f"known to be wrong or surprising in the data: {told}; read it: lexbench show dataset {name}"
+    if len(known) == 1:
+        ((dataset, count),) = known.items()
+        yield f"{dataset} has {count} known data issue{'s' * (count > 1)}; see: lexbench show dataset {dataset}"
+    elif known:
+        counts = ", ".join(f"{dataset} {count}" for dataset, count in known.items())
+        yield f"known data issues: {counts}; see: lexbench show dataset NAME"
 
 
-def _of_precision(result: Result) -> list[str]:
-    """Return what the other way of comparing the scores of a run file would give, where that differs."""
+def _precision_notes(result: Result) -> list[str]:
+    """Return what scores in the other precision would give, if that differs."""
     if not result.other_precision:
         return []
     other, tools = _PRECISIONS[result.precision]
     means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in result.other_precision.items())
-    return [f"scores are compared as {result.precision}; as {other}, as {tools} do: {means}"]
+    return [f"scores are compared as {result.precision}; as {other}, like {tools}: {means}"]
 
 
-class _Timed(NamedTuple):
-    """One timing of a result."""
+def brief_tables(results: Sequence[Result]) -> list[Table]:
+    """Return one table per dataset: nDCG, MRR, both recalls at one cutoff, queries per second, megabytes of the index.
 
-    result: Result
-    timing: Timing
-
-
-def conditions(timing: Timing) -> str:
-    """Return what a rate or latency of *timing* is of: the part of its name that no table leaves out."""
-    searched = f"candidates={timing.candidates}" if timing.candidates else "exact" if timing.exact else "approximate"
-    return f"{timing.scenario}, k={timing.k}, {searched}"
+    Missing measures are left out. Systems beyond the ninth are counted in a note; `--json` has all.
+    """
+    by_dataset: dict[str, list[Result]] = {}
+    for result in results:
+        by_dataset.setdefault(result.dataset, []).append(result)
+    return [_brief_table(group) for group in by_dataset.values()]
 
 
-def qps_name(timing: Timing, stage: str = "e2e") -> str:
-    """Return the full name of a rate, as "e2e QPS, single-stream-1t, k=1000, exact"."""
-    return f"{stage} QPS, {conditions(timing)}"
+def _brief_table(results: Sequence[Result]) -> Table:
+    shown = [result for result in results if not _is_twin(result)]
+    chosen = _brief_measures(shown)
+    timings = [
+        next((one for one in result.timings if one.scenario.startswith("single-stream") and one.qps), None) for result in shown
+    ]
+    header = ["system", *(f"{heading(measure)}\n{_CALLED.get(_kind(measure), '')}".rstrip() for measure in chosen)]
+    rows = [
+        (
+            result.system,
+            *(score(result, measure) for measure in chosen),
+            number(timing.qps["e2e"] if timing else None, ",.0f"),
+            number(result.sizes["index"] / 1e6 if "index" in result.sizes else None, ",.1f"),
+        )
+        for result, timing in zip(shown, timings, strict=True)
+    ]
+    lines = [f"QPS: queries per second, one at a time, with encoding; k={timing.k}" for timing in timings if timing][:1]
+    lines += names(shown)
+    if len(rows) > _MOST:
+        lines.append(f"{len(rows) - _MOST} more systems are in --json")
+    if len(shown) < len(results):
+        lines.append(f"{len(results) - len(shown)} more are left out: their top_k changed nothing, no document has more terms")
+    if any(judged_gaps(results)):
+        lines.append("Judged differs by more than .1: systems with fewer judged documents may be better than their scores")
+    seen = Counter(result.exposure.status for result in shown if result.exposure)
+    if set(seen) - {"zero-shot"}:
+        lines.append(f"seen in training: {', '.join(f'{status} {count}' for status, count in seen.items())}")
+    return Table(results[0].dataset, (*header, "QPS", "index\nMB"), tuple(rows[:_MOST]), tuple(lines))
 
 
-def timing_tables(results: Sequence[Result]) -> list[Table]:
-    """Return tables for each dataset on which systems were timed; only what has the same conditions is in one."""
-    tables = []
+def _brief_measures(results: Sequence[Result]) -> list[str]:
+    """Return the measures of a brief table: the first nDCG and RR, and both recalls at their largest common cutoff."""
+    measured = list(dict.fromkeys(name for result in results for name in result.means))
+    first = [next((name for name in measured if _kind(name) == kind), None) for kind in ("nDCG", "RR")]
+    cutoffs = {kind: {measures.cutoff(name): name for name in measured if _kind(name) == kind} for kind in ("R", "Success")}
+    shared = [cutoff for cutoff in cutoffs["R"] if cutoff in cutoffs["Success"] and cutoff is not None]
+    recalls = [cutoffs[kind][max(shared)] for kind in ("R", "Success")] if shared else list(cutoffs["R"].values())[:1]
+    return [name for name in (*first, *recalls) if name]
+
+
+def _kind(measure: str) -> str:
+    return measure.partition("(")[0].partition("@")[0]
+
+
+def _is_twin(result: Result) -> bool:
+    """Whether a top_k changed nothing, so that the system equals the one without it."""
+    return bool("top_k(" in (result.notation or result.system) and result.vectors and not result.vectors.dropped)
+
+
+def _vector_tables(results: Sequence[Result]) -> list[Table]:
+    """Return tables of sparse and dense vectors per dataset. Except for index bytes they are the same on every machine."""
+    shown = []
     for dataset in dict.fromkeys(result.dataset for result in results):
-        timings = [_Timed(result, timing) for result in results if result.dataset == dataset for timing in result.timings]
-        for timed in _groups(timings):
-            tables.append((_latencies if timed[0].timing.stages else _rates)(dataset, timed))
-            if timed[0].timing.stages and timed[0].timing.memory:
-                tables.append(_memory(dataset, timed))
-    return tables
+        group = [(result, result.vectors) for result in results if result.dataset == dataset and result.vectors is not None]
+        sparse = [(result, vectors) for result, vectors in group if not vectors.dimensions]
+        dense = [(result, vectors) for result, vectors in group if vectors.dimensions]
+        if sparse:
+            rows = tuple(_sparse_row(result, vectors) for result, vectors in sparse)
+            shown.append(Table(f"sparse vectors, {dataset}", _SPARSE_HEADER, rows, (_SPARSE_LEGEND, *_vector_notes(sparse))))
+        if dense:
+            rows = tuple(_dense_row(result, vectors) for result, vectors in dense)
+            shown.append(Table(f"dense vectors, {dataset}", _DENSE_HEADER, rows, (_DENSE_LEGEND, *_vector_notes(dense))))
+    return shown
 
 
-def _groups(timings: Iterable[_Timed]) -> list[list[_Timed]]:
-    """Return the timings by their conditions and machine."""
-    groups: dict[tuple[str, str], list[_Timed]] = {}
-    for row in timings:
-        groups.setdefault((conditions(row.timing), row.timing.fingerprint), []).append(row)
-    return list(groups.values())
-
-
-def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
-    """Return milliseconds by stage and percentile, and the rate."""
-    percentiles = [name for name in _PERCENTILES if any(getattr(row.timing.stages["e2e"], name) for row in timed)]
-    header = [f"{short}\n{name}" for short in _STAGES.values() for name in percentiles]
-    rows = [
-        (
-            row.result.system,
-            *(_ms(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
-            _qps(row.timing),
-            f"{row.timing.cpu_per_wall:.2f}",
-            number(row.timing.overhead, ".2%"),
-            ", ".join(row.timing.flags),
-        )
-        for row in timed
-    ]
-    few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
-    return Table(
-        f"{dataset}: latency in ms; {qps_name(timed[0].timing)}",
-        ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
-        tuple(rows),
-        (*_timing_notes(timed), *few, _PASSES),
+def _sparse_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+    work = result.work or Work()
+    return (
+        result.system,
+        number(vectors.terms.get("mean"), ".1f"),
+        number(vectors.bytes_per_document, ".0f"),
+        _index_bytes(result),
+        number(work.query_terms.get("mean"), ".1f"),
+        number(work.postings.get("mean"), ",.0f"),
+        number(work.flops, ".3g"),
     )
 
 
-def _qps(timing: Timing) -> str:
-    rate = timing.qps.get("e2e")
-    return number(rate, ",.0f" if rate is not None and rate > 100 else ".1f")  # noqa: PLR2004 - digits
+def _dense_row(result: Result, vectors: Vectors) -> tuple[str, ...]:
+    sizes = number(vectors.vectors, ".1f"), number(vectors.bytes_per_document, ",.0f"), _index_bytes(result)
+    return result.system, str(vectors.dimensions), *sizes
 
 
-def _spread(result: Result, timing: Timing) -> Iterator[str]:
-    """Yield how much processes differ, and what queries take that were not seen before."""
-    if "e2e" in timing.qps_range:
-        low, high = timing.qps_range["e2e"]
-        yield f"{result.system}: {low:,.0f} to {high:,.0f} e2e QPS over {timing.processes} fresh processes"
-    if "e2e" in timing.first_pass:
-        first, steady = timing.first_pass["e2e"].p50 * 1e3, timing.stages["e2e"].p50 * 1e3
-        yield f"{result.system}: e2e p50 {first:.3f} ms in the first pass, {steady:.3f} ms steady"
+def _index_bytes(result: Result) -> str:
+    """Return the index bytes per document as a cell."""
+    return number(result.sizes["index"] / (result.counts.documents or 1) if "index" in result.sizes else None, ",.0f")
 
 
-def _ms(latency: Latency, percentile: str) -> str:
-    value = getattr(latency, percentile)
-    return number(None if value is None else value * 1e3, ".3f")
-
-
-def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
-    """Return the rates of all queries at once."""
-    rows = [
-        (
-            row.result.system,
-            *(number(row.timing.qps[stage], ",.0f") for stage in _STAGES),
-            f"{row.timing.cpu_per_wall:.2f}",
-            ", ".join(row.timing.flags),
-        )
-        for row in timed
-    ]
-    header = ("system", *(f"{short}\nQPS" for short in _STAGES.values()), "CPU/\nwall", "flags")
-    return Table(f"{dataset}: QPS, {conditions(timed[0].timing)}", header, tuple(rows), tuple(_timing_notes(timed)))
-
-
-def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
-    """Return megabytes: in memory, at most, of models, and on disk."""
-    rows = []
-    for result, timing in timed:
-        memory, disk = timing.memory, sum(timing.disk.values())
-        per_document = disk / result.counts.documents if result.counts.documents else None
-        names = ("pss_anonymous", "pss_file", "peak_search", "model")
-        megabytes = [number(memory[name] / 1e6 if name in memory else None, ",.1f") for name in names]
-        built = sum(result.measured.seconds.get(stage, 0.0) for stage in ("encode", "build"))
-        seconds = number(built or None, ",.1f")
-        rows.append((result.system, *megabytes, number(disk / 1e6, ",.1f"), number(per_document, ",.0f"), seconds))
-    header = ("system", "own", "files", "peak", "model", "on disk", "bytes a\ndocument", "built in s")
-    legend = (
-        "own and files: of the process itself and of mapped files but libraries, less what importing the same takes; "
-        "peak: most resident memory while searching, with all; built in: encoding and indexing, when that was done"
-    )
-    return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (legend,))
-
-
-def _timing_notes(timed: Sequence[_Timed]) -> Iterator[str]:
-    """Yield the machine, then why each flag is there."""
-    first = timed[0].timing
-    yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {_passes(timed)} timed passes"
-    for row in timed:
-        yield from _spread(row.result, row.timing)
-        yield from (f"{row.result.system}: {note}" for note in row.timing.notes)
-    if any("noisy" in row.timing.flags for row in timed):
-        yield _NOISY
-
-
-def _passes(timed: Sequence[_Timed]) -> str:
-    counts = sorted({row.timing.passes for row in timed})
-    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-
-
-def _machine(timing: Timing) -> str:
-    """Return the machine in a line."""
-    facts = timing.machine
-    kind = " ".join(word for word in ("virtual", "container") if facts.get(word))
-    known = [
-        facts.get("processor"),
-        f"{facts['usable_cores']} cores" if "usable_cores" in facts else None,
-        f"{facts['memory_gib']} GiB" if "memory_gib" in facts else None,
-        facts.get("system"),
-        kind,
-        *facts.get("gpus", [])[:1],
-    ]
-    return ", ".join(str(fact) for fact in known if fact)
+def _vector_notes(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
+    """Return notes about cut texts, empty vectors, clipped weights and transforms without effect; equal notes only once."""
+    lines = []
+    for result, vectors in group:
+        documents = result.counts.documents
+        if vectors.truncated:
+            lines.append(f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's maximum length")
+        if vectors.empty:
+            lines.append(f"{vectors.empty:,} of {documents:,} documents have no terms")
+        if "top_k(" in result.system and not vectors.dropped:
+            lines.append(f"{result.system}: top_k changed nothing, no document has more terms")
+        if vectors.clipped:
+            lines.append(f"{result.system}: {vectors.clipped:,} weights were clipped")
+    return list(dict.fromkeys(lines))

@@ -1,4 +1,4 @@
-"""Tables for terminals, by rich. A table too wide for the terminal becomes several, one below the other: no figure is cut."""
+"""Print tables in terminals with rich. A table that is too wide is split into several below each other; no number is cut."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,43 +9,43 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from lexbench.errors import visible
-from lexbench.report.table import Table
+from lexbench.table import Table
 
-_GAP = 2  # characters between columns: a divider, which is blank, and the padding
-_NAMES = 0.45  # of the width, at most, for the first column of a table in several parts; longer names are folded
-_LEAST = 0.25  # to which names are folded before a table is taken apart
+_GAP = 2  # characters between columns: an invisible divider and the padding
+_NAMES = 0.45  # the largest share of the width for the first column of a split table; longer names wrap
+_LEAST = 0.25  # names wrap down to this share of the width before a table is split
 
 
 @dataclass(frozen=True)
-class render:  # noqa: N801 - used as a function: `print(render(table))`
-    """Something that rich prints as *table* with its notes. Names are text, never markup."""
+class render:  # noqa: N801 - used like a function: `print(render(table))`
+    """A rich renderable of *table* with its notes. Cells are text, never markup."""
 
     table: Table
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield as many tables as the width asks for, then the notes."""
+        """Yield as many tables as the width needs, then the notes."""
         yield Text(visible(self.table.title), style="bold")
         widths = _widths(self.table)
-        names = _for_names(widths, options.max_width)
+        names = _name_width(widths, options.max_width)
         for columns in _fitting([names, *widths[1:]], options.max_width):
             yield _rich(self.table, columns, names)
         yield from (Text(f"· {visible(note)}", style="dim") for note in self.table.notes)
 
 
 def _widths(table: Table) -> list[int]:
-    """Return how wide each column is, unfolded."""
+    """Return the width of each column without wrapping."""
     columns = zip(table.header, *([visible(cell) for cell in row] for row in table.rows), strict=True)
     return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
 
 
-def _for_names(widths: Sequence[int], width: int) -> int:
-    """Return how wide the first column is: what the others leave of *width*, if that is enough for names."""
+def _name_width(widths: Sequence[int], width: int) -> int:
+    """Return the width of the first column: what the others leave of *width*, if that is enough for names."""
     left = width - sum(_GAP + other for other in widths[1:])
     return min(widths[0], left if left >= width * _LEAST else int(width * _NAMES))
 
 
 def _fitting(widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of a table; the first column is in every part."""
+    """Yield the columns of each part of a table. The first column is in every part."""
     part, used = [0], widths[0]
     for column in range(1, len(widths)):
         if used + _GAP + widths[column] > width and len(part) > 1:

@@ -1,6 +1,6 @@
-"""The work behind `lexbench compare`: what differs between systems, whether their scores do, on which queries, and why.
+"""The work behind `lexbench compare`: do scores differ, which settings differ, and which queries changed, and why.
 
-Others take from here `compare` and, from `model`, what it returns.
+Callers use `compare`; `comparison` has the classes that it returns, and `tables` shows them.
 """
 
 from lexbench.analysis.compare.comparison import compare

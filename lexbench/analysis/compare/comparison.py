@@ -1,4 +1,7 @@
-"""Systems against a baseline, from their results: intervals, paired tests, Holm over all of them, margins, and what changed."""
+"""Compare systems with a baseline by their results: intervals, paired tests with Holm's correction, margins.
+
+`Comparison` is what `lexbench compare --json` prints. All differences are system minus baseline, in the measure's units.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,19 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench import suites
-from lexbench.analysis.compare.config_diff import config_diff
-from lexbench.analysis.compare.model import (
-    Comparison,
-    DatasetComparison,
-    Difference,
-    MeanComparison,
-    MeanDifference,
-    NoWorse,
-    Score,
-)
-from lexbench.analysis.compare.per_query import Pair, StoreReader, most_changed
+from lexbench.analysis.compare.config_diff import ConfigDifference, config_diff
+from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreReader, most_changed
 from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
-from lexbench.analysis.incompleteness import judged_gaps
+from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
 from lexbench.analysis.significance.randomisation import LEVEL
@@ -34,13 +28,97 @@ from lexbench.results import BOUND, Result
 from lexbench.runner.plan import HEADLINE
 from lexbench.storage.store import Store
 
-_FEWEST = 2
-_ROUNDING = 1e-9  # by which a perfect score may be off
+_FEWEST = 2  # systems in a comparison
+_ROUNDING = 1e-9  # a perfect score may be off by this much
 
 Values = Mapping[str, NDArray[np.float64]]  # (queries,) by system, the baseline first
 
 
-def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """One system on one dataset, by itself."""
+
+    system: str
+    mean: float
+    interval: tuple[float, float]  # 95 %, bootstrap over queries
+    seeds: int = 1  # trainings taken together; the mean is the mean of their means
+    deviation: float | None = None  # standard deviation (n - 1) of their means; None for one training
+    terms: float | None = None  # active terms per document, of sparse systems
+    query_terms: float | None = None  # per query
+    flops: float | None = None  # products per query and document
+
+
+class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a system is worse than the baseline by at most the margin."""
+
+    bound: float  # all differences of the comparison are above their bounds with 95 % confidence together
+    p: float  # of a loss of the margin or more
+    corrected: float  # p by Holm over all tests of the comparison
+    holds: bool  # whether the corrected p is at most .05
+    fewest: int  # queries that the margin needs even if none of them differs
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One system against the baseline on one dataset."""
+
+    system: str
+    difference: float
+    interval: tuple[float, float]  # 95 %, paired bootstrap over queries
+    p: float  # two-sided paired randomisation test
+    corrected: float  # p by Holm over all tests of the comparison
+    wins: int  # queries on which the system is better
+    ties: int
+    losses: int
+    detectable: float | None  # the smallest difference that a test with these queries finds with power .8; None for one query
+    no_worse: NoWorse | None = None  # with a margin
+    over_seeds: tuple[float, float] | None = None  # 95 %, Welch's, over seeds; None if both systems are one training
+
+
+class DatasetComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All systems on one dataset, or on a slice of its queries."""
+
+    dataset: str
+    contract: str
+    measure: str
+    queries: int
+    scores: list[Score]  # of all systems
+    differences: list[Difference]  # of all but the first
+    slice: str = ""  # "" for all queries
+
+
+class MeanDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One system against the baseline in a mean over datasets."""
+
+    system: str
+    difference: float
+    interval: tuple[float, float]  # 95 %, bootstrap stratified by dataset
+
+
+class MeanComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A named mean over datasets, all of which are compared."""
+
+    aggregate: str  # with its version, e.g. beir-12@1
+    measure: str
+    means: dict[str, float]  # by system
+    differences: list[MeanDifference]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Systems compared with the first of them, the baseline, on all datasets that all of them have."""
+
+    systems: list[str]
+    config_diff: list[ConfigDifference]
+    datasets: list[DatasetComparison]
+    means: list[MeanComparison]
+    query_changes: list[QueryChange]
+    resamples: int  # of the tests; intervals have 10,000
+    margin: float | None
+    worse: list[str]  # "SYSTEM on DATASET" if significantly worse, or with a margin, not shown to be no worse
+    notes: list[str]
+    slices: list[DatasetComparison] = []  # p by Holm over all slices, intervals by Bonferroni
+    slices_sha256: str = ""  # of the file that declares them
+
+
+def compare(  # noqa: PLR0913 - the settings of a comparison
     names: Sequence[str],
     *,
     store: Store,
@@ -52,18 +130,18 @@ def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
     seeds: Mapping[str, Sequence[str]] = {},
     slices: Slices | None = None,
 ) -> Comparison:
-    """Compare the systems that *names* stand for (labels, result files, folders of these) with the first of them.
+    """Compare the systems that *names* stand for (names, result files, folders of these) with the first of them.
 
-    Labels are looked for in the store, or in *folder*, a folder of results. The systems are compared on *datasets* (default:
-    all that all of them have results on) by *measure* (default: the headline of the dataset's suite); with *margin*, also
-    whether each is no worse by more than it. *queries* is how many of the most changed are looked at; *seeds* names systems
-    that are several as one; on each of *slices*, of the one dataset, all are compared too.
+    Names are looked up in the store, or in *folder*, a folder of results. The systems are compared on *datasets* (default: all
+    that every system has) by *measure* (default: the headline of the dataset's suite); with a *margin*, also whether each is no
+    worse by more than it. *queries* is how many of the most changed queries to report; *seeds* names groups of systems that
+    count as one; *slices* are groups of queries of the one dataset on which systems are compared too.
 
-    CannotStart where results are not of the same data under the same contract: they are no comparison.
+    Raises CannotStart if results were made from different data or under different rules.
     """
     systems = select(names, store, folder, seeds)
     if len(systems) < _FEWEST:
-        raise CommandError(f"a comparison takes two systems or more; there is {systems[0].label}")
+        raise CommandError(f"a comparison takes two systems or more; there is only {systems[0].label}")
     labels = [system.label for system in systems]
     measures = {name: measure_of(name, measure) for name in common_datasets(systems, datasets)}
     chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
@@ -73,11 +151,9 @@ def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
     family = (len(systems) - 1) * len(chosen)
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
-    tested = [_on_dataset(by_label[name], values[name], measures[name], resamples) for name in chosen]
-    corrected = _holm(tested)
+    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples) for name in chosen])
     if margin is not None:
-        corrected = _margins(corrected, values, margin, LEVEL / family)
-    sliced = _on_slices(by_label, measures, slices) if slices else []
+        tested = _with_margin(tested, values, margin, LEVEL / family)
     reader = StoreReader(store)
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -86,18 +162,18 @@ def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
     return Comparison(
         systems=labels,
         config_diff=config_diff([[group[at].result for group in chosen.values()] for at in range(len(labels))]),
-        datasets=corrected,
+        datasets=tested,
         means=list(_means(measures, values)),
         query_changes=[change for of_system in pairs for change in most_changed(of_system, queries, reader)],
         resamples=resamples,
         margin=margin,
-        worse=[f"{one.system} on {on.dataset}" for on in corrected for one in on.differences if _is_worse(one)],
+        worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
         notes=[
             *_left_out(systems, chosen),
-            *_bounds(labels, chosen.values()),
+            *_upper_bounds(labels, chosen.values()),
             *judged_gaps([entry.result for group in chosen.values() for entry in group]),
         ],
-        slices=sliced,
+        slices=_on_slices(by_label, measures, slices) if slices else [],
         slices_sha256=slices.sha256 if slices else "",
     )
 
@@ -105,26 +181,26 @@ def compare(  # noqa: PLR0913 - what a comparison is of, each by its name
 def _on_slices(
     results: Mapping[str, Mapping[str, Result]], measures: Mapping[str, str], slices: Slices
 ) -> list[DatasetComparison]:
-    """Return how systems do on each of *slices*, given their results on one dataset, corrected for all slices and systems.
+    """Return how systems do on each of *slices*, corrected for all slices and systems. *results* are by dataset and system.
 
-    CommandError for several datasets: their queries may have the same ids.
+    Raises CommandError for several datasets, because their queries may have the same ids.
     """
     if len(results) > 1:
-        raise CommandError(f"slices are of one dataset; say by -d of which: {', '.join(results)}")
+        raise CommandError(f"slices belong to one dataset; choose it with -d: {', '.join(results)}")
     ((dataset, by_label),) = results.items()
-    restricted = {label: slices.of(result) for label, result in by_label.items()}
+    restricted = {label: slices.restrict(result) for label, result in by_label.items()}
     family = len(slices.queries) * (len(by_label) - 1)
     resamples = randomisation.resamples_for(family, LEVEL)
     tested = []
     for name in slices.queries:
-        alone = {label: of[name] for label, of in restricted.items()}
+        alone = {label: by_slice[name] for label, by_slice in restricted.items()}
         on = _on_dataset(alone, _values(alone, measures[dataset]), measures[dataset], resamples, 1 - LEVEL / family)
         tested.append(msgspec.structs.replace(on, slice=name))
     return _holm(tested)
 
 
 def measure_of(dataset: str, measure: str | None) -> str:
-    """Return the measure to compare by, with the contract's threshold: *measure*, else the headline of the dataset's suite."""
+    """Return *measure*, or else the headline of the dataset's suite, with the relevance threshold of the dataset's contract."""
     every_suite = (suites.suite(name) for name in suites.suite_names())
     headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), HEADLINE)
     contract = find_contract(dataset)
@@ -132,16 +208,15 @@ def measure_of(dataset: str, measure: str | None) -> str:
 
 
 def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np.float64]]:
-    """Return the values of *measure* by system, in the order of the queries."""
     return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
 
 
 def _on_dataset(
     results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL
 ) -> DatasetComparison:
-    """Return how systems do on one dataset, by their results and *values*; p is not corrected yet.
+    """Return how systems do on one dataset; p is not corrected yet.
 
-    *resamples* are those of the tests; intervals hold with confidence *level* each.
+    *resamples* are for the tests, *level* for the intervals.
     """
     baseline, *others = values
     intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
@@ -196,7 +271,7 @@ def _difference(name: str, differences: NDArray[np.float64], resamples: int, lev
 
 
 def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
-    """Return the same with p corrected by Holm: the family is every difference on every dataset."""
+    """Return the comparisons with p corrected by Holm over all differences on all datasets."""
     ps = iter(randomisation.holm([one.p for on in tested for one in on.differences]))
     return [
         msgspec.structs.replace(on, differences=[msgspec.structs.replace(one, corrected=next(ps)) for one in on.differences])
@@ -204,15 +279,15 @@ def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
     ]
 
 
-def _margins(
+def _with_margin(
     tested: Sequence[DatasetComparison], values: Mapping[str, Values], margin: float, level: float
 ) -> list[DatasetComparison]:
-    """Return the same with what is shown of the *margin*; bounds are at *level* each, p is corrected by Holm over all.
+    """Return the comparisons with tests of the *margin*: bounds at *level* each, p corrected by Holm over all tests.
 
-    CommandError where the values of a measure are not from 0 to 1.
+    Raises CommandError if the measure has values outside [0, 1].
     """
     if any(value.min() < -_ROUNDING or value.max() > 1 + _ROUNDING for on in values.values() for value in on.values()):
-        raise CommandError("a margin takes a measure whose values are from 0 to 1")
+        raise CommandError("a margin takes a measure with values from 0 to 1")
     tests = []
     for on in tested:
         baseline = next(iter(values[on.dataset].values()))
@@ -232,14 +307,14 @@ def _margins(
 
 
 def _is_worse(difference: Difference) -> bool:
-    """Whether a system fails against the baseline: with a margin if it is not shown to be no worse, else if it is worse."""
+    """Whether a system is significantly worse than the baseline, or with a margin, not shown to be no worse."""
     if difference.no_worse:
         return not difference.no_worse.holds
     return difference.difference < 0 and difference.corrected < LEVEL
 
 
 def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterator[MeanComparison]:
-    """Yield every named mean of which all members were compared, by the measure that it is of; both are given by dataset."""
+    """Yield the named means whose members were all compared, by their measures. Both arguments are by dataset."""
     aggregates = {mean.id: mean for name in suites.suite_names() for mean in suites.suite(name).aggregates}
     for aggregate in aggregates.values():
         if any(measures.get(member) != aggregate.measure for member in aggregate.members):
@@ -257,7 +332,7 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
             differences=[
                 MeanDifference(
                     system=name,
-                    difference=float(np.average([of_dataset.mean() for of_dataset in differences], weights=aggregate.weights)),
+                    difference=float(np.average([one.mean() for one in differences], weights=aggregate.weights)),
                     interval=bootstrap.macro_interval(differences, aggregate.weights),
                 )
                 for name, differences in paired.items()
@@ -266,18 +341,17 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
 
 
 def _left_out(systems: Sequence[SelectedSystem], chosen: Iterable[str]) -> list[str]:
-    """Return a line for each dataset that only some systems have results on."""
-    datasets = sorted({name for system in systems for name in system.results} - set(chosen))
-    lacking = {name: [system.label for system in systems if name not in system.results] for name in datasets}
-    return [
-        f"{name} is left out: there is no result on it of {labels[0]}" + (f" and {len(labels) - 1} more" if labels[1:] else "")
-        for name, labels in lacking.items()
-        if labels
-    ]
+    """Return a note for each dataset that only some systems have."""
+    notes = []
+    for name in sorted({name for system in systems for name in system.results} - set(chosen)):
+        if lacking := [system.label for system in systems if name not in system.results]:
+            more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
+            notes.append(f"{name} is left out: no result of {lacking[0]}{more}")
+    return notes
 
 
-def _bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:
-    """Return a line for each result that is an upper bound and no result."""
+def _upper_bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:
+    """Return a note for each result that is only an upper bound."""
     return [
         f"{label} on {entry.result.dataset}: {note}"
         for group in chosen

@@ -1,4 +1,4 @@
-"""Which results are compared: systems by name from the store, or all systems of result files; and whether they may be."""
+"""Choose the results to compare: systems by name from the store, or all systems of result files; and check that they may be."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,54 +19,53 @@ _SHOWN_DIGITS = 16  # of a digest, in a message
 
 @dataclass(frozen=True)
 class SelectedSystem:
-    """One system that is compared, with all its results."""
+    """One system to compare, with all its results."""
 
-    label: str  # with the file that it is from, where another selected system has the same name
+    label: str  # its name, with the file that it is from if another selected system has the same name
     system: str
     results: dict[str, list[StoredResult]]  # by dataset, the newest first
 
-    def is_called(self, label: str) -> bool:
-        """Whether *label* is its name, or the notation that this stands for."""
-        return label in (self.system, *(entry.result.notation for group in self.results.values() for entry in group))
+    def is_called(self, name: str) -> bool:
+        """Whether *name* is the name of the system, or the expression behind it."""
+        return name in (self.system, *(entry.result.notation for group in self.results.values() for entry in group))
 
     def newest(self, dataset: str, measure: str) -> StoredResult:
-        """Return the newest result on *dataset* that has *measure*; CannotStart where none has."""
+        """Return the newest result on *dataset* with *measure*. Raises CannotStart if there is none."""
         for result in self.results[dataset]:
             if measure in result.result.per_query:
                 return result
         known = ", ".join(self.results[dataset][0].result.per_query)
-        raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose by -m, or run it again")
+        raise CannotStart(f"{self.label} on {dataset} has no {measure}; it has: {known}; choose one with -m, or run it again")
 
 
 def select(
     names: Sequence[str], store: Store, folder: Path | None = None, seeds: Mapping[str, Sequence[str]] = {}
 ) -> list[SelectedSystem]:
-    """Return the systems that *names* stand for, in their order, each once: labels, result files, or folders of these.
+    """Return the systems that *names* stand for, in order and without repetitions: names, result files, or folders of these.
 
-    "name = LABEL" calls a system by another name. A name among *seeds* stands for several as one; one that is not among *names*
-    comes last.
+    "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
+    last. Other names are looked up in the given files first, then in *folder*, a folder of results, or else in the store.
 
-    A label is looked for in the files that are named too, then in the store, or instead in *folder*, a folder of results.
-    InvalidFile, UnknownName or CannotStart, in one line.
+    Raises InvalidFile, UnknownName or CannotStart.
     """
-    in_files = _of_paths({text: _of_path(Path(text)) for text in names if text not in seeds and Path(text).exists()})
+    in_files = _distinct_labels({text: _of_path(Path(text)) for text in names if text not in seeds and Path(text).exists()})
     loaded = [system for group in in_files.values() for system in group]
     stored: list[StoredResult] | None = None
 
     def find(text: str) -> list[SelectedSystem]:
         nonlocal stored
-        name, notation = named(text)
-        group = [system for label in _labels(notation) for system in loaded if system.is_called(label)]
+        name, expression = named(text)
+        group = [system for label in _labels(expression) for system in loaded if system.is_called(label)]
         if not group:
-            if stored is None:
+            if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
                 stored = list(_of_folder(folder) if folder else stored_results(store))
-            group = [_of_store(label, stored, folder) for label in _labels(notation)]
+            group = [_from_stored(label, stored, folder) for label in _labels(expression)]
         return [replace(group[0], label=name)] if name and len(group) == 1 else group
 
     selected: dict[str, SelectedSystem] = {}
     for text in (*names, *(name for name in seeds if name not in names)):
         if text in seeds:
-            group = [_as_one(text, [system for member in seeds[text] for system in find(member)])]
+            group = [_seeds_as_one(text, [system for member in seeds[text] for system in find(member)])]
         else:
             group = in_files[text] if text in in_files else find(text)
         for system in group:
@@ -74,17 +73,20 @@ def select(
     return list(selected.values())
 
 
-def _as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
-    """Return the seeds of one system as that system, by the newest result of each on every dataset that all have."""
-    results = {
+def _seeds_as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
+    """Return the seeds of one system as one system, from the newest result of each on every common dataset."""
+    merged = {
         dataset: [StoredResult(as_one(name, [member.results[dataset][0].result for member in members]), None)]
         for dataset in common_datasets(members, ())
     }
-    return SelectedSystem(name, name, results)
+    return SelectedSystem(name, name, merged)
 
 
-def _of_paths(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
-    """Return the systems by path; one that several paths have is the same system in all, or its label names the path."""
+def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
+    """Return the systems by path.
+
+    A name in several paths is one system if the results agree; otherwise labels name the path.
+    """
     copies: dict[str, list[SelectedSystem]] = {}
     for group in by_path.values():
         for system in group:
@@ -97,7 +99,7 @@ def _of_paths(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[Select
 
 
 def _of_path(path: Path) -> list[SelectedSystem]:
-    """Return the systems in a result file, or in a folder of them: what `run --results` or `export json` wrote."""
+    """Return the systems of a result file, or of a folder that `run --results` or `export json` wrote."""
     files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
@@ -109,7 +111,7 @@ def _of_folder(folder: Path) -> Iterable[StoredResult]:
 
 
 def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
-    """Return copies of one system as one; None where two of them have different results on a dataset."""
+    """Return copies of one system as one; None if two of them have different results on a dataset."""
     merged: dict[str, list[StoredResult]] = {}
     for system in copies:
         for dataset, group in system.results.items():
@@ -119,7 +121,7 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
 
 
 def _scored(entry: StoredResult) -> tuple[Any, ...]:
-    """Return what makes two results the same, whenever and wherever they were measured."""
+    """Return what makes two results equal, whenever and wherever they were measured."""
     return entry.result.contract, entry.result.digests, entry.result.recipe, entry.result.per_query
 
 
@@ -131,19 +133,19 @@ def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
 
 
 def _natural(label: str) -> list[tuple[int, str]]:
-    """Return a key by which step-900 comes before step-1000."""
+    """Return a sort key that puts step-900 before step-1000."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", label)]
 
 
 def _labels(text: str) -> list[str]:
-    """Return the labels that *text* may mean: each system that it names in the notation of parts, or itself."""
+    """Return the names that *text* may stand for: one per variant of an expression, or the text itself."""
     try:
         return variants(text)
-    except NotationError:  # the label of an object of the user's
+    except NotationError:  # the name of an object
         return [text]
 
 
-def _of_store(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
+def _from_stored(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
     matching = _grouped(entry for entry in stored if label in (entry.result.system, entry.result.notation))
     if not matching:
         known = {entry.result.system for entry in stored}
@@ -152,24 +154,22 @@ def _of_store(label: str, stored: Sequence[StoredResult], folder: Path | None) -
     return matching[0]
 
 
-def common_datasets(systems: Sequence[SelectedSystem], named: Sequence[str]) -> list[str]:
-    """Return the datasets that all systems have results on, or those of them that are *named*; CannotStart without any."""
+def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:
+    """Return the datasets that all systems have, or those of them that are *wanted*. Raises CannotStart if there is none."""
     common = [name for name in sorted(systems[0].results) if all(name in system.results for system in systems)]
-    for name in named:
+    for name in wanted:
         lacking = next((system for system in systems if name not in system.results), None)
         if lacking:
             known = ", ".join(sorted(lacking.results))
-            raise CannotStart(
-                f"{lacking.label} has no result on {name}; it has: {known}; make one: lexbench run dataset {name}"
-            )
+            raise CannotStart(f"{lacking.label} has no result on {name}; it has: {known}; make it: lexbench run dataset {name}")
     if not common:
         datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
-    return [name for name in common if not named or name in named]
+    return [name for name in common if not wanted or name in wanted]
 
 
 def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[StoredResult]) -> None:
-    """Raise CannotStart where results on *dataset* are not of the same queries, judgements, corpus and rules."""
+    """Raise CannotStart if results on *dataset* have different queries, judgements, corpora or rules."""
     first = chosen[0].result
     for label, other in zip(labels[1:], (entry.result for entry in chosen[1:]), strict=True):
         pairs = {"contract": (first.contract, other.contract)} | {
@@ -178,8 +178,8 @@ def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[Store
         for what, (ours, theirs) in pairs.items():
             if ours != theirs:
                 raise CannotStart(
-                    f"{labels[0]} and {label} are not on the same {dataset}: {what} {ours[:_SHOWN_DIGITS]} and "
-                    f"{theirs[:_SHOWN_DIGITS]}; run both again, or leave it out: name the others by -d"
+                    f"{labels[0]} and {label} are not comparable on {dataset}: {what} {ours[:_SHOWN_DIGITS]} and "
+                    f"{theirs[:_SHOWN_DIGITS]}; run both again, or choose other datasets with -d"
                 )
         if first.query_ids != other.query_ids:
             raise CannotStart(f"{labels[0]} and {label} were scored on different queries of {dataset}; run both again")

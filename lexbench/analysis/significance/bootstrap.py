@@ -1,9 +1,7 @@
-"""Bootstrap percentile intervals of means over queries.
+"""Bootstrap percentile intervals for means over queries (Efron and Tibshirani 1993, chapter 13).
 
-The intervals are those of Efron and Tibshirani 1993, chapter 13.
-
-A resample is as many queries, drawn with replacement. For many systems, how often each was drawn, times the values, is one
-matrix product. The interval is of this kind of query: it says nothing of other documents or judgements.
+A resample draws as many queries as there are, with replacement. The intervals are about other queries of the same kind; they
+say nothing about other documents or judgements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from lexbench.analysis.significance.randomisation import RESAMPLES, SEED
 
 _BLOCK = 1 << 20  # draws at a time: 8 MB
-_COUNTED = 4  # systems from which on draws are counted once for all
+_COUNTED = 4  # from this many systems on, counting the draws once for all is faster
 
 
 def interval(
@@ -28,7 +26,7 @@ def interval(
 def intervals(
     values: NDArray[np.float64], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = SEED
 ) -> NDArray[np.float64]:
-    """Return *interval* of every row of *values* (systems, queries), as (systems, 2): the same queries are drawn for all."""
+    """Return the `interval` of every row of *values* (systems, queries), as (systems, 2). All rows share their draws."""
     return _percentiles(means(values, resamples=resamples, seed=seed), level).T
 
 
@@ -40,10 +38,10 @@ def macro_interval(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> tuple[float, float]:
-    """Return the percentile interval of the mean of the means of *values*, one array (queries,) a dataset.
+    """Return the percentile interval of the mean of the means of *values*, one array (queries,) per dataset.
 
-    The bootstrap is stratified: the queries of each dataset are drawn from it alone, and independently, so that every dataset
-    has the same weight in every resample as in the macro mean: that of *weights*, or all alike.
+    The bootstrap is stratified: each dataset's queries are drawn separately, so that every dataset keeps its weight in the
+    macro mean (*weights*, or all equal) in every resample.
     """
     seeds = np.random.SeedSequence(seed).spawn(len(values))
     resampled = [
@@ -56,12 +54,12 @@ def macro_interval(
 def means(
     values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int | np.random.SeedSequence = SEED
 ) -> NDArray[np.float64]:
-    """Return the means of every row of *values* (systems, queries) in every resample (resamples, systems)."""
+    """Return the means of every row of *values* (systems, queries) in every resample, as (resamples, systems)."""
     checked = np.asarray(values, dtype=np.float64)
     if not checked.size or not np.isfinite(checked).all():
         raise ValueError("a bootstrap takes at least one query, and finite values")
     queries = checked.shape[1]
-    sums = _looked_up if len(checked) < _COUNTED else _counted
+    sums = _sums_by_lookup if len(checked) < _COUNTED else _sums_by_count
     return np.concatenate([sums(drawn, checked) / queries for drawn in _draws(queries, resamples, seed)])
 
 
@@ -73,13 +71,13 @@ def _draws(queries: int, resamples: int, seed: int | np.random.SeedSequence) -> 
         yield rng.integers(0, queries, (min(rows, resamples - start), queries))
 
 
-def _looked_up(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums_by_lookup(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sums (n, systems) of *values* (systems, queries) over the rows of *drawn* (n, queries)."""
     return np.stack([row[drawn].sum(axis=1) for row in values], axis=1)
 
 
-def _counted(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the same: how often each query was drawn is counted once for all systems."""
+def _sums_by_count(drawn: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the same sums from how often each query was drawn: one matrix product for all systems."""
     count, queries = drawn.shape
     places = drawn + np.arange(count)[:, np.newaxis] * queries
     counts = np.bincount(places.ravel(), minlength=count * queries).reshape(count, queries)

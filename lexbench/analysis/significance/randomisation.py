@@ -1,17 +1,17 @@
-"""The paired randomisation test, its correction for many comparisons, and the least difference that it would find.
+"""The paired randomisation test, corrections for many comparisons, detectable differences, and tie groups.
 
-The test is Fisher's, by sign flips: Smucker, Allan and Carterette, CIKM 2007.
-
-If two systems were the same, either could have had either score of a query: every difference could as well have had the other
-sign. p is how often signs drawn at random give a mean at least as far from 0 as the observed one. The observed signs count as
-one of the draws (Phipson and Smyth 2010), so p is never 0. Where so few queries differ that all signs can be gone through, they
-are, and p is exact.
+The test is Fisher's, by sign flips (Smucker, Allan and Carterette, CIKM 2007). If two systems were the same, either could have
+had either score of a query, so every difference could as well have the other sign. p is how often random signs give a mean at
+least as far from 0 as the observed one. The observed signs count as one of the draws (Phipson and Smyth 2010), so p is never 0.
+If few queries differ, all combinations of signs are tried, and p is exact.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from string import ascii_letters
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 SEED = 42
 RESAMPLES = 10_000
 LEVEL = 0.05  # of all tests
-_BLOCK = 1 << 20  # values of a block of resamples: 8 MB as float64
-_EQUAL = 1e-12  # sums that differ by less than this share of what was added up are the same sum, added in another order
-_LEAST = 2  # queries that have a spread
+_BLOCK = 1 << 20  # values in a block of resamples: 8 MB as float64
+_EQUAL = 1e-12  # sums closer than this share of their absolute terms are equal, up to the order of the additions
+_LEAST = 2  # queries with a standard deviation
 
 
 def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED) -> float:
@@ -35,9 +35,9 @@ def p_value(differences: NDArray[np.float64], *, resamples: int = RESAMPLES, see
 
 
 def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
-    """Return p_value of every two rows of *scores* (systems, queries), as a symmetric matrix; 1 on its diagonal.
+    """Return the p value of every two rows of *scores* (systems, queries), as a symmetric matrix with 1 on its diagonal.
 
-    All pairs share the same signs, so that they cost one matrix product.
+    All pairs share the same random signs, so all of them cost one matrix product.
     """
     values = _finite(scores)
     systems, queries = values.shape
@@ -57,18 +57,17 @@ def pairwise(scores: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: i
 
 
 def resamples_for(comparisons: int, level: float = LEVEL) -> int:
-    """Return how many resamples a test takes so that the least p it can give stays below *level* when it is corrected.
+    """Return how many resamples keep the smallest possible p below *level* after correction for *comparisons*.
 
-    10,000 for up to 250 comparisons; from 500 on, no difference however clear could otherwise be significant.
+    10,000 for up to 250 comparisons. With 10,000 for 500 or more, not even the clearest difference could be significant.
     """
     return max(RESAMPLES, math.ceil(2 * comparisons / level))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Return *ps* corrected by Holm's step-down method (Holm 1979), in the order given.
+    """Return *ps* corrected by Holm's step-down method (1979), in the given order.
 
-    Of a family corrected so, the chance that any true null hypothesis is rejected is at most the level, whatever depends on
-    what.
+    The probability that any true null hypothesis of the family is rejected is at most the level, for any dependence.
     """
     order = np.argsort(ps, kind="stable")
     stepped = np.maximum.accumulate([(len(ps) - rank) * ps[at] for rank, at in enumerate(order)]) if len(ps) else np.zeros(0)
@@ -78,11 +77,11 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL, power: float = 0.8) -> float:
-    """Return the least mean of *differences* (queries,) that a paired, two-sided test at *level* finds with that *power*.
+    """Return the smallest mean of *differences* (queries,) that a paired two-sided test at *level* finds with that *power*.
 
     (t[1 - level/2] + t[power]) x s / sqrt(queries), with quantiles of Student's t at queries - 1 degrees of freedom and the
-    standard deviation s of the differences as observed: the minimum detectable effect of Bloom (Evaluation Review 19, 1995),
-    for paired values. In the units of the measure, for one comparison; a corrected family detects less. Infinite for one query.
+    observed standard deviation s: the minimum detectable effect of Bloom (Evaluation Review 19, 1995), for paired values. In
+    the units of the measure, for one comparison; a corrected family detects less. Infinite for one query.
     """
     values = np.asarray(differences, dtype=np.float64)
     queries = len(values)
@@ -94,7 +93,7 @@ def minimum_detectable(differences: NDArray[np.float64], *, level: float = LEVEL
 
 @cache
 def student_quantile(share: float, freedom: float) -> float:
-    """Return the value below which that *share* of Student's t distribution lies; *freedom*: its degrees of freedom."""
+    """Return the quantile *share* of Student's t distribution with *freedom* degrees of freedom."""
     from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, without the half second to import scipy.stats
 
     return float(stdtrit(freedom, share))
@@ -119,14 +118,77 @@ def _bits(queries: int, resamples: int, seed: int) -> Iterator[NDArray[np.float6
 
 
 def _share(resampled: NDArray[np.float64], observed: float, added: float) -> float:
-    """Return p: the share of sums at least as far from 0 as *observed*, that one among them."""
+    """Return p: the share of sums at least as far from 0 as *observed*, which counts as one of them."""
     extreme = int(np.count_nonzero(resampled >= observed - _EQUAL * added))
     return (1 + extreme) / (1 + len(resampled))
 
 
 def _exact(changed: NDArray[np.float64]) -> float:
-    """Return p over all signs of the differences *changed*, none of which is 0."""
+    """Return p over all signs of the nonzero differences *changed*."""
     sums = np.zeros(1)
     for value in changed:
         sums = np.concatenate([sums + value, sums - value])
     return float(np.mean(np.abs(sums) >= abs(changed.sum()) - _EQUAL * np.abs(changed).sum()))
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """Groups of systems without significant differences. Systems are sorted by descending mean, equal ones by name."""
+
+    systems: tuple[str, ...]
+    ps: NDArray[np.float64]  # (systems, systems) corrected by Holm over all pairs; symmetric, 1 on the diagonal
+    groups: tuple[tuple[str, ...], ...]  # the largest sets without a significant pair, the best system's first
+    letters: dict[str, str]  # per system the letters of its groups: "a", "ab"; "(53)" after 52 groups
+    worse: dict[str, tuple[str, ...]]  # per system those that it is significantly better than
+
+
+def tie_groups(
+    scores: Mapping[str, NDArray[np.float64]], *, level: float = LEVEL, resamples: int | None = None, seed: int = SEED
+) -> TieGroups:
+    """Test every two systems on one dataset and group those without a significant difference.
+
+    *scores* are values (queries,) in one order. p is that of the paired randomisation test, corrected by Holm over all pairs.
+    The default for *resamples* suits the number of pairs: 10,000 for up to 22 systems, 49,000 for 50.
+    """
+    systems = tuple(sorted(scores, key=lambda name: (-float(np.mean(scores[name])), name)))
+    values = np.array([scores[name] for name in systems], dtype=np.float64)
+    pairs = list(combinations(range(len(systems)), 2))
+    ps = pairwise(values, resamples=resamples or resamples_for(len(pairs), level), seed=seed)
+    for (first, second), p in zip(pairs, holm([float(ps[pair]) for pair in pairs]), strict=True):
+        ps[first, second] = ps[second, first] = p
+    different = [pair for pair in pairs if ps[pair] < level]
+    columns = compact_letters(len(systems), different)
+    letters = [letter(number) for number in range(len(columns))]
+    return TieGroups(
+        systems,
+        ps,
+        tuple(tuple(systems[at] for at in column) for column in columns),
+        {
+            name: "".join(one for one, column in zip(letters, columns, strict=True) if at in column)
+            for at, name in enumerate(systems)
+        },
+        {name: tuple(systems[second] for first, second in different if first == at) for at, name in enumerate(systems)},
+    )
+
+
+def compact_letters(systems: int, different: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the largest sets of the numbers 0 ... *systems* - 1 that contain no pair of *different*, sorted.
+
+    This is a compact letter display: two systems share a set if and only if they are not different. The algorithm is insert and
+    absorb by Piepho (Journal of Computational and Graphical Statistics 13, 2004), without its last step, which saves letters
+    but makes groups smaller than they are.
+    """
+    columns = [frozenset(range(systems))]
+    for first, second in different:
+        whole = [column for column in columns if not {first, second} <= column]
+        # Insert: a set with both members of the pair is replaced by two, each without one of them.
+        split = [column - {number} for column in columns if {first, second} <= column for number in (second, first)]
+        # Absorb: a set inside another one goes.
+        fresh = [column for column in dict.fromkeys(split) if not any(column <= wider for wider in whole)]
+        columns = whole + [column for column in fresh if not any(column < wider for wider in fresh)]
+    return sorted(tuple(sorted(column)) for column in columns)
+
+
+def letter(number: int) -> str:
+    """Return the letter of a group, counted from 0: a to z, A to Z, then (53) and so on."""
+    return ascii_letters[number] if number < len(ascii_letters) else f"({number + 1})"

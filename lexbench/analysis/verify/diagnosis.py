@@ -1,4 +1,4 @@
-"""Why a score is off: its run is scored again under rules that others have used by mistake, and what fits is named."""
+"""Why a score is off: its run is scored again under rules that others have used by mistake, to see which one fits."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,67 +25,67 @@ from lexbench.trec.ids import encode, lookup
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run, without_self_matches
 
-_GRADES = (1, 2, 3)  # thresholds that somebody has used
+_GRADES = (1, 2, 3)  # relevance thresholds in use
 _RECALLS = ("R", "RCap", "Success")
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Rules under which the run has what was published."""
+    """A rule under which the run has the published score."""
 
-    what: str  # "with grade 2 as the lowest that is relevant"
+    what: str  # e.g. "with grade 2 as the lowest relevant grade"
     mean: float
 
     def __str__(self) -> str:
-        """Say it as a line."""
+        """Return the cause as the end of a sentence about the run."""
         return f"would be {self.mean:.4f} {self.what}"
 
 
 def diagnose(check: Check, store: Store) -> list[Cause] | str:
-    """Return what explains a check that is off, nothing where nothing does; or why it cannot be looked for, as a line."""
+    """Return the rules that explain a check that is off; or as text, why that is unknown."""
     run = _run(check.result, store)
     if run is None:
-        return f"its run is not in the store {store.root}, so the cause is not known"
+        return f"the cause is unknown, because its run is not in the store {store.root}"
     try:
         return causes(run, open_dataset(contract_of(check.result.dataset)).qrels, check.published[0])
     except CannotStart as error:
-        return f"the cause is not known: {error}"
+        return f"the cause is unknown: {error}"
 
 
 def causes(run: Run, qrels: Qrels, score: PublishedScore) -> list[Cause]:
-    """Return the rules under which *run* has the published *score*, within its tolerance, and under ours has not."""
+    """Return the rules under which *run* has the published *score* within its tolerance."""
     candidates = [Cause(what, mean()) for what, mean in _variants(run, qrels, score.measure)]
     return [cause for cause in candidates if abs(cause.mean - score.value) <= score.tolerance(len(qrels.query_ids))]
 
 
 def _run(result: Result, store: Store) -> Run | None:
-    """Return the run that *result* was scored from: its system's and dataset's in the store, with the very same means."""
+    """Return the run that *result* was scored from: that of the same system, dataset and means in the store."""
     for entry in stored_results(store):
         same = (entry.result.system, entry.result.dataset, entry.result.means) == (result.system, result.dataset, result.means)
         if same and entry.run:
             return read_run(entry.run).run
         if same and result.recipe.get("plugin", "") == "retrievers/run_file":
-            with suppress(LexbenchError):  # the label may be no notation, and the file may be gone
+            with suppress(LexbenchError):  # the name may not be an expression, and the file may be gone
                 return cast(RunFile, system(result.system).retriever).read(result.dataset)
     return None
 
 
 def _variants(run: Run, qrels: Qrels, measure: str) -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield each other rule, in words that follow "would be .1234", with what gives the mean under it."""
+    """Yield each other rule, in words that follow "would be .1234", and a function that returns the mean under it."""
     mean = partial(_mean, qrels=qrels, measure=measure)
     dropped = without_self_matches(run)
     if dropped.dropped:
         yield "with the query's own document dropped", partial(mean, dropped.run)
     if (extended := _with_self_matches(run)) is not None:
-        yield "with the query's own document kept, in the first place", partial(mean, extended)
+        yield "with the query's own document kept at the first rank", partial(mean, extended)
     for other, what in _other_measures(measure):
         yield what, partial(_mean, run, qrels=qrels, measure=other)
     if measure.startswith("nDCG"):
         raised = replace(qrels, grades=2 ** np.maximum(qrels.grades, 0) - 1)
         yield "with a gain of 2^grade - 1", partial(_mean, run, raised, measure)
     if run.precision == "double":
-        yield "with scores kept as float32", partial(mean, run.as_float32())
-    yield "with equal scores in the other order", partial(mean, _ties_reversed(run))
+        yield "with scores as float32", partial(mean, run.as_float32())
+    yield "with ties in the opposite order", partial(mean, _ties_reversed(run))
     yield "without the queries that returned nothing", partial(_over_answered, run, qrels=qrels, measure=measure)
 
 
@@ -94,14 +94,14 @@ def _mean(run: Run, qrels: Qrels, measure: str) -> float:
 
 
 def _over_answered(run: Run, qrels: Qrels, measure: str) -> float:
-    """Return the mean over the queries that have a document at all: trec_eval's, where -c is forgotten."""
+    """Return the mean over queries with any document: what trec_eval prints without -c."""
     scores = measures.score(run, qrels, [measure])
     answered = len(scores.query_ids) - scores.missing
     return scores.means[str(measures.parse(measure))] * len(scores.query_ids) / max(answered, 1)
 
 
 def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
-    """Yield the measures that *measure* is mistaken for, and what the difference is."""
+    """Yield the measures that *measure* is mistaken for, and the difference in words."""
     parsed = measures.parse(measure)
     name = type(parsed).__name__
     cutoff = getattr(parsed, "cutoff", None)
@@ -110,14 +110,14 @@ def _other_measures(measure: str) -> Iterator[tuple[str, str]]:
         now = parsed.rel or 1
         for grade in _GRADES:
             if grade != now:
-                yield f"{name}(rel={grade}){at}", f"with grade {grade} as the lowest that is relevant, and not {now}"
+                yield f"{name}(rel={grade}){at}", f"with {grade} instead of {now} as the lowest relevant grade"
         for other in _RECALLS if name in _RECALLS else ():
             if other != name:
                 yield f"{other}(rel={now}){at}", f"as {other}{at}"
 
 
 def _with_self_matches(run: Run) -> Run | None:
-    """Return *run* with each query's own document in front where the list lacks it; None where no query is a document."""
+    """Return *run* with each query's own document at the first rank if the list lacks it; None if no query is a document."""
     own = lookup(run.table, encode(run.query_ids))  # the code of each query's own document, or -1
     lists = np.repeat(np.arange(len(own)), np.diff(run.offsets))
     present = np.bincount(lists[run.docs == own[lists]], minlength=len(own)) > 0
@@ -135,7 +135,7 @@ def _with_self_matches(run: Run) -> Run | None:
 
 
 def _ties_reversed(run: Run) -> Run:
-    """Return *run* with every group of equal scores, or neighbouring numbers, in the opposite order."""
+    """Return *run* with every group of equal scores (up to the last bit) in the opposite order."""
     starts = np.ones(len(run), dtype=bool)
     starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], run.scores.dtype.type(-np.inf))
     starts[run.offsets[:-1][np.diff(run.offsets) > 0]] = True

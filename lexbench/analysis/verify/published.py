@@ -1,28 +1,33 @@
-"""Published scores, each with who printed it and how near a measured one has to come.
+"""Published scores: who printed them, how near a measured score must come, and which results are of the same system.
 
-They are in two places, and each score in one of them: those of a model of the catalogue, as `published` in its file; the rest
-in `suites/expected/<suite>.toml`. What is true of all scores of a source is in `suites/expected/sources.toml`.
+Each score is in one of two places: those of a model of the catalogue are in the `published` list of its file, all others in
+`suites/expected/<suite>.toml`. Facts about a source are in `suites/expected/sources.toml`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from typing import Any
 
 from msgspec import field
 
-from lexbench import catalog, measures, suites
-from lexbench.errors import InvalidFile, LexbenchError
-from lexbench.notation import parse
+from lexbench import catalog, measures, registry, suites
+from lexbench.errors import InvalidFile, LexbenchError, NotationError
+from lexbench.notation import Call, Part, parse
+from lexbench.results import Result
+from lexbench.runner.systems import describe
 from lexbench.storage.reading import Strict, read_toml
 
 _SOURCES = "sources"
-_SAME_ARITHMETIC = 0.0005  # what the order of additions, and of equal scores at the last place, can move
-_SWAP = 0.5  # what an exchange of the first two documents of one query can move its value
-_ENCODER = 0.002  # what other hardware, or ONNX, can move: the sources' own scores of one model differ by up to so much
+_SAME_ARITHMETIC = 0.0005  # what the order of additions, and of equal scores at the last place, can change
+_SWAP = 0.5  # what swapping the first two documents of one query can change in its value
+_ENCODER = 0.002  # what other hardware or ONNX can change: the sources' own scores of one model differ by as much
+_WHOLE = "quantize"  # published indexes with integer weights were made with its defaults
 
 
 class OtherProtocol(Strict, frozen=True):
-    """Why scores of a source are not to be compared with ours: those on one dataset, or of one measure."""
+    """Why scores of a source are not comparable with ours: those on one dataset, or of one measure."""
 
     why: str
     dataset: str = ""
@@ -34,10 +39,10 @@ class Source(Strict, frozen=True):
 
     name: str
     origin: str
-    decimals: int  # that it prints of a fraction
+    decimals: int  # digits that it prints of a fraction
     protocol: str
-    own: tuple[str, ...] = ()  # models whose scores the source measured itself; () is all
-    quotes: str = ""  # what is known of the others
+    own: tuple[str, ...] = ()  # models that the source measured itself; () means all
+    quotes: str = ""  # what is known about the others
     differs: tuple[OtherProtocol, ...] = ()
 
 
@@ -75,8 +80,8 @@ class PublishedFile(Strict, frozen=True):
 class PublishedScore:
     """One published score."""
 
-    system: str  # what is typed for it; "" where nothing is
-    called: str  # by its source, or the model's name
+    system: str  # the expression for the system; "" if there is none
+    called: str  # its name in the source, or the model's name
     dataset: str
     measure: str  # in ir-measures' notation
     value: float
@@ -85,27 +90,27 @@ class PublishedScore:
 
     @property
     def printed(self) -> str:
-        """The score as its source printed it, as a fraction: 0.6789."""
+        """The score as its source printed it, as a fraction (e.g. 0.6789)."""
         digits = len(repr(self.value).partition(".")[2])
         return f"{self.value:.{max(digits, self.source.decimals)}f}"
 
     @property
     def allowance(self) -> float:
-        """How far a repetition may be off, rounding apart: less for BM25, which is the same arithmetic everywhere."""
+        """How far a repetition may be off before rounding: less for BM25, whose arithmetic is the same everywhere."""
         return _SAME_ARITHMETIC if self.system.startswith("bm25") else _ENCODER
 
     def tolerance(self, queries: int) -> float:
-        """Return how far a mean over so many *queries* may be off: the allowance, and half a unit of the last printed digit.
+        """Return how far a mean over this many *queries* may be off: the allowance, and half a unit of the last printed digit.
 
-        An encoder's scores on other hardware differ in their last bits, and two documents may change places for it: on one
-        query that moves a mean by up to .5 / queries (RR, from the first place to the second), .0116 on the 43 of TREC DL 2019.
+        On other hardware an encoder's scores differ in the last bits, and two documents may swap. On one query that changes a
+        mean by up to .5 / queries (RR, from the first place to the second): .0116 on the 43 queries of TREC DL 2019.
         """
         swap = 0.0 if self.system.startswith("bm25") else _SWAP / max(queries, 1)
         return max(self.allowance, swap) + 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
 
     @property
     def differs(self) -> str:
-        """Why the score is of another protocol than ours; "" where it is not known to be."""
+        """Why the score was made under other rules than ours; "" if that is not known."""
         reasons = (
             rule.why
             for rule in self.source.differs
@@ -115,24 +120,19 @@ class PublishedScore:
 
     @property
     def quoted(self) -> str:
-        """What is known of a score that its source took from elsewhere; "" where it measured itself."""
+        """What is known about a score that its source copied from elsewhere; "" if the source measured it."""
         own = self.source.own
         name = parse(self.system).head.name if self.system else ""
         return "" if not own or name in own or self.called in own else self.source.quotes
 
 
 def published_scores() -> list[PublishedScore]:
-    """Return every published score, those of the catalogue first; a model whose file does not read has none."""
+    """Return every published score, those of the catalogue first. A model whose file cannot be read has none."""
     return [*_of_catalogue(), *(score for name in suites.published_figures() if name != _SOURCES for score in _of_file(name))]
 
 
-def weights() -> dict[str, str]:
-    """Return the SHA-256 of the weights of public models, by their name."""
-    return _sources().weights
-
-
 def system_of(model: catalog.Model) -> str:
-    """Return how the published scores of a model name it: by what is typed for a system, by the name of an encoder."""
+    """Return the expression for the published scores of a model."""
     return model.system or model.name
 
 
@@ -141,8 +141,7 @@ def _of_catalogue() -> Iterator[PublishedScore]:
         if isinstance(model, LexbenchError):
             continue
         for score in model.published:
-            measure = _notation(score.measure)
-            names = system_of(model), model.name, score.dataset, measure
+            names = system_of(model), model.name, score.dataset, _canonical(score.measure)
             yield PublishedScore(*names, score.value, source(score.source), score.where)
 
 
@@ -150,12 +149,12 @@ def _of_file(name: str) -> Iterator[PublishedScore]:
     for system in read_toml(suites.published_figures()[name], PublishedFile).systems:
         for scores in system.figures:
             for measure, value in scores.values.items():
-                names = system.system, system.called, scores.dataset, _notation(measure)
+                names = system.system, system.called, scores.dataset, _canonical(measure)
                 yield PublishedScore(*names, value, source(system.source), scores.where)
 
 
 @cache
-def _notation(measure: str) -> str:
+def _canonical(measure: str) -> str:
     return str(measures.parse(measure))
 
 
@@ -165,8 +164,90 @@ def _sources() -> _Sources:
 
 
 def source(name: str) -> Source:
-    """Return what is known of a source; InvalidFile for one that nobody has described."""
+    """Return the facts about a source. Raises InvalidFile for an unknown one."""
     known = {described.name: described for described in _sources().sources}
     if name not in known:
-        raise InvalidFile(f"{suites.published_figures()[_SOURCES]}: no source {name!r}; there is: {', '.join(known)}; add it")
+        raise InvalidFile(
+            f"{suites.published_figures()[_SOURCES]}: no source {name!r}; there are: {', '.join(known)}; add it there"
+        )
     return known[name]
+
+
+def is_same_system(result: Result, published: str) -> bool:
+    """Whether *result* is of the system with the expression *published*, e.g. `bm25(k1=0.82, b=0.68)` or `lexmae|top_k(64)`.
+
+    A model must have been named, or have weights that are known to be its own. All settings that change answers must be the
+    model's, and its engine exact. A system of several retrievers must have the very same expression.
+    """
+    part, typed = parse(published), _expression(result)
+    if typed == part:
+        return True
+    if "encoder" in result.recipe.get("settings", {}):
+        return _is_same_encoder(part, typed, result)
+    if part.head.name not in registry.names("retrievers"):
+        return False
+    plugin = registry.load("retrievers", part.head.name)
+    fusion = any(item.name == "members" for item in fields(plugin))
+    return not fusion and _is_same_retriever(plugin, part.head, result.recipe)
+
+
+def _expression(result: Result) -> Part | None:
+    """Return the parsed expression of a result; None if its name is not an expression."""
+    with suppress(NotationError):
+        return parse(result.system)
+    return None
+
+
+def _is_same_retriever(plugin: type[Any], call: Call, recipe: Mapping[str, Any]) -> bool:
+    """Whether the retriever of *recipe* is *plugin* with the settings of *call*, possibly on another engine."""
+    identity, expected = str(recipe.get("plugin", "")), registry.identity(plugin)
+    if identity != expected and not identity.startswith(f"{expected}_"):  # bm25_lucene is bm25 on another engine
+        return False
+    typed = dict(call.kwargs)
+    files = {item.name for item in fields(plugin) if item.metadata.get("runtime") and item.name in typed}
+    return _fits(_settings(plugin, typed), recipe["settings"]) and set(recipe.get("identity", ())) == files
+
+
+def _is_same_encoder(part: Part, typed: Part | None, result: Result) -> bool:
+    """Whether a result is of the encoder or model that *part* names, with its transforms, on an exact engine."""
+    settings, name = result.recipe["settings"], part.head.name
+    encoder = settings["encoder"]
+    digest = ((encoder.get("identity") or {}).get("model") or {}).get("weights")
+    if (typed is None or typed.head.name != name) and (digest is None or digest != _sources().weights.get(name)):
+        return False
+    model = catalog.model(name) if name in catalog.names() else None
+    if (model is None or not model.encoder) and name not in registry.names("encoders"):
+        return False
+    transforms = [describe(registry.create("transforms", call)) for call in part.transforms]
+    if not _is_exact(settings["engine"]) or _changing(settings["transforms"]) != _changing(transforms):
+        return False
+    plugin = registry.load("encoders", model.encoder if model else name)
+    expected = _settings(plugin, {**(model.settings if model else {}), **dict(part.head.kwargs)})
+    if "-titled/" in result.dataset:  # its titles are joined as the model's authors did; the catalogue leaves that open
+        expected.pop("titles", None)
+    return encoder["plugin"] == registry.identity(plugin) and _fits(expected, encoder["settings"])
+
+
+def _settings(plugin: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of *plugin* that change answers: those *typed*, otherwise the defaults."""
+    settings = [item for item in fields(plugin) if item.init and not item.metadata.get("runtime")]
+    defaults = {item.name: item.default for item in settings if item.default is not MISSING}
+    return defaults | {item.name: typed[item.name] for item in settings if item.name in typed}
+
+
+def _fits(expected: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether *settings* agree with *expected* wherever they have a value."""
+    return all(settings.get(name, value) == value for name, value in expected.items())
+
+
+def _is_exact(engine: Mapping[str, Any]) -> bool:
+    name = str(engine["plugin"]).rpartition("/")[2]
+    with suppress(LexbenchError):  # the engine of a result from another machine may not be installed here
+        return registry.load("engines", name).exact is True
+    return False
+
+
+def _changing(transforms: list[Any]) -> list[Any]:
+    """Return the recipes of transforms without those that do not make another system."""
+    whole = describe(registry.create("transforms", Call(_WHOLE)))
+    return [recipe for recipe in transforms if recipe != whole]

@@ -1,4 +1,4 @@
-"""Which results are verified, and the verdict on each mean that has a published score; scores of other measures never serve."""
+"""Choose the results to verify, and give a verdict on each mean with a published score of the same measure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,36 +7,35 @@ from pathlib import Path
 
 from lexbench import measures
 from lexbench.analysis.stored_results import stored_results
-from lexbench.analysis.verify.matching import is_of
-from lexbench.analysis.verify.published import PublishedScore
+from lexbench.analysis.verify.published import PublishedScore, is_same_system
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.results import Result, files_of, load_system
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 
-_RECALLS = ("R", "RCap", "Success")  # what papers call recall
+_RECALLS = ("R", "RCap", "Success")  # measures that papers call recall
 _VERSIONS = (("msmarco-passage-titled/", "msmarco-passage/"), ("beir/webis-touche2020/v2", "beir/webis-touche2020"))
 
 
 class Verdict(StrEnum):
-    """What a comparison says."""
+    """The outcome of a check."""
 
     OK = "ok"
     OFF = "off"
-    SPREAD = "other figure"  # differs, and another figure of the same that its source measured too is met
-    QUOTED = "quoted"  # differs from a score that its source copied: nothing follows from it
-    PROTOCOL = "other rules"  # the score was made under other rules, or it is not known under which
+    SPREAD = "other figure"  # differs, but agrees with another score that its source measured itself
+    QUOTED = "quoted"  # differs from a score that its source copied, which proves nothing
+    PROTOCOL = "other rules"  # the published score was made under other or unknown rules
 
 
 @dataclass(frozen=True)
 class Check:
-    """One measured mean beside published scores that are equal."""
+    """One measured mean beside published scores of one value."""
 
     result: Result
     measure: str
-    published: tuple[PublishedScore, ...]  # of one value; the first is the one that is shown
+    published: tuple[PublishedScore, ...]  # the first is the one that is shown
     verdict: Verdict
-    spread: tuple[str, str] = ("", "")  # the least and the greatest that was published of the same, as printed
+    spread: tuple[str, str] = ("", "")  # the lowest and the highest published score of the same mean, as printed
 
     @property
     def measured(self) -> float:
@@ -51,11 +50,10 @@ class Check:
     @property
     def reason(self) -> str:
         """Why the verdict is neither ok nor off; "" otherwise."""
-        spread = f"what was published of it is from {self.spread[0]} to {self.spread[1]}, and one of these is met"
         reasons = {
             Verdict.QUOTED: self.published[0].quoted,
             Verdict.PROTOCOL: self.published[0].differs,
-            Verdict.SPREAD: spread,
+            Verdict.SPREAD: f"published scores range from {self.spread[0]} to {self.spread[1]}, and it agrees with one of them",
         }
         return reasons.get(self.verdict, "")
 
@@ -71,21 +69,21 @@ class Unmatched:
 
     result: Result
     measure: str
-    near: tuple[PublishedScore, ...] = ()  # of the same system, of what is like it and is not the same
+    near: tuple[PublishedScore, ...] = ()  # scores of the same system that could be mistaken for it
 
     @property
     def mistakable(self) -> bool:
-        """Whether what there is instead has the same name: another threshold, or another version of the dataset."""
+        """Whether a near score has the same name: another threshold, or another version of the dataset."""
         return bool(self.near) and _name(self.near[0].measure) == _name(self.measure)
 
     @property
     def reason(self) -> str:
-        """What there is instead, and why that was not compared."""
+        """Which near score there is, and why it was not compared; "" without one."""
         if not self.near:
             return ""
         score = self.near[0]
         what = "another measure" if score.measure != self.measure else "another version of the dataset"
-        return f"{score.measure} {score.printed} on {score.dataset} ({score.source.name}) is of {what}"
+        return f"{score.measure} {score.printed} on {score.dataset} ({score.source.name}) is {what}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def verify(
 ) -> Verification:
     """Compare each of *results* with the *published* scores of its system, dataset and measure.
 
-    *systems* says by label of which published system a result is, where its label and settings do not: {LABEL: "minilm"}.
+    *systems* names the published system of a result whose name and settings do not show it, e.g. {"my-model": "minilm"}.
     """
     systems = systems or {}
     names = dict.fromkeys(score.system for score in published if score.system)
@@ -119,7 +117,7 @@ def verify(
     unmatched: list[Unmatched] = []
     for result in results:
         name = systems.get(result.system)
-        fitting = {one for one in names if is_of(result, one)} if name is None else {name}
+        fitting = {one for one in names if is_same_system(result, one)} if name is None else {name}
         scores = [score for score in published if score.system in fitting or (name is not None and score.called == name)]
         for measure in result.means:
             same = [score for score in scores if (score.dataset, score.measure) == (result.dataset, measure)]
@@ -131,18 +129,18 @@ def verify(
 
 
 def _checks(result: Result, measure: str, scores: Iterable[PublishedScore]) -> list[Check]:
-    """Return one check for each value that was published, the sources that agree on it together.
+    """Return one check per published value, with all sources that agree on it.
 
-    Of figures that their sources measured themselves, as one by PyTorch and one by ONNX, one that is met is enough.
+    If sources measured different values (e.g. with PyTorch and with ONNX), agreeing with one of them is enough.
     """
     groups: dict[tuple[str, Verdict], list[PublishedScore]] = {}
     for score in scores:
         groups.setdefault((score.printed, _verdict(result, measure, score)), []).append(score)
-    measured = [score for _, agreed in groups.items() for score in agreed if not (score.differs or score.quoted)]
-    is_met = any(verdict is Verdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
-    ends = [end(measured, key=lambda score: score.value).printed for end in (min, max)] if measured else ["", ""]
+    by_source = [score for agreed in groups.values() for score in agreed if not (score.differs or score.quoted)]
+    agrees = any(verdict is Verdict.OK and not agreed[0].quoted for (_, verdict), agreed in groups.items())
+    ends = [end(by_source, key=lambda score: score.value).printed for end in (min, max)] if by_source else ["", ""]
     checks = (Check(result, measure, tuple(agreed), verdict, (ends[0], ends[1])) for (_, verdict), agreed in groups.items())
-    return [replace(one, verdict=Verdict.SPREAD) if is_met and one.verdict is Verdict.OFF else one for one in checks]
+    return [replace(one, verdict=Verdict.SPREAD) if agrees and one.verdict is Verdict.OFF else one for one in checks]
 
 
 def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
@@ -156,12 +154,12 @@ def _verdict(result: Result, measure: str, score: PublishedScore) -> Verdict:
 def _is_near(score: PublishedScore, dataset: str, measure: str) -> bool:
     """Whether a score could be mistaken for one of *measure* on *dataset*."""
     if score.measure == measure:
-        return score.dataset in _twins(dataset)
+        return score.dataset in _other_versions(dataset)
     return score.dataset == dataset and _kind(score.measure) == _kind(measure)
 
 
-def _twins(dataset: str) -> set[str]:
-    """Return the ids of the dataset's other versions: with titles or without, with the first judgements or the second."""
+def _other_versions(dataset: str) -> set[str]:
+    """Return the ids of the dataset's other versions: with or without titles, with the first or the second judgements."""
     swapped = {
         dataset.replace(one, other) if dataset.startswith(one) else dataset.replace(other, one) for one, other in _VERSIONS
     }
@@ -169,7 +167,7 @@ def _twins(dataset: str) -> set[str]:
 
 
 def _kind(measure: str) -> tuple[str, int | None]:
-    """Return what a measure is like: its name, all recalls alike, and its cutoff; the threshold does not count."""
+    """Return the name and cutoff of a measure without its threshold; all recalls have one name."""
     name = _name(measure)
     return ("recall" if name in _RECALLS else name), measures.cutoff(measure)
 
@@ -179,9 +177,9 @@ def _name(measure: str) -> str:
 
 
 def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Sequence[str] = ()) -> list[Result]:
-    """Return the results on the datasets of *suite* that the store has, or result files below *folder*; of *systems* alone.
+    """Return the results on the datasets of *suite* in the store or in *folder*, a folder of results; of *systems* only.
 
-    CannotStart where there are none, UnknownName for a system without any.
+    Raises CannotStart if there are none, and UnknownName for a system without results.
     """
     results = [result for result in _results(store, folder) if result.dataset in suite.datasets]
     if not results:
@@ -203,9 +201,9 @@ def _results(store: Store, folder: Path | None) -> Iterator[Result]:
 
 
 def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], results: Sequence[Result]) -> dict[str, str]:
-    """Return which published system each label is, of texts such as `minilm=dense(model="x")`: both may have a = in them.
+    """Return the published system of each name, from texts like `minilm=dense(model="x")`; both sides may contain a =.
 
-    CommandError where nothing is published of such a system, or no result has that label.
+    Raises CommandError if nothing is published of such a system, or no result has that name.
     """
     names = {name for score in published for name in (score.system, score.called) if name}
     labels = {result.system for result in results}
@@ -213,9 +211,9 @@ def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], 
     for text in texts:
         name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
         if not name:
-            raise CommandError(f"--as {text}: nothing is published of what stands before the =; write --as 'minilm=LABEL'")
+            raise CommandError(f"--as {text}: no published system stands before the =; write e.g. --as 'minilm=NAME'")
         label = text.removeprefix(f"{name}=")
         if label not in labels:
-            raise CommandError(f"--as {text}: no result is of {label!r}; there is: {', '.join(sorted(labels))}")
+            raise CommandError(f"--as {text}: no result is of {label!r}; there are: {', '.join(sorted(labels))}")
         systems[label] = name
     return systems

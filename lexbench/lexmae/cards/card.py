@@ -17,8 +17,8 @@ from lexbench.lexmae.cards.facts import Facts, Training, What
 from lexbench.lexmae.recipe import Recipe
 from lexbench.models.checkpoint import read_json
 from lexbench.models.stated_settings import EXACT_TERMS, K1, B
-from lexbench.report.table import Table, escape, markdown, number
 from lexbench.storage import atomic
+from lexbench.table import Table, escape, markdown, number
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",

@@ -1,18 +1,18 @@
-"""The leaderboard: a Markdown page and an HTML page made from committed result files, and from nothing else.
+"""The leaderboard: a Markdown page and an HTML page, made from committed result files and nothing else.
 
-    leaderboard/results/<suite>/<system>.json   one file a system: its results on the suite's datasets
-    leaderboard/README.md                       generated; `lexbench leaderboard --check` fails when one is stale
-    leaderboard/index.html                      likewise: the same scores, with plots, by query
+    leaderboard/results/<suite>/<system>.json   one file per system: its results on the suite's datasets
+    leaderboard/README.md                       generated; `lexbench leaderboard --check` fails if it is out of date
+    leaderboard/index.html                      also generated: the same scores, with plots and per query
 
-Others take from here `pages`, `write` and `stale`, and from `copies` a table to paste elsewhere. A board (`board`) is worked
-out once from results (`sections`, `panels`, `trade_off`), those of several people `merged`; `markdown` and `page` write it.
+Callers use `pages`, `write` and `stale`, and `copies` for one table to paste elsewhere. `result_folders` reads and merges
+results; `sections`, `panels` and `trade_off` compute a `board` from them once; `markdown` and `page` write it.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from lexbench.errors import CommandError
-from lexbench.report.leaderboard import merged
+from lexbench.report.leaderboard import result_folders
 from lexbench.report.leaderboard.board import Board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
@@ -24,35 +24,37 @@ HTML = "index.html"
 
 
 def read_board(folder: Path, others: Mapping[str, Path] = {}) -> Board:
-    """Return what the files of a folder of results show, merged with folders of *others* by who ran them.
+    """Return the board of a folder of results, merged with the folders of *others*, by the name of who ran them.
 
-    CannotStart where a folder has no results, InvalidFile for a wrong file.
+    Raises CannotStart for a folder without results, and InvalidFile for a faulty file.
     """
     if not others:
-        return board(merged.read(folder))
+        return board(result_folders.read_folder(folder))
     if folder.name in others:
-        raise CommandError(f"{folder.name} is the name of {folder}; call {others[folder.name]} otherwise: --merge NAME=FOLDER")
-    by_person = {who: merged.read(path) for who, path in {folder.name: folder, **others}.items()}
-    results, ran = merged.merge(by_person)
+        raise CommandError(f"{folder.name} is the name of {folder}; rename {others[folder.name]}: --merge NAME=FOLDER")
+    by_person = {who: result_folders.read_folder(path) for who, path in {folder.name: folder, **others}.items()}
+    results, ran = result_folders.merge(by_person)
     lines = {
-        suite: tuple(merged.who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()}))
+        suite: tuple(
+            result_folders.who_ran_what(results[suite], ran[suite], {who: of.get(suite, {}) for who, of in by_person.items()})
+        )
         for suite in results
     }
     return board(results, ran, lines)
 
 
 def pages(folder: Path, others: Mapping[str, Path] = {}) -> dict[Path, str]:
-    """Return the text of both pages of *folder* by path: the same files, the same text; *others* as in `read_board`."""
+    """Return the text of both pages of *folder* by path; equal files give equal text. *others* as in `read_board`."""
     shown = read_board(folder, others)
     return {folder / MARKDOWN: markdown(shown), folder / HTML: html(shown)}
 
 
 def write(texts: Mapping[Path, str]) -> None:
-    """Write the pages, as `pages` returned them."""
+    """Write the pages that `pages` returned."""
     for path, text in texts.items():
         atomic.write_text(path, text)
 
 
 def stale(texts: Mapping[Path, str]) -> list[Path]:
-    """Return which of the pages, as `pages` returned them, are not on the disk as they should be."""
+    """Return which of the pages that `pages` returned differ from the files on disk."""
     return [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]

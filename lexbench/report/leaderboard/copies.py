@@ -1,4 +1,4 @@
-"""One table of a leaderboard to paste elsewhere: as LaTeX, Markdown or CSV. The page copies the same, in `page/copies.js`."""
+"""One table of a leaderboard to paste elsewhere, as LaTeX, Markdown or CSV. `page/copies.js` does the same in the browser."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lexbench.errors import UnknownName, visible
 from lexbench.report.leaderboard.board import Board, Cell, Section
-from lexbench.report.table import escape, number
+from lexbench.table import escape, number
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -18,30 +18,30 @@ _PACKAGES = r"% needs \usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX fo
 _NO_WIDER = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _MARKED = "Best in bold, second underlined."
 _TESTED = (
-    "Systems with a letter in common were not told apart (paired randomisation test, Holm-corrected over all pairs of the "
-    "dataset, p < .05)."
+    "Systems that share a letter have no significant difference (paired randomisation test, Holm-corrected over all pairs of "
+    "the dataset, p < .05)."
 )
 
 
 class Score(NamedTuple):
-    """A cell: its text, 1 for the best and 2 for the second of its column, the letters of its tie groups, and its deviation."""
+    """A cell: its text, its rank in the column (1 or 2), the letters of its tie groups, and its deviation."""
 
     text: str
     mark: int = 0
     letters: str = ""
-    deviation: str = ""  # over the seeds of a system that has several
+    deviation: str = ""  # over seeds
 
 
 class Row(NamedTuple):
     """A system."""
 
     name: str
-    notation: str  # what the name stands for; "" where it is notation itself
+    notation: str  # the expression that the name stands for; "" if the name is one
     scores: tuple[Score, ...]
 
 
 class View(NamedTuple):
-    """A table as it is copied."""
+    """A table to copy."""
 
     caption: str
     header: tuple[str, ...]  # of the columns of scores
@@ -49,9 +49,9 @@ class View(NamedTuple):
 
 
 def view(board: Board, suite: str = "", dataset: str = "") -> View:
-    """Return the table of *suite*, which need not be named where there is one: its headline on all datasets, or one dataset.
+    """Return the table of *suite* ("" if there is only one): its headline on all datasets, or all measures on one *dataset*.
 
-    UnknownName for a suite or dataset that the board does not have.
+    Raises UnknownName for a suite or dataset that the board does not have.
     """
     by_id = {section.id: section for section in board.suites}
     section = by_id.get(suite) if suite else board.suites[0] if len(by_id) == 1 else None
@@ -108,10 +108,10 @@ def _score(cell: Cell | None, measure: str, headline: str) -> Score:
 
 
 def latex(table: View) -> str:
-    """Return a table of booktabs: the best bold, the second underlined, tie groups as superscripts.
+    """Return a booktabs table: the best bold, the second underlined, tie groups as superscripts.
 
-    One that is wider than the line is made smaller. Columns with something behind their numbers begin at the left, so that
-    digits stand below each other.
+    A table wider than the line is scaled down. Columns with superscripts or deviations are left-aligned, so that digits line
+    up.
     """
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}"}
 
@@ -133,11 +133,11 @@ def latex(table: View) -> str:
 
 
 def _tex(text: str) -> str:
-    return re.sub("-(?=-)", "-{}", visible(text).translate(_LATEX)).replace("—", "---")  # -- would be one longer dash
+    return re.sub("-(?=-)", "-{}", visible(text).translate(_LATEX)).replace("—", "---")  # LaTeX would join -- to a longer dash
 
 
 def markdown(table: View) -> str:
-    """Return a table of GitHub's Markdown, marked likewise."""
+    """Return a table in GitHub's Markdown, with the same marks."""
     marks = {0: "{}", 1: "**{}**", 2: "<ins>{}</ins>"}
 
     def write(score: Score) -> str:
@@ -154,7 +154,7 @@ def markdown(table: View) -> str:
 
 
 def comma_separated(table: View) -> str:
-    """Return comma-separated values: the system, what its name stands for, and bare means; nothing for what is missing."""
+    """Return comma-separated values: the system, its expression, and bare means; missing means are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["system", "notation", *table.header])
@@ -168,7 +168,7 @@ def _plain(row: Row) -> Iterator[str]:
 
 
 def _inert(text: str) -> str:
-    """Return *text* so that no spreadsheet takes it for a formula."""
+    """Return *text* so that no spreadsheet reads it as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 

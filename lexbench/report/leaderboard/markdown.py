@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from lexbench import table
 from lexbench.errors import visible
-from lexbench.report import table
 from lexbench.report.leaderboard.board import Board, BoardMean, BoardSystem, Cell, CellSpeed, Panel, Section
-from lexbench.report.table import DIGITS, Table, escape, number
+from lexbench.table import DIGITS, Table, escape, number
 
 EXPOSURE_MARKS = {"zero-shot": "", "unknown": " ?", "corpus seen": " ‡", "in-domain": " ‡‡"}
 _SIZES = ("index MB", "bytes/doc", "model MB", "built s")
@@ -14,29 +14,29 @@ _INTRODUCTION = """\
 Generated from the files in `results/` by `lexbench leaderboard`; do not edit. [index.html](index.html) has the same figures to
 sort and filter, with plots and single queries.
 
-Scores are means over the contract's judged queries; a missing query counts 0. Best in bold, second underlined. A mean over
-datasets is given only when all its members are there; otherwise how many are. Systems with a letter in common were not told
-apart: no significant difference in the headline measure (paired randomisation test, Holm-corrected over all pairs of the
-dataset, not across datasets, p < .05), which does not show that they are equal. ‡‡ marks systems that were trained on queries
-of the dataset (another split or task of the same collection), ‡ those that have read its documents, ? those of which nobody
-says what they have seen; the rest are zero-shot. † marks scores that others published: not ours, not ranked, not tested.
+Scores are means over the judged queries of the dataset's contract; a missing query counts 0. Best in bold, second underlined. A
+mean over datasets is given only if all its members are there; otherwise the cell counts them. Systems that share a letter have
+no significant difference in the headline measure (paired randomisation test, Holm-corrected over all pairs of the dataset, not
+across datasets, p < .05); this does not show that they are equal. ‡‡: trained on queries of the dataset (another split or task
+of the same collection); ‡: trained on its documents; ?: unknown training data; all others are zero-shot. †: published scores,
+not measured here, not ranked and not tested.
 
-"Model MB" are a system's files of weights; "built s" are the seconds that encoding and indexing took when they were done,
-whatever else that machine did, and are never ranked.
+"Model MB" is the size of a system's weights. "Built s" are the seconds of encoding and indexing when they were done, beside
+other work of that machine; they are never ranked.
 """
 _SEEDS = """\
-± is the standard deviation over the seeds of a system, of which each query has the mean value. Tests and intervals are over
-queries, for these very models: they do not say what another seed would do.
+± is the standard deviation over the seeds of a system; each query has the mean of their values. Tests and intervals are over
+queries with these very models: they do not predict another seed.
 """
 _SPEEDS = """\
-p50, p95 and p99 are of queries, each by its median over the passes, seen before in the warm-up: they say how queries differ,
-not how often a query waits. "Of processes" are the rates of the slowest and the fastest of several fresh processes, in which
-systems took turns. Noisy timings stand last and have no rank.
+p50, p95 and p99 are percentiles over queries, each query by its median over passes after a warm-up: they show how queries
+differ, not how often a query waits. "Of processes" are the rates of the slowest and the fastest of several fresh processes, in
+which systems took turns. Noisy timings come last and are not ranked.
 """
 
 
 def markdown(board: Board) -> str:
-    """Return the page: the same board, the same text."""
+    """Return the page; equal boards give equal text."""
     return "\n".join(["# Leaderboard\n", _INTRODUCTION, *map(_section, board.suites)])
 
 
@@ -51,8 +51,8 @@ def _section(section: Section) -> str:
     least = [f"{panel.detectable:.3f} on {escape(panel.id)}" for panel in section.datasets if panel.detectable is not None]
     if least:
         lines.append(
-            f"A difference of {', '.join(least)} would be found four times in five at Holm's first step (median over the pairs "
-            f"that differ at all). Tests draw {_resamples(section)} resamples.\n"
+            f"The tests have 80 % power for differences of {', '.join(least)} (at Holm's first step; median over pairs that "
+            f"differ). They draw {_resamples(section)} resamples.\n"
         )
     if any(cell and cell.speed for panel in section.datasets for cell in panel.cells):
         lines.append(_SPEEDS)
@@ -76,7 +76,7 @@ def _section(section: Section) -> str:
 
 
 def _resamples(section: Section) -> str:
-    """Return how many resamples the tests of a section drew: one number, or the least and the most."""
+    """Return how many resamples the tests of a section drew: one number, or a range."""
     counts = sorted({panel.resamples for panel in section.datasets if panel.resamples})
     return " to ".join(f"{count:,}" for count in dict.fromkeys([counts[0], counts[-1]]))
 
@@ -87,7 +87,7 @@ def _name(system: BoardSystem) -> str:
 
 
 def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
-    """Return one column a dataset with the headline, then the aggregates, then what the indexes of all of them take."""
+    """Return one column per dataset with the headline, then means over datasets, then sizes over all datasets."""
     names = [panel.id for panel in section.datasets]
     header = (section.headline, *names, *section.aggregates, *_SIZES)
     rows = (
@@ -103,7 +103,7 @@ def _across(section: Section) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]
 
 
 def _measures(section: Section, panel: Panel) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
-    """Return one column a measure of one dataset."""
+    """Return one column per measure of one dataset."""
     header = ("system", *panel.measures, *_SIZES)
     rows = (
         (_name(system), *(_score(cell, measure, panel.headline) for measure in panel.measures), *_sizes(cell))
@@ -133,7 +133,7 @@ def _sizes(of: Cell | BoardSystem) -> tuple[str, ...]:
 
 
 def _speeds(section: Section, panel: Panel) -> Iterator[tuple[str, Table]]:
-    """Yield a table for each machine, scenario and depth that systems were timed with, fastest first."""
+    """Yield a title and a table, fastest first, for each machine, scenario and k that systems were timed with."""
     timed = [
         (system, speed)
         for system, cell in zip(section.systems, panel.cells, strict=True)

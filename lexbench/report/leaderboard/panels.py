@@ -1,4 +1,4 @@
-"""One dataset of a leaderboard: a cell for each system, tests of all pairs with letters, and where the data are from."""
+"""One dataset of a leaderboard: a cell per system, tests of all pairs with letters, and the origin of the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.analysis.incompleteness import judged_gaps
-from lexbench.analysis.significance import bootstrap, groups, randomisation
+from lexbench.analysis.judgements import judged_gaps
+from lexbench.analysis.significance import bootstrap, randomisation
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.report.leaderboard.board import SCALE, BoardSystem, Cell, CellSpeed, Panel, machine_line, ranks
 from lexbench.report.leaderboard.trade_off import curves_of, plots_of
-from lexbench.report.run import notes, qps_name
+from lexbench.report.run import notes
+from lexbench.report.timings import qps_name
 from lexbench.results import Result, Timing
 from lexbench.runner.exposure import UNKNOWN
 
-_SCENARIO = "single-stream"  # whose latencies are shown; others' speed is of another kind
+_SCENARIO = "single-stream"  # the scenario to show; speeds of other scenarios are not comparable
 _STAGE = "e2e"
-FOUND_AT = "10"  # documents, of the share of exact search that is shown
+FOUND_AT = "10"  # the k of the recall of exact that is shown
 _MEAN_DIGITS, _TEST_DIGITS = 6, 4
 
 
@@ -34,7 +35,7 @@ def panel_of(
     results: Sequence[Result | None],
     others: Sequence[Cell | None],
 ) -> Panel:
-    """Return the panel of *dataset*: our *results*, one a system or None, then the cells of *others* that published."""
+    """Return the panel of *dataset* from our *results*, one per system or None, and the published cells of *others*."""
     present = [result for result in results if result is not None]
     called = [msgspec.structs.replace(one, system=systems[at].label) for at, one in enumerate(results) if one is not None]
     first = present[0]
@@ -66,14 +67,14 @@ def panel_of(
 
 
 def _defects(dataset: str) -> Iterator[str]:
-    """Yield what is known to be wrong or surprising in the data, each with its source."""
+    """Yield a note for each known issue of the data, with its source."""
     contract = find_contract(dataset)
     for defect in contract.defects if contract else ():
-        yield f"of the data: {' '.join(defect.what.split())} ({defect.source})"
+        yield f"data issue: {' '.join(defect.what.split())} ({defect.source})"
 
 
 def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: int) -> bool:
-    """Whether two systems, by their places, are among the *tested* ones and were not told apart; *p* is that of all pairs."""
+    """Whether two systems, given by position, were tested without a significant difference; *p* is that of all pairs."""
     if one not in tested or other not in tested:
         return False
     first, second = sorted((tested.index(one), tested.index(other)))
@@ -81,17 +82,19 @@ def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: 
 
 
 def _may_be_tested(result: Result, first: Result, headline: str) -> bool:
-    """Whether two results are of the same queries under the same rules, so that they may be tested against each other."""
+    """Whether two results have the same queries, judgements and rules, so that they may be tested against each other."""
     same = result.query_ids == first.query_ids and result.contract == first.contract
     return same and result.digests.get("qrels") == first.digests.get("qrels") and headline in result.per_query
 
 
 def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> list[Cell | None]:
-    """Return the cells of our systems, without what a comparison adds."""
+    """Return the cells of our systems, before tests."""
     bounds = {system.label for system in systems if system.bound}
     present = {result.system: result for result in results if result is not None}
     measured = dict.fromkeys(measure for result in present.values() for measure in result.means)
-    measures = [measure for measure in measured if not measure.startswith("Judged")]  # no merit of a system: never ranked
+    measures = [
+        measure for measure in measured if not measure.startswith("Judged")
+    ]  # a property of the judgements: never ranked
     marks = {
         measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds) for measure in measures
     }
@@ -133,13 +136,13 @@ def _with_tests(cell: Cell | None, name: str, pairs: "Pairs", scores: Sequence[f
 
 
 def seconds_to_build(result: Result) -> float | None:
-    """Return what encoding and indexing took; None where nothing says, or only of the last of several processes."""
+    """Return the seconds of encoding and indexing; None if unknown, or known only for the last of several processes."""
     seconds = [result.measured.seconds[stage] for stage in ("encode", "build") if stage in result.measured.seconds]
     return round(sum(seconds), 1) if seconds and not result.measured.resumed else None
 
 
 def _speeds(timings: Sequence[Timing]) -> list[CellSpeed]:
-    """Return the speeds to show: of a stream of single queries, the latest of each depth, the greatest first."""
+    """Return the speeds to show: the latest single-stream timing of each k, the largest k first."""
     single = [timing for timing in timings if timing.scenario.startswith(_SCENARIO) and _STAGE in timing.stages]
     latest = {timing.k: timing for timing in sorted(single, key=lambda timing: timing.taken)}
     return [_speed(latest[k]) for k in sorted(latest, reverse=True)]
@@ -163,7 +166,7 @@ def _speed(timing: Timing) -> CellSpeed:
 
 
 def _texts(dataset: str, queries: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the texts of *queries* where the contract says that they may be published; else None."""
+    """Return the texts of *queries* if the contract allows publishing them, otherwise None."""
     contract = find_contract(dataset)
     if contract is None or not contract.source.publishable:
         return None
@@ -177,26 +180,29 @@ def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
 
 
 def _not_tested(systems: Sequence[BoardSystem], results: Sequence[Result | None], tested: Mapping[int, Result]) -> list[str]:
-    """Return a line for each system that could not be tested against the others."""
+    """Return a note for each system that could not be tested against the others."""
     labels = [systems[number].label for number, result in enumerate(results) if result and number not in tested]
-    return [f"{label} was scored on other queries, judgements or rules than the first: not tested" for label in labels]
+    return [
+        f"{label} is not tested: it was scored with other queries, judgements or rules than the first system"
+        for label in labels
+    ]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Systems by name; pairs in the order given, (earlier, later), differences earlier less later."""
+    """Tests of all pairs of systems. Pairs are (earlier, later) in the given order, differences earlier minus later."""
 
     intervals: dict[str, tuple[float, float]]  # 95 %, of each mean
-    letters: dict[str, str]  # of each system's tie groups; none where all are one group
-    better: dict[str, int]  # how many others each is significantly better than
-    p: tuple[tuple[float, ...], ...]  # of each with those after it, corrected by Holm over all pairs
+    letters: dict[str, str]  # of each system's tie groups; empty if all systems are one group
+    better: dict[str, int]  # how many systems each is significantly better than
+    p: tuple[tuple[float, ...], ...]  # per system with those after it, corrected by Holm over all pairs
     ranges: tuple[tuple[tuple[float, float], ...], ...]  # 95 % intervals of the same differences
-    detectable: float | None  # the median, over pairs that differ, of what is found with power .8 at Holm's first step
+    detectable: float | None  # see `_detectable`
     resamples: int = 0  # of the tests
 
 
 def compare_all(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
-    """Compare every two systems by *scores*, values (queries,) in the same order; all draw the same resamples."""
+    """Compare every two systems by *scores*, values (queries,) in one order. All pairs share their resamples."""
     names = list(scores)
     if not names:
         return Pairs({}, {}, {}, (), (), None)
@@ -204,14 +210,14 @@ def compare_all(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
     intervals = dict(zip(names, _percentiles(resampled), strict=True))
     if len(names) == 1:
         return Pairs(intervals, {}, {}, ((),), ((),), None)
-    tied = groups.tie_groups(scores)
+    tied = randomisation.tie_groups(scores)
     row = {name: number for number, name in enumerate(tied.systems)}
     p = tuple(
         tuple(round(float(tied.ps[row[name], row[other]]), _TEST_DIGITS) for other in names[number + 1 :])
         for number, name in enumerate(names)
     )
     ranges = tuple(tuple(_percentiles(resampled[:, [at]] - resampled[:, at + 1 :])) for at in range(len(names)))
-    letters = tied.letters if len(tied.groups) > 1 else {}  # one group of all says nothing, and would stand in every cell
+    letters = tied.letters if len(tied.groups) > 1 else {}  # a single group says nothing, and would be in every cell
     better = {name: len(worse) for name, worse in tied.worse.items()}
     return Pairs(
         intervals,
@@ -225,10 +231,9 @@ def compare_all(scores: Mapping[str, NDArray[np.float64]]) -> Pairs:
 
 
 def _detectable(scores: Mapping[str, NDArray[np.float64]]) -> float | None:
-    """Return the median, over pairs of systems that differ, of the least difference that is found four times in five.
+    """Return the smallest difference that a test finds with power .8: the median over pairs of systems that differ.
 
-    Tests are at Holm's first step, at which a pair is found to differ whatever the others do. None where no two differ, and for
-    one query, of which nothing can be said.
+    Tests are at Holm's first step, which does not depend on other pairs. None if no two systems differ, or for one query.
     """
     pairs = list(combinations(scores, 2))
     differing = [scores[one] - scores[other] for one, other in pairs if np.any(scores[one] != scores[other])]

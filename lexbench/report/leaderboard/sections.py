@@ -1,4 +1,4 @@
-"""From results to a board: which suites and systems, in which order, the means over datasets, and what others published."""
+"""Build a board from results: suites and systems in order, means over datasets, and published systems beside ours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
@@ -42,7 +42,7 @@ def board(
 ) -> Board:
     """Return the board of *results*: suite id -> system -> dataset -> result.
 
-    Of merged results *ran* says who ran each system of a suite, and *lines* who ran what where.
+    For merged results, *ran* has the people who ran each system of a suite, and *lines* who ran what where.
     """
     published = read_published()
     sections = [_section(suites.suite(suite), systems, published) for suite, systems in results.items()]
@@ -52,7 +52,7 @@ def board(
 
 
 def _with_people(section: Section, ran: Mapping[str, tuple[str, ...]], lines: tuple[str, ...]) -> Section:
-    """Return a section that says of each of our systems who ran it."""
+    """Return the section with the people who ran each of our systems."""
     systems = tuple(
         system if system.source else msgspec.structs.replace(system, who=ran[system.label]) for system in section.systems
     )
@@ -62,11 +62,12 @@ def _with_people(section: Section, ran: Mapping[str, tuple[str, ...]], lines: tu
 def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> Section:
     strays = {name for by_dataset in results.values() for name in by_dataset} - set(suite.datasets)
     if strays:
-        known = f"{min(strays)} is not a dataset of the suite {suite.id}"
-        raise CommandError(f"{known}; move its results to the folder of one that has it")
+        raise CommandError(
+            f"{min(strays)} is not a dataset of the suite {suite.id}; move its results to the folder of its suite"
+        )
     datasets = [name for name in suite.datasets if any(name in by_dataset for by_dataset in results.values())]
     order = sorted(results, key=lambda name: (*_standing(results[name], datasets, suite.headline), name))
-    order.sort(key=lambda name: _is_bound(results[name]))  # upper bounds are no results: last
+    order.sort(key=lambda name: _is_bound(results[name]))  # upper bounds come last
     ours = {name: results[name] for name in order}
     others = published_systems(published, suite, datasets)
     means = _means(suite, ours, [other.scores for other in others])
@@ -101,7 +102,7 @@ def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
 
 
 def _command(suite: Suite, systems_run: Mapping[str, Result]) -> str:
-    """Return what runs the systems again, given with one result of each."""
+    """Return the command that runs the systems again, given one result of each."""
     seeds = {name: result.seeds.systems for name, result in systems_run.items() if result.seeds}
     named = {name: result.notation for name, result in systems_run.items() if name not in seeds}
     for members in seeds.values():
@@ -117,7 +118,7 @@ def _quoted(text: str) -> str:
 
 
 def _standing(by_dataset: Mapping[str, Result], datasets: Sequence[str], headline: str) -> tuple[int, float]:
-    """Return what systems are ordered by: how many datasets they have, then the sum of their headline."""
+    """Return the sort key of a system: how many datasets it has, then the sum of its headline scores."""
     means = [by_dataset[name].means for name in datasets if name in by_dataset]
     scores = [mean[headline] for mean in means if headline in mean]
     return -len(scores), -sum(scores)
@@ -146,7 +147,7 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
 
 
 def _means(suite: Suite, ours: ResultsBySystem, others: Sequence[Mapping[str, float]]) -> list[tuple[BoardMean, ...]]:
-    """Return the aggregates of our systems, then of *others*, whose scores are given by dataset."""
+    """Return the means over datasets of our systems, then of *others*, given by their scores by dataset."""
     columns = []
     for aggregate in _aggregates(suite):
         means = {name: aggregates.over_results(aggregate, by_dataset.values()) for name, by_dataset in ours.items()}
@@ -171,7 +172,7 @@ def _interval(aggregate: Aggregate, by_dataset: Mapping[str, Result], value: flo
 
 
 def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return one line for each set of software and machine that results were made with."""
+    """Return one line per combination of software and machine that results were made with."""
     lines = set()
     for result in results:
         software = ", ".join(f"{name} {version}" for name, version in result.measured.versions.items())
@@ -180,19 +181,19 @@ def _provenance(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 class PublishedSystem(NamedTuple):
-    """A system whose scores others published: a row beside ours, marked, never ranked, with its source."""
+    """A system with published scores: a marked row beside ours with its source, never ranked."""
 
     system: BoardSystem
     cells: dict[str, Cell]  # by dataset
-    scores: dict[str, float]  # its headline on every dataset of the suite
-    origin: str  # what is known of the source
+    scores: dict[str, float]  # of the headline on every dataset of the suite
+    origin: str  # facts about the source
 
 
 class Published(NamedTuple):
-    """What has been published."""
+    """All published scores, and the models of the catalogue."""
 
     scores: list[PublishedScore]
-    models: dict[str, Model]  # by what published scores call them
+    models: dict[str, Model]  # by their expression in published scores
 
 
 def read_published() -> Published:
@@ -202,10 +203,10 @@ def read_published() -> Published:
 
 
 def published_systems(published: Published, suite: Suite, datasets: Sequence[str]) -> list[PublishedSystem]:
-    """Return the published systems that have a score of the headline on one of *datasets*, those with the most first.
+    """Return the published systems with a headline score on one of *datasets*, those with most scores first.
 
-    A system is there once, by the source that has most of it, and so is what has the very same scores under other names.
-    Scores that are known to be of another protocol are left out.
+    A system is listed once, with the source that has most of its scores; systems with identical scores also count as one.
+    Scores made under other rules are left out.
     """
     by_system = _by_system(
         score for score in published.scores if score.measure == suite.headline and score.dataset in suite.datasets
@@ -216,9 +217,9 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
 
 
 def published_levels(published: Published, dataset: str, measure: str) -> list[PublishedSystem]:
-    """Return the published systems that plots of *measure* on *dataset* are held against, as on the leaderboard's page.
+    """Return the published systems to draw as levels in plots of *measure* on *dataset*, the same as on the leaderboard's page.
 
-    They are those of the first suite, by its name, whose headline it is; none where there is no such suite.
+    They come from the first suite (by name) with this headline; none if there is no such suite.
     """
     for name in suites.suite_names():
         suite = suites.suite(name)
@@ -230,7 +231,7 @@ def published_levels(published: Published, dataset: str, measure: str) -> list[P
 
 
 def _by_system(scores: Iterable[PublishedScore]) -> dict[str, dict[str, PublishedScore]]:
-    """Return the scores of each system by dataset: those of one source."""
+    """Return the scores of each system by dataset, from the source that has most of them."""
     by_source: dict[str, dict[str, dict[str, PublishedScore]]] = {}
     for score in scores:
         if not score.differs:

@@ -1,4 +1,4 @@
-"""Effectiveness against cost: which systems no other beats on both, and how effectiveness falls with fewer terms."""
+"""Effectiveness against cost: the frontier of systems that no other beats on both axes, and curves over the number of terms."""
 
 import json
 import re
@@ -18,9 +18,9 @@ Tied: TypeAlias = Callable[[int, int], bool]
 
 
 def frontier(points: Sequence[tuple[float, float]], *, lower_is_better: bool) -> set[int]:
-    """Return which of *points* (cost or speed, effectiveness) are not dominated.
+    """Return the positions of the *points* (cost or speed, effectiveness) that no other point dominates.
 
-    One dominates another if it is at least as good on both axes and better on one; equal points are both on the frontier.
+    A point dominates another if it is at least as good on both axes and better on one. Equal points are both on the frontier.
     """
     sign = -1 if lower_is_better else 1
     goods = [(sign * x, y) for x, y in points]
@@ -32,17 +32,17 @@ def frontier(points: Sequence[tuple[float, float]], *, lower_is_better: bool) ->
 
 
 def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headline: str, tied: Tied) -> list[Plot]:
-    """Return the plots of one dataset: over index bytes a document, then over speed, one for each machine and scenario.
+    """Return the plots of one dataset: effectiveness over index bytes per document, and over speed per machine and scenario.
 
-    And likewise what approximate engines find of exact search over their speed, beside the exact ones. *tied* tells of two
-    systems, by their places, whether they were tested and not told apart. Published scores, whose cost nobody measured here,
-    are levels: the best of each family.
+    Where engines are approximate there is also a plot of their recall of exact over speed. *tied* tells whether two systems,
+    given by position, were tested without a significant difference. Published scores have no measured cost, so the best of each
+    family is a horizontal level.
     """
     levels = anchors_of(systems, cells, headline)
     scored = {n: cell for n, cell in enumerate(cells) if cell and headline in cell.means and not systems[n].source}
     effects = {n: _Level(cell.means[headline], cell.interval) for n, cell in scored.items()}
     sizes = {n: _Level(cell.bytes_per_document) for n, cell in scored.items() if cell.bytes_per_document}
-    axes = ("Index size", "bytes a document in the index (log)", headline)
+    axes = ("Index size", "index bytes per document (log)", headline)
     plots = [_plot(axes, sizes, effects, {n: _aside(systems[n], None) for n in scored}, tied, lower=True)]
     speeds = {n: (cell.speed, *cell.speeds) for n, cell in scored.items() if cell.speed}
     for fingerprint, group in sorted({(one.fingerprint, one.group) for of in speeds.values() for one in of}):
@@ -53,16 +53,17 @@ def plots_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headl
         plots.append(_plot((f"Speed on {where}", f"{group} (log)", headline), rates, effects, aside, tied, lower=False))
         if any(scored[n].found is not None for n in alike):
             found = {n: level for n, one in alike.items() if (level := _found(scored[n], one))}
-            axes = (f"Approximate search on {where}", f"{group} (log)", "share of exact search's best 10")
+            axes = (f"Approximate search on {where}", f"{group} (log)", "recall of exact @10")
             plots.append(_plot(axes, rates, found, aside, lambda *_: False, lower=False))
     drawn = [plot for plot in plots if len(plot.points) >= _FEWEST]
     return [msgspec.structs.replace(plot, anchors=levels) if plot.y == headline else plot for plot in drawn]
 
 
 def anchors_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], headline: str) -> tuple[int, ...]:
-    """Return the published systems to hold ours against, by their places: the best of each family, the highest first.
+    """Return the positions of the published systems to draw as levels: the best of each family, the highest first.
 
-    Of equal ones the first counts. What the catalogue knows no family of is left out: nobody could tell what it is.
+    Of equal ones the first counts. Systems without a family in the catalogue are left out, because readers could not place
+    them.
     """
     scores = {
         number: cell.means[headline]
@@ -76,7 +77,7 @@ def anchors_of(systems: Sequence[BoardSystem], cells: Sequence[Cell | None], hea
 
 
 class _Level(NamedTuple):
-    """A value, and where it might as well be."""
+    """A value and its interval."""
 
     value: float
     range: tuple[float, float] | None = None
@@ -86,7 +87,7 @@ _Levels: TypeAlias = Mapping[int, _Level]  # by system
 
 
 def _found(cell: Cell, speed: CellSpeed) -> _Level | None:
-    """Return which share of exact search a system finds: all where it is exact; None where that is not known."""
+    """Return the recall of exact of a system: 1 for an exact one; None if it is unknown."""
     if cell.found is not None:
         return _Level(cell.found)
     return _Level(1.0) if speed.name.endswith(", exact") else None
@@ -101,7 +102,7 @@ def _plot(
     *,
     lower: bool,
 ) -> Plot:
-    """Return the plot of *effects* over *costs* by system, which has its title and the names of both."""
+    """Return the plot of *effects* over *costs*, both by system. *axes* are the title and the names of both axes."""
     shown = [number for number in costs if number in effects]
     ranked = [number for number in shown if not aside[number]]
     places = [(costs[number].value, effects[number].value) for number in ranked]
@@ -123,7 +124,7 @@ def _plot(
 
 
 def _is_open(number: int, ranked: Sequence[int], costs: _Levels, effects: _Levels, tied: Tied, *, lower: bool) -> bool:
-    """Whether no system that is as good as this one on both axes, or better, is significantly more effective."""
+    """Whether no system that is at least as good on both axes is significantly more effective."""
     sign = -1 if lower else 1
     above = [
         other
@@ -140,7 +141,7 @@ def _aside(system: BoardSystem, speed: CellSpeed | None) -> str:
 
 
 def curves_of(systems: Sequence[BoardSystem], results: Sequence[Result | None], headline: str) -> list[Curve]:
-    """Return a curve for each encoder of which several systems differ in nothing but how many terms they keep."""
+    """Return a curve for each encoder with several systems that differ only in how many terms they keep."""
     families: dict[str, list[tuple[int, int, Result]]] = {}
     for number, result in enumerate(results):
         if result is not None and result.vectors is not None and headline in result.means:
@@ -162,7 +163,7 @@ def _on_curve(k: int, number: int, result: Result, headline: str) -> PlotPoint:
 
 
 def _top_k(result: Result) -> tuple[int, str]:
-    """Return how many terms a system keeps of a document, 0 for all, and the rest of its recipe as text."""
+    """Return how many terms a system keeps per document (0 for all), and the rest of its recipe as text."""
     settings = dict(result.recipe.get("settings", {}))
     transforms = list(settings.get("transforms", ()))
     cuts = [transform for transform in transforms if transform.get("plugin") == _PLUGIN]

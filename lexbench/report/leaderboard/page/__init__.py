@@ -1,7 +1,7 @@
-"""The leaderboard as one HTML file that needs nothing else: no network, no library, no server.
+"""The leaderboard as one HTML file that needs no network, no library and no server.
 
-The data are JSON in it, whatever is in them written so that no browser reads it as markup; the script puts text into the page
-as text. The policy in the page's head allows this one script and this one style, by their digests, and nothing from anywhere.
+The data are embedded as JSON, escaped so that no browser reads them as markup; the script inserts them as text only. The
+content security policy in the page's head allows this script and this style, by their digests, and nothing else.
 """
 
 import base64
@@ -13,14 +13,14 @@ from importlib.resources import files
 import msgspec
 
 from lexbench.report.leaderboard.board import Board, BoardSystem, Panel, Section
-from lexbench.report.table import number
+from lexbench.table import number
 
 _SCRIPTS = ("dom", "copies", "links", "table", "plots", "heat_map", "queries", "provenance")
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def html(board: Board) -> str:
-    """Return the page: the same board, the same text."""
+    """Return the page; equal boards give equal text."""
     style = _read("page.css")
     script = f'"use strict";\n{"".join(_read(f"{name}.js") for name in _SCRIPTS)}'
     policy = (
@@ -33,7 +33,7 @@ def html(board: Board) -> str:
         "data": msgspec.json.encode(board).decode().translate(_INERT),
         "tables": "\n".join(_table(section, panel) for section in board.suites for panel in section.datasets),
     }
-    # One pass, so that nothing that is put in is looked at again.
+    # One pass, so that inserted text is not searched for placeholders.
     return re.sub(r"@(policy|style|script|data|tables)@", lambda name: parts[name[1]], _read("page.html"))
 
 
@@ -46,7 +46,7 @@ def _digest(text: str) -> str:
 
 
 def _table(section: Section, panel: Panel) -> str:
-    """Return the table of one dataset, for browsers without JavaScript."""
+    """Return the table of one dataset for browsers without JavaScript."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *panel.measures))
     body = "\n".join(
         f'<tr><th scope="row">{_system(system)}</th>'

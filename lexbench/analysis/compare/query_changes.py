@@ -1,4 +1,4 @@
-"""The queries on which two systems differ most, the document whose place made the difference, and the terms that placed it."""
+"""The queries on which two systems differ most, the document that moved, and the terms that moved it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.analysis.compare.model import MovedDocument, QueryChange, TermChange
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import Dataset, open_dataset
@@ -26,7 +26,38 @@ from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.runs import Run
 from lexbench.types import Kind, Query
 
-_SHOWN = 6  # terms of a document
+_SHOWN = 6  # terms per document
+
+
+class TermChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a term adds to the score of a document; None for a system without sparse vectors in the store."""
+
+    token: str
+    baseline: float | None
+    system: float | None
+
+
+class MovedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The relevant document whose move contributes most to the difference."""
+
+    document: str
+    grade: int
+    baseline_rank: int | None  # None if it is not in the run
+    rank: int | None
+    terms: list[TermChange]  # the largest changes first
+    unavailable: list[str]  # why the terms of a system are unknown
+
+
+class QueryChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A query on which a system and the baseline differ much."""
+
+    dataset: str
+    system: str
+    query: str  # its id
+    text: str | None  # None if the dataset is not on this machine
+    baseline_value: float
+    value: float
+    moved: MovedDocument | None = None
 
 
 class Pair(NamedTuple):
@@ -38,14 +69,14 @@ class Pair(NamedTuple):
     other: StoredResult
 
     def values(self, query: int) -> tuple[float, float]:
-        """Return the baseline's value of a query, given by its place, and the other's."""
+        """Return the values of both for the query at a position."""
         return self.baseline.result.per_query[self.measure][query], self.other.result.per_query[self.measure][query]
 
 
 def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[QueryChange]:
-    """Return the *count* queries on which the systems of *pairs*, one pair a dataset, differ most, the largest first.
+    """Return the *count* queries that differ most over all *pairs*, one per dataset, the largest difference first.
 
-    Of queries that differ by as much the earlier dataset and query come first; those that do not differ are left out.
+    Equal differences keep the order of datasets and queries. Queries without a difference are left out.
     """
     candidates = []
     for number, pair in enumerate(pairs):
@@ -80,12 +111,12 @@ class Topics:
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """Return the judged queries."""
+        """The judged queries."""
         return {query.query_id: query for query in self.dataset.queries}
 
     @cached_property
     def grades(self) -> dict[str, dict[str, int]]:
-        """Return the grade of every judged document of every query."""
+        """The grade of every judged document of every query."""
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in self.dataset.topics.judgements:
             grades.setdefault(query_id, {})[doc_id] = grade
@@ -94,7 +125,7 @@ class Topics:
 
 @lru_cache(maxsize=2)
 def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
-    """Return the topics that results are of; None where they are not on this machine. Nothing is fetched."""
+    """Return the topics of a dataset; None if they are not on this machine or have other digests. Fetches nothing."""
     contract = find_contract(dataset)
     if contract is None or not is_here(contract):
         return None
@@ -107,7 +138,7 @@ def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | No
 
 
 def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:
-    """Return the relevant document that did most to the difference; None where the runs are not in the store."""
+    """Return the relevant document whose move contributes most to the difference; None if a run is not in the store."""
     if pair.baseline.run is None or pair.other.run is None:
         return None
     query_id = pair.baseline.result.query_ids[query]
@@ -116,6 +147,7 @@ def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> Mov
     before, after = pair.values(query)
     sign = 1 if after > before else -1
     grades = {document: grade for document, grade in topics.grades[query_id].items() if grade > 0}
+    # A document contributes its grade times the change of its discount, counted in the direction of the difference.
     gains = {
         document: sign * grade * (_discount(new_ranks.get(document), cutoff) - _discount(old_ranks.get(document), cutoff))
         for document, grade in grades.items()
@@ -142,13 +174,13 @@ def _ranks(run: Run, query: str) -> Mapping[str, int]:
 
 
 def _discount(rank: int | None, cutoff: int | None) -> float:
-    """Return how much a place counts, as in nDCG; beyond the measure's cut-off nothing."""
+    """Return the discount of a rank as in nDCG; 0 beyond the measure's cutoff."""
     return 0.0 if rank is None or (cutoff is not None and rank > cutoff) else 1 / log2(rank + 1)
 
 
 @dataclass
 class StoreReader:
-    """Reads runs and the vectors of systems from the store, each once."""
+    """Reads runs and vectors of systems from the store, each once."""
 
     store: Store
     runs: dict[Path, Run] = field(default_factory=dict)
@@ -162,12 +194,12 @@ class StoreReader:
         return self.runs[entry.run]
 
     def sparse_system(self, entry: StoredResult) -> "SparseSystem | str":
-        """Return a result's system with its stored vectors, or why its terms are not known."""
+        """Return the system of a result with its stored vectors, or why its terms are unknown."""
         key = (entry.result.system, entry.result.dataset)
         if key not in self.systems:
             try:
                 self.systems[key] = _sparse_system(entry, self)
-            except LexbenchError as error:  # the model is not here, or its extra
+            except LexbenchError as error:  # the model, or a package that it needs, is not on this machine
                 self.systems[key] = str(error)
         return self.systems[key]
 
@@ -199,20 +231,20 @@ def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | s
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         return "has no sparse vectors"
     if not retriever.encoder.names_terms:
-        return "does not say what its terms are"
+        return "its encoder does not name its terms"
     if describe(retriever) != entry.result.recipe:
-        return "is another one today than when it was run"
+        return "has changed since it was run"
     wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
         if wanted.items() <= key_facts_of(manifest.parent).items():
             return SparseSystem(retriever, manifest.parent, reader.run(entry))
-    return "has no vectors in the store any more"
+    return "its vectors are not in the store"
 
 
 def _term_changes(
     reader: StoreReader, pair: tuple[StoredResult, StoredResult], query: Query, document: str
 ) -> tuple[list[TermChange], list[str]]:
-    """Return the terms that changed most between the two systems' scores of *document*; then why those of one are not known."""
+    """Return the terms that changed the score of *document* most, and why the terms of a system are unknown."""
     contributions: list[dict[str, float] | None] = []
     unavailable = []
     for entry in pair:

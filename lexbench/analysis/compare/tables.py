@@ -1,39 +1,41 @@
-"""The tables of `lexbench compare`. Systems are A, B, C ... in the order given; the first table says which is which."""
+"""The tables of `lexbench compare`. Systems are A, B, C ... in the given order; the first table names them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lexbench.analysis.compare.model import Comparison, DatasetComparison, Difference, QueryChange, TermChange
-from lexbench.analysis.significance.groups import letter
-from lexbench.analysis.significance.randomisation import LEVEL
+from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
+from lexbench.analysis.compare.query_changes import QueryChange, TermChange
+from lexbench.analysis.significance.randomisation import LEVEL, letter
+from lexbench.analysis.slices import slice_notes
 from lexbench.errors import shortened
-from lexbench.report.score import slice_notes
-from lexbench.report.table import Table, number
+from lexbench.table import Table, interval_cell, number
 
-_DIGEST, _VALUE, _LABEL = 12, 34, 24  # characters of a digest, another value and a system, in a cell
-_HEX = 32  # digits from which on a value is a digest
-_SIDE_BY_SIDE = 6  # systems whose settings a reader can still compare
+_DIGEST, _VALUE, _NAME = 12, 34, 24  # characters of a digest, another value and a system's name in a cell
+_HEX = 32  # a longer hexadecimal value is a digest
+_SIDE_BY_SIDE = 6  # settings of more systems do not fit beside each other
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
+_PAIRED = ("difference", "95 %", "p", "better/equal\n/worse")
 _SEEDS = (
-    "a system of several seeds has, for each query, the mean of their values; deviation: n - 1, of their means",
-    "p and the 95 % beside it: of other queries, for these very models",
-    "95 % over seeds: Welch's, of other seeds, for these queries; a run without seeds is taken as it is; no test is of both",
+    "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
+    "p and the 95 % beside it are about other queries with these very models",
+    "95 % over seeds: Welch's interval, about other seeds on these queries; a run without seeds counts as exact",
+    "no test covers both other queries and other seeds",
 )
 
 
 def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
-    """Return what a terminal shows of a comparison; with *curve* the systems as points of a learning curve instead of pairs."""
+    """Return the tables of a comparison; with *curve* the systems as points of a learning curve, without tests."""
     names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
     rows = tuple((f"{name}  {system}",) for system, name in names.items())
     many = bool(comparison.config_diff) and len(names) > _SIDE_BY_SIDE
-    note = f"{len(comparison.config_diff)} settings differ: --json has them, and of {_SIDE_BY_SIDE} systems or fewer a table"
-    shown = [Table("systems", ("the first is what the others are compared with",), rows, (note,) if many else ())]
+    note = f"{len(comparison.config_diff)} settings differ: see --json, or compare at most {_SIDE_BY_SIDE} systems"
+    shown = [Table("systems", ("the others are compared with the first",), rows, (note,) if many else ())]
     if comparison.config_diff and not many:
         shown.append(_config_diff(comparison, names))
     if curve:
         return [*shown, *(_curve(on, names) for on in comparison.datasets)]
-    notes = (*_legend(comparison), *_verdicts(comparison, names), *comparison.notes)
+    notes = (*_legend(comparison), *_counts(comparison, names), *comparison.notes)
     *tests, last = _tests(comparison, names)
     return [*shown, *tests, replace(last, notes=(*last.notes, *notes)), *_query_changes(comparison, names)]
 
@@ -41,14 +43,14 @@ def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
 def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
     chosen = [difference for difference in comparison.config_diff if not difference.implied]
     hidden = len(comparison.config_diff) - len(chosen)
-    note = f"{hidden} more settings, of parts that only some kinds of these systems have, are in --json"
+    note = f"{hidden} settings that apply to only some systems: see --json"
     rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
     return Table("what differs", ("field", *names.values()), tuple(rows), (note,) if hidden else ())
 
 
 def _named(system: str, names: dict[str, str]) -> str:
-    """Return the letter of a system with its label, of a long one the beginning: the first table has all of it."""
-    return f"{names[system]}  {shortened(system, _LABEL)}"
+    """Return the letter of a system with its name, shortened if necessary: the first table has it in full."""
+    return f"{names[system]}  {shortened(system, _NAME)}"
 
 
 def _short(value: str | None) -> str:
@@ -63,7 +65,7 @@ def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
         (
             _named(score.system, names),
             number(score.mean),
-            _span(score.interval, ".4f"),
+            interval_cell(score.interval, ".4f"),
             number(score.terms, ".1f"),
             number(score.query_terms, ".1f"),
             number(score.flops, ".3g"),
@@ -75,42 +77,41 @@ def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
 
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield the tests: a row a system where there is one dataset, else for each system a row a dataset and then the means."""
-    tail = (
-        "difference",
-        "95 %",
-        "p",
-        "better/equal\n/worse",
-        "detectable",
-        *(("bound", "no worse") if comparison.margin is not None else ()),
-    )
+    """Yield the tests: for one dataset a row per system, otherwise per system a row for each dataset and mean."""
+    tail = (*_PAIRED, "detectable", *(("bound", "no worse") if comparison.margin is not None else ()))
     if len(comparison.datasets) == 1:
         on = comparison.datasets[0]
         first, *others = on.scores
-        blank = ("",) * len(tail)
-        rows = [(_named(first.system, names), number(first.mean), *blank)]
+        rows = [(_named(first.system, names), number(first.mean), *("",) * len(tail))]
         for score, difference in zip(others, on.differences, strict=True):
             rows.append((_named(score.system, names), number(score.mean), *_cells(difference)))
         yield Table(f"{on.dataset}, {on.measure}, {on.queries} queries", ("system", "mean", *tail), tuple(rows))
         yield from _over_seeds(comparison, names)
         yield from _on_slices(comparison, names)
         return
+    measures = {on.measure for on in comparison.datasets}
     for at, system in enumerate(comparison.systems[1:], start=1):
         rows = [
-            (_dataset(on, comparison), number(on.scores[0].mean), number(on.scores[at].mean), *_cells(on.differences[at - 1]))
+            (
+                on.dataset if len(measures) == 1 else f"{on.dataset} {on.measure}",
+                number(on.scores[0].mean),
+                number(on.scores[at].mean),
+                *_cells(on.differences[at - 1]),
+            )
             for on in comparison.datasets
         ]
         for mean in comparison.means:
-            means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
             of_mean = mean.differences[at - 1]
-            cells = (number(of_mean.difference, _SIGNED), _span(of_mean.interval, "+.3f"))
+            cells = (number(of_mean.difference, _SIGNED), interval_cell(of_mean.interval, "+.3f"))
+            means = (number(mean.means[comparison.systems[0]]), number(mean.means[system]))
             rows.append((mean.aggregate, *means, *cells, *("",) * (len(tail) - len(cells))))
-        yield Table(f"{_named(system, names)}{_measure(comparison)}", ("dataset", "A", names[system], *tail), tuple(rows))
+        title = _named(system, names) + (f", {comparison.datasets[0].measure}" if len(measures) == 1 else "")
+        yield Table(title, ("dataset", "A", names[system], *tail), tuple(rows))
     yield from _over_seeds(comparison, names)
 
 
 def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield a table for each system: a row a slice of queries, where slices were declared."""
+    """Yield a table per system with a row for each slice."""
     for at, system in enumerate(comparison.systems[1:] if comparison.slices else (), start=1):
         rows = [
             (
@@ -118,19 +119,19 @@ def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]
                 str(on.queries),
                 number(on.scores[0].mean),
                 number(on.scores[at].mean),
-                *_cells(on.differences[at - 1])[:-1],
+                *_cells(on.differences[at - 1])[: len(_PAIRED)],
             )
             for on in comparison.slices
         ]
-        header = ("slice", "queries", "A", names[system], "difference", "95 %", "p", "better/equal\n/worse")
         family = len(comparison.slices) * (len(comparison.systems) - 1)
-        note = f"p by Holm, and 95 % by Bonferroni, over {family} comparisons on slices, apart from those on all queries"
+        note = f"p by Holm, 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
+        header = ("slice", "queries", "A", names[system], *_PAIRED)
         yield Table(f"{_named(system, names)}: slices", header, tuple(rows), (note, *small))
 
 
 def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield the table of what the seeds of systems say, where one has several: deviations, and intervals of differences."""
+    """Yield a table with the deviations and intervals over seeds, if a system has several seeds."""
     rows = [
         (
             f"{on.dataset}  {_named(score.system, names)}" if len(comparison.datasets) > 1 else _named(score.system, names),
@@ -138,31 +139,20 @@ def _over_seeds(comparison: Comparison, names: dict[str, str]) -> Iterator[Table
             number(score.mean),
             number(score.deviation),
             number(difference.difference, _SIGNED) if difference else "",
-            _span(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
+            interval_cell(difference.over_seeds, _SIGNED) if difference and difference.over_seeds else "",
         )
         for on in comparison.datasets
         for score, difference in zip(on.scores, (None, *on.differences), strict=True)
     ]
     if any(score.seeds > 1 for on in comparison.datasets for score in on.scores):
-        yield Table(
-            "over seeds", ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds"), tuple(rows), _SEEDS
-        )
-
-
-def _measure(comparison: Comparison) -> str:
-    """Return the measure as part of a title, where all datasets have the same; else it stands beside each dataset."""
-    measures = {on.measure for on in comparison.datasets}
-    return f", {measures.pop()}" if len(measures) == 1 else ""
-
-
-def _dataset(on: DatasetComparison, comparison: Comparison) -> str:
-    return on.dataset if _measure(comparison) else f"{on.dataset} {on.measure}"
+        header = ("system", "seeds", "mean", "deviation", "difference", "95 % over seeds")
+        yield Table("over seeds", header, tuple(rows), _SEEDS)
 
 
 def _cells(difference: Difference) -> tuple[str, ...]:
     cells = (
         number(difference.difference, _SIGNED),
-        _span(difference.interval, "+.3f"),
+        interval_cell(difference.interval, "+.3f"),
         number(difference.corrected),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
         number(difference.detectable),
@@ -171,37 +161,33 @@ def _cells(difference: Difference) -> tuple[str, ...]:
     return cells if margin is None else (*cells, number(margin.bound, _SIGNED), "yes" if margin.holds else "not shown")
 
 
-def _span(interval: Sequence[float], form: str) -> str:
-    return f"[{interval[0]:{form}}, {interval[1]:{form}}]"
-
-
 def _legend(comparison: Comparison) -> Iterator[str]:
     family = sum(len(on.differences) for on in comparison.datasets)
     yield (
-        "95 %: paired bootstrap over queries; p: paired randomisation test, by Holm over "
-        f"{family} comparison{'s' * (family > 1)}, {comparison.resamples:,} resamples"
+        f"95 %: paired bootstrap over queries, uncorrected; p: paired randomisation test, corrected by Holm over {family} "
+        f"comparison{'s' * (family > 1)}, {comparison.resamples:,} resamples"
     )
-    yield "detectable: the least difference that one such test finds with power .8"
+    yield "detectable: the smallest difference that one such test finds with power .8"
     if comparison.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if comparison.margin is not None:
-        yield from _of_margin(comparison, comparison.margin)
+        yield from _margin_notes(comparison, comparison.margin)
 
 
-def _of_margin(comparison: Comparison, margin: float) -> Iterator[str]:
-    """Yield what "no worse" means, and the datasets that have too few queries for the margin."""
+def _margin_notes(comparison: Comparison, margin: float) -> Iterator[str]:
+    """Yield what "no worse" means, and the datasets with too few queries for the margin."""
     yield (
-        f"no worse: the loss is shown to be below {margin:g}, by Holm over all comparisons at .05; bounds, by betting, hold "
-        "together with 95 % confidence whatever the differences are"
+        f"no worse: the loss is shown to be below {margin:g}, at .05 by Holm over all comparisons; bound: by betting, valid "
+        "for any differences, all bounds together with 95 % confidence"
     )
     fewest = max((one.no_worse.fewest for on in comparison.datasets for one in on.differences if one.no_worse), default=0)
     for on in comparison.datasets:
         if on.queries < fewest:
-            yield f"{on.dataset}: a margin of {margin:g} takes {fewest} queries even where none differs; it has {on.queries}"
+            yield f"{on.dataset}: a margin of {margin:g} takes {fewest} queries even if none differs; it has {on.queries}"
 
 
-def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
-    """Yield a line for each system: on how many of several datasets it is better or worse, and with a margin no worse."""
+def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
+    """Yield a line per system: on how many datasets it is better or worse, and with a margin, no worse."""
     if len(comparison.datasets) == 1:
         return
     for at, system in enumerate(comparison.systems[1:]):
@@ -209,7 +195,7 @@ def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
         significant = [difference for difference in differences if difference.corrected < LEVEL]
         better = sum(difference.difference > 0 for difference in significant)
         equal = len(differences) - len(significant)
-        counts = f"better than A on {better}, worse on {len(significant) - better}, not told apart on {equal}"
+        counts = f"better than A on {better}, worse on {len(significant) - better}, no significant difference on {equal}"
         line = f"{names[system]}: {counts} of {len(differences)} datasets"
         if comparison.margin is not None:
             holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
@@ -218,15 +204,12 @@ def _verdicts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
 
 
 def no_worse(margin: float, holds: Sequence[bool]) -> str:
-    """Say on how many datasets a system was shown to be no worse by more than *margin*: `no worse than .005 on 11 of 12`.
-
-    The tests are corrected by Holm over all comparisons.
-    """
+    """Return on how many datasets a system is shown to be no worse than *margin*, e.g. `no worse than .005 on 11 of 12`."""
     return f"no worse than {f'{margin:g}'.removeprefix('0')} on {sum(holds)} of {len(holds)}"
 
 
 def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
-    """Yield for each system the queries that changed most, and below them the documents and terms that did it."""
+    """Yield for each system the queries that changed most, with the documents and terms that changed them below."""
     several = len(comparison.datasets) > 1
     for system in comparison.systems[1:]:
         changes = [change for change in comparison.query_changes if change.system == system]
@@ -250,15 +233,16 @@ def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
 
 
 def _why(change: QueryChange, name: str) -> Iterator[str]:
-    """Yield a line of terms, and one for each system of which they are not known."""
+    """Yield what the terms of the moved document add to its score in both systems, or why that is unknown."""
     if change.text is None:
-        yield f"{change.dataset} is not on this machine: queries are shown by their ids"
+        yield f"{change.dataset} is not on this machine, so queries are shown by their ids"
     elif change.moved is None:
-        yield "no document is named where a run is not in the store, as of results in files, or where no relevant one moved"
+        yield "documents are listed only for runs in the store, and for queries with a relevant document that moved"
     else:
         if change.moved.terms:
-            yield f"{change.query}, {change.moved.document}: {', '.join(_term(term, name) for term in change.moved.terms)}"
-        yield from (f"terms of {line}" for line in change.moved.unavailable)
+            terms = ", ".join(_term(term, name) for term in change.moved.terms)
+            yield f"what terms add to the score of {change.moved.document} for {change.query}: {terms}"
+        yield from (f"terms unknown: {line}" for line in change.moved.unavailable)
 
 
 def _term(term: TermChange, name: str) -> str:

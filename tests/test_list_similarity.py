@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from lexbench.analysis.overlap import overlaps, rbo, weight_of_first
+from lexbench.analysis.list_similarity import list_similarities, rbo, weight_of_first
 from lexbench.cli import code
 from lexbench.errors import CommandError
 from lexbench.trec.runs import Run
@@ -71,7 +71,7 @@ def test_overlap_is_a_mean_over_the_queries_of_either():
     """By hand: q1 shares two of three and begins alike; q2 is the same, two long; q3 and q4 have one list each, and count 0."""
     first = run(q1="abc", q2="de", q3="x")
     other = run(q2="de", q1="acz", q4="y")
-    (found,) = overlaps({"first": first, "other": other}, [1, 3])
+    (found,) = list_similarities({"first": first, "other": other}, [1, 3])
 
     assert (found.queries, found.one_sided) == (4, 2)
     assert found.overlaps == {1: pytest.approx(2 / 4), 3: pytest.approx((2 / 3 + 1) / 4)}
@@ -86,14 +86,14 @@ def test_the_command_takes_run_files_without_judgements(tmp_path, monkeypatch, c
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
     (tmp_path / "b.run").write_text("q1 Q0 d1 1 2 b\nq1 Q0 d3 2 1 b\n")
 
-    assert code(["overlap", "a.run", "b.run", "-k", "2", "--json"]) == 0
+    assert code(["compare", "--lists", "a.run", "b.run", "-k", "2", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["overlaps"], found["same"]) == ({"2": 0.5}, {"2": 0.0})
-    assert code(["overlap", "a.run", "b.run"]) == 0
-    assert "0.86 of its weight" in capsys.readouterr().out
-    assert code(["overlap", "a.run"]) == CommandError.exit_code
-    assert code(["overlap", "a.run", "b.run", "-p", "1"]) == CommandError.exit_code
-    assert code(["overlap", "a.run", "c.run"]) != 0
+    assert code(["compare", "--lists", "a.run", "b.run"]) == 0
+    assert "0.86 of the weight of RBO" in capsys.readouterr().out
+    assert code(["compare", "--lists", "a.run"]) == CommandError.exit_code
+    assert code(["compare", "--lists", "a.run", "b.run", "-p", "1"]) == CommandError.exit_code
+    assert code(["compare", "--lists", "a.run", "c.run"]) != 0
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3
-    assert "'c.run' is no run file" in said[-1]
+    assert "'c.run' is not a run file" in said[-1]

@@ -1,16 +1,19 @@
-"""What a table is, whatever it is shown with: cells as text; and tables as GitHub Markdown."""
+"""Tables of text cells, and tables as GitHub Markdown. Commands and pages build their tables from `Table`."""
 
 from dataclasses import dataclass, field
 
 from lexbench.errors import visible
 
-DIGITS = 4  # as trec_eval prints
+DIGITS = 4  # like trec_eval
 _ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", "_": "\\_"})
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first column is text, the others are numbers. A heading may have several lines."""
+    """Cells as text, and notes below them.
+
+    The first column is text, the others are numbers; a heading may have several lines.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -19,29 +22,34 @@ class Table:
 
 
 def heading(measure: str) -> str:
-    """Return *measure* as the head of a column no wider than it must be: `RR(rel=2)@10` is RR@10, and below it rel=2."""
+    """Return *measure* as a narrow column heading: `RR(rel=2)@10` becomes RR@10, with rel=2 on a second line."""
     name, bracket, rest = measure.partition("(")
     settings, _, cutoff = rest.rpartition(")")
     return f"{name}{cutoff}\n{settings}" if bracket else measure
 
 
 def number(value: float | None, form: str = f".{DIGITS}f") -> str:
-    """Return a number as a cell, written in the format *form*; a dash where there is none."""
+    """Return a number as a cell in the format *form*; a dash for None."""
     return "—" if value is None else format(value, form)
 
 
+def interval_cell(interval: tuple[float, float], form: str = ".3f") -> str:
+    """Return an interval as a cell, e.g. [0.312, 0.345]."""
+    return f"[{interval[0]:{form}}, {interval[1]:{form}}]"
+
+
 def with_deviation(value: float | None, deviation: float | None) -> str:
-    """Return a mean as a cell, with the standard deviation over seeds where there is one: `.3292 ±.0012` with its zeros."""
+    """Return a mean as a cell, with its standard deviation over seeds if there is one, e.g. 0.3292 ±0.0012."""
     return number(value) if value is None or deviation is None else f"{number(value)} ±{number(deviation)}"
 
 
 def escape(text: str) -> str:
-    """Return *text* so that Markdown shows it as it is, whatever is in it; control characters as escapes."""
+    """Return *text* so that Markdown shows it literally. Control characters become escapes."""
     return visible(text).translate(_ESCAPED)
 
 
 def markdown(table: Table, *, escaped: bool = False) -> str:
-    """Return *table* as Markdown, without its title. Cells are shown as they are, or with *escaped* are Markdown already."""
+    """Return *table* as Markdown, without its title. With *escaped* the cells are Markdown already."""
     write = str if escaped else escape
     lines = [
         "| " + " | ".join(escape(name) for name in table.header) + " |",

@@ -1,0 +1,220 @@
+"""What judgements leave open: unjudged documents, systems that did not contribute to the pool, and judges that are models.
+
+`judged_gaps` writes notes for tables of results. `leave_one_out` scores systems without the judgements that one contributor
+alone brought (Zobel, SIGIR 1998), for `lexbench judge pool`. A pool is made of the best documents of some systems, its
+contributors. Nobody judged what only a new system finds. So each contributor in turn loses the judgements of documents that
+only it found: how far it falls shows how unfair the collection may be to a new system like it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench import measures
+from lexbench.contracts import Contract, find_contract
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.notation import parse
+from lexbench.results import Result
+from lexbench.runner.judging import STAMP, Judging
+from lexbench.table import Table, heading, number
+from lexbench.trec.qrels import Qrels
+from lexbench.trec.runs import Run
+
+GAP = 0.1  # systems whose shares of judged documents differ by more than this are not comparable
+
+Pairs = set[tuple[str, bytes]]  # ids of a query and a document
+
+
+def judged_gaps(results: Sequence[Result]) -> Iterator[str]:
+    """Yield notes for each dataset on which the share of judged documents (`Judged`) differs much between systems.
+
+    The notes name the gap, the pool, and what the unjudged documents could change. A dataset with complete judgements gets
+    none.
+    """
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        contract = find_contract(dataset)
+        if contract and contract.judging and contract.judging.complete:
+            continue
+        group = [result for result in results if result.dataset == dataset]
+        for measure in dict.fromkeys(name for result in group for name in result.means if name.startswith("Judged")):
+            shares = {result.system: result.means[measure] for result in group if measure in result.means}
+            least, most = min(shares, key=lambda name: shares[name]), max(shares, key=lambda name: shares[name])
+            if shares[most] - shares[least] > GAP:
+                yield (
+                    f"{dataset}: {measure} ranges from {shares[least]:.2f} ({least}) to {shares[most]:.2f} ({most}). Unjudged "
+                    "documents count as irrelevant, so systems with few judged documents may be better than their scores"
+                )
+                yield from _pool_note(contract, [result.system for result in group])
+                yield from (
+                    line for result in group if shares.get(result.system, 1) < shares[most] - GAP for line in _bounds(result)
+                )
+
+
+def _pool_note(contract: Contract | None, systems: Sequence[str]) -> Iterator[str]:
+    """Yield who judged the dataset, and which of *systems* contributed to its pool."""
+    if contract and contract.judging:
+        judging = contract.judging
+        pool = f"; the pool favours its contributors: {'; '.join(judging.pool)}" if judging.pool else ""
+        here = [system for system in systems if is_contributor(system, contract)]
+        yield f"{contract.id} was judged by {judging.by}{pool}" + (f"; contributors here: {', '.join(here)}" if here else "")
+
+
+def _bounds(result: Result) -> Iterator[str]:
+    """Yield one note with the scores of a result without its unjudged documents, and if they were all relevant."""
+    parts = [
+        f"{measure} {result.means[measure]:.4f}, on condensed lists {one.condensed:.4f}, at most {one.highest:.4f}"
+        for measure, one in result.incomplete.items()
+    ]
+    if parts:
+        yield f"{result.system} on {result.dataset}: {'; '.join(parts)}"
+
+
+def is_contributor(system: str, contract: Contract) -> bool:
+    """Whether the dataset's contract names *system*, in full or by its first name, as a contributor to the pool.
+
+    A system with transforms (e.g. `|top_k(8)`) has other lists than the one that is named, and does not count.
+    """
+    names = contract.judging.contributors if contract.judging else ()
+    try:
+        part = parse(system)
+    except LexbenchError:  # the name of an object or of a run file
+        return False
+    return system in names or (part.head.name in names and not part.transforms)
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """One system scored with all judgements; a contributor also without those of documents that only it found."""
+
+    system: str
+    contributes: bool
+    judged: float  # share of its first documents that are judged, down to the depth of the pool
+    unique: int = 0  # judged documents that no other contributor has among its first
+    relevant: int = 0  # of these
+    mean: float
+    rank: int  # 1 is the best of all systems; equal systems share the best rank
+    mean_without: float | None = None  # None for systems that do not contribute
+    rank_without: int | None = None
+
+
+def leave_one_out(
+    runs: Mapping[str, Run], qrels: Qrels, measure: str, contributors: Collection[str], *, depth: int, relevant: int = 1
+) -> list[LeftOut]:
+    """Return every system of *runs*, best first, with what each of the *contributors* owes to its own judgements.
+
+    *depth* is how many documents of a contributor's list were judged; *relevant* is the lowest relevant grade. Raises
+    CommandError for a contributor without a run, and for fewer than two systems.
+    """
+    if unknown := [name for name in contributors if name not in runs]:
+        raise CommandError(f"{unknown[0]!r} has no run here; there are runs of: {', '.join(runs)}")
+    if len(runs) < 2 or not contributors:  # noqa: PLR2004 - no rank to lose
+        raise CommandError("leaving a contributor out takes two systems, one of them a contributor")
+    first = {name: _first_documents(run, depth) for name, run in runs.items()}
+    found = Counter(pair for name in dict.fromkeys(contributors) for pair in first[name])
+    grades = _grades(qrels)
+    queries = set(qrels.query_ids)
+    means = _means(runs, qrels, measure)
+    rows = []
+    for name in runs:
+        judged = first[name] & grades.keys()
+        row = LeftOut(
+            system=name,
+            contributes=name in contributors,
+            judged=len(judged) / max(sum(query in queries for query, _ in first[name]), 1),
+            mean=means[name],
+            rank=_rank(means, name),
+        )
+        if row.contributes:
+            unique = {pair for pair in judged if found[pair] == 1}
+            without = _means(runs, _without(qrels, unique), measure) if unique else means
+            row = msgspec.structs.replace(
+                row,
+                unique=len(unique),
+                relevant=sum(grades[pair] >= relevant for pair in unique),
+                mean_without=without[name],
+                rank_without=_rank(without, name),
+            )
+        rows.append(row)
+    return sorted(rows, key=lambda row: (row.rank, row.system))
+
+
+def _first_documents(run: Run, depth: int) -> Pairs:
+    """Return the first *depth* documents of every list, with their queries."""
+    cut = run.cut(depth)
+    queries = np.repeat(np.arange(len(cut.query_ids)), np.diff(cut.offsets)).tolist()
+    return {(cut.query_ids[query], document) for query, document in zip(queries, cut.table[cut.docs].tolist(), strict=True)}
+
+
+def _grades(qrels: Qrels) -> dict[tuple[str, bytes], int]:
+    queries = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.offsets)).tolist()
+    entries = zip(queries, qrels.doc_ids.tolist(), qrels.grades.tolist(), strict=True)
+    return {(qrels.query_ids[query], document): grade for query, document, grade in entries}
+
+
+def _without(qrels: Qrels, pairs: Pairs) -> Qrels:
+    """Return the judgements without those of *pairs*. Queries that lose all of theirs stay, and score 0."""
+    keep: NDArray[np.bool_] = np.array([pair not in pairs for pair in _grades(qrels)], dtype=bool)
+    offsets = np.concatenate(([0], np.cumsum(keep)))[qrels.offsets]
+    return Qrels(qrels.query_ids, offsets, qrels.doc_ids[keep], qrels.grades[keep])
+
+
+def _means(runs: Mapping[str, Run], qrels: Qrels, measure: str) -> dict[str, float]:
+    depth = measures.cutoff(measure)
+    cut = {name: run.cut(depth) if depth else run for name, run in runs.items()}
+    return {name: measures.score(run, qrels, [measure]).means[measure] for name, run in cut.items()}
+
+
+def _rank(means: Mapping[str, float], name: str) -> int:
+    return 1 + sum(mean > means[name] for mean in means.values())
+
+
+def pool_table(rows: Sequence[LeftOut], dataset: str, measure: str, depth: int) -> Table:
+    """Return one row per system, best first. Contributors have a mark and their score without their own judgements."""
+    header = ("system", heading(measure), "rank", f"judged\n@{depth}", "unique", "relevant", "without", "rank\nwithout")
+    cells = [
+        (
+            f"{row.system} *" if row.contributes else row.system,
+            number(row.mean),
+            str(row.rank),
+            number(row.judged, ".2f"),
+            str(row.unique) if row.contributes else number(None),
+            str(row.relevant) if row.contributes else number(None),
+            number(row.mean_without),
+            number(row.rank_without, "d"),
+        )
+        for row in rows
+    ]
+    notes = [
+        "*: contributed to the pool",
+        f"unique: judged documents that no other contributor has among its first {depth}; relevant: how many of them are",
+        "without: mean and rank without the judgements of its unique documents",
+    ]
+    falls = [(row.mean - row.mean_without, row) for row in rows if row.mean_without is not None]
+    if falls:
+        most, worst = max(falls, key=lambda fall: fall[0])
+        ranks = max(row.rank_without - row.rank for row in rows if row.rank_without is not None)
+        mean = sum(fall for fall, _ in falls) / len(falls)
+        notes.append(
+            f"without its own judgements a contributor loses {mean:.4f} on average, at most {most:.4f} ({worst.system}), and "
+            f"falls by up to {ranks} rank{'s' * (ranks != 1)}"
+        )
+    return Table(f"{dataset}: one contributor left out at a time", header, tuple(cells), tuple(notes))
+
+
+def judge_table(made: Judging, path: Path) -> Table:
+    """Return one row for a language model's judgements, written to *path*: grades, and agreement with the official ones."""
+    one = made.agreement
+    header = ("judge", *(f"grade\n{grade}" for grade in made.grades))
+    header += ("no\ngrade", "relevant\nby both", "by the\njudge", "officially", "by\nneither", "kappa")
+    counts = (*made.grades.values(), made.unreadable, one.both, one.judge, one.official, one.neither)
+    notes = [
+        "documents that both have judged: relevant by both, only by the judge, only officially, by neither; kappa: Cohen's",
+        f"{path} has {sum(made.grades.values()):,} judgements by a model, not official ones; {path.name}{STAMP} describes it",
+    ]
+    if made.unreadable:
+        notes.append(f"{made.unreadable:,} answers had no grade of the scale; these documents are not judged")
+    cells = (made.stamp, *map(str, counts), number(one.kappa, ".2f"))
+    return Table(f"{made.dataset}: judged by a model, {made.date}", header, (cells,), tuple(notes))

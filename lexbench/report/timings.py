@@ -1,0 +1,151 @@
+"""The tables of timings: latencies, rates and memory, never without the conditions under which they were measured."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lexbench.results import Latency, Result, Timing
+from lexbench.table import Table, number
+
+_STAGES = {"encode_query": "encode", "search": "search", "e2e": "e2e"}
+_PERCENTILES = ("p50", "p95", "p99")
+_PASSES = "the latency of a query is its median over the passes, after a warm-up with all queries; e2e is measured, not a sum"
+_FEW = "p95 takes 200 queries, p99 1,000"
+_NOISY = "noisy: the machine was disturbed, so these timings are not ranked"
+_MEMORY = (
+    "own and files: memory of the process itself and of mapped files except libraries, less that of an idle process; peak: "
+    "maximum resident memory while searching; built in: encoding and indexing, when they were done"
+)
+
+
+class _Timed(NamedTuple):
+    """One timing of a result."""
+
+    result: Result
+    timing: Timing
+
+
+def conditions(timing: Timing) -> str:
+    """Return the conditions of a rate or latency, which every table names."""
+    searched = f"candidates={timing.candidates}" if timing.candidates else "exact" if timing.exact else "approximate"
+    return f"{timing.scenario}, k={timing.k}, {searched}"
+
+
+def qps_name(timing: Timing, stage: str = "e2e") -> str:
+    """Return the full name of a rate, e.g. "e2e QPS, single-stream-1t, k=1000, exact"."""
+    return f"{stage} QPS, {conditions(timing)}"
+
+
+def timing_tables(results: Sequence[Result]) -> list[Table]:
+    """Return the timing tables of each dataset. One table has only timings with the same conditions and machine."""
+    tables = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        timings = [_Timed(result, timing) for result in results if result.dataset == dataset for timing in result.timings]
+        for timed in _groups(timings):
+            tables.append((_latencies if timed[0].timing.stages else _rates)(dataset, timed))
+            if timed[0].timing.stages and timed[0].timing.memory:
+                tables.append(_memory(dataset, timed))
+    return tables
+
+
+def _groups(timings: Iterable[_Timed]) -> list[list[_Timed]]:
+    """Return the timings grouped by conditions and machine."""
+    groups: dict[tuple[str, str], list[_Timed]] = {}
+    for row in timings:
+        groups.setdefault((conditions(row.timing), row.timing.fingerprint), []).append(row)
+    return list(groups.values())
+
+
+def _latencies(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return milliseconds by stage and percentile, and the rate."""
+    percentiles = [name for name in _PERCENTILES if any(getattr(row.timing.stages["e2e"], name) for row in timed)]
+    header = [f"{short}\n{name}" for short in _STAGES.values() for name in percentiles]
+    rows = [
+        (
+            row.result.system,
+            *(_milliseconds(row.timing.stages[stage], name) for stage in _STAGES for name in percentiles),
+            _rate(row.timing),
+            f"{row.timing.cpu_per_wall:.2f}",
+            number(row.timing.overhead, ".2%"),
+            ", ".join(row.timing.flags),
+        )
+        for row in timed
+    ]
+    few = [_FEW] if len(percentiles) < len(_PERCENTILES) else []
+    return Table(
+        f"{dataset}: latency in ms; {qps_name(timed[0].timing)}",
+        ("system", *header, "e2e\nQPS", "CPU/\nwall", "over-\nhead", "flags"),
+        tuple(rows),
+        (*_notes(timed), *few, _PASSES),
+    )
+
+
+def _rate(timing: Timing) -> str:
+    rate = timing.qps.get("e2e")
+    return number(rate, ",.0f" if rate is not None and rate > 100 else ".1f")  # noqa: PLR2004 - three significant digits
+
+
+def _milliseconds(latency: Latency, percentile: str) -> str:
+    value = getattr(latency, percentile)
+    return number(None if value is None else value * 1e3, ".3f")
+
+
+def _rates(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return the rates of all queries at once."""
+    rows = [
+        (
+            row.result.system,
+            *(number(row.timing.qps[stage], ",.0f") for stage in _STAGES),
+            f"{row.timing.cpu_per_wall:.2f}",
+            ", ".join(row.timing.flags),
+        )
+        for row in timed
+    ]
+    header = ("system", *(f"{short}\nQPS" for short in _STAGES.values()), "CPU/\nwall", "flags")
+    return Table(f"{dataset}: QPS, {conditions(timed[0].timing)}", header, tuple(rows), tuple(_notes(timed)))
+
+
+def _memory(dataset: str, timed: Sequence[_Timed]) -> Table:
+    """Return megabytes: in memory, of models, and on disk."""
+    rows = []
+    for result, timing in timed:
+        memory, disk = timing.memory, sum(timing.disk.values())
+        per_document = disk / result.counts.documents if result.counts.documents else None
+        names = ("pss_anonymous", "pss_file", "peak_search", "model")
+        megabytes = [number(memory[name] / 1e6 if name in memory else None, ",.1f") for name in names]
+        built = sum(result.measured.seconds.get(stage, 0.0) for stage in ("encode", "build"))
+        cells = (number(disk / 1e6, ",.1f"), number(per_document, ",.0f"), number(built or None, ",.1f"))
+        rows.append((result.system, *megabytes, *cells))
+    header = ("system", "own", "files", "peak", "model", "on disk", "bytes/\ndocument", "built in s")
+    return Table(f"{dataset}: memory and index, MB; {conditions(timed[0].timing)}", header, tuple(rows), (_MEMORY,))
+
+
+def _notes(timed: Sequence[_Timed]) -> Iterator[str]:
+    """Yield the machine, then per system how processes differ, how slow the first pass is, and the reasons of flags."""
+    first = timed[0].timing
+    passes = sorted({row.timing.passes for row in timed})
+    count = f"{passes[0]}" if len(passes) == 1 else f"{passes[0]} to {passes[-1]}"
+    yield f"machine {first.fingerprint}: {_machine(first)}; {first.queries:,} queries, {count} timed passes"
+    for result, timing in timed:
+        if "e2e" in timing.qps_range:
+            low, high = timing.qps_range["e2e"]
+            yield f"{result.system}: {low:,.0f} to {high:,.0f} e2e QPS over {timing.processes} fresh processes"
+        if "e2e" in timing.first_pass:
+            fresh, steady = timing.first_pass["e2e"].p50 * 1e3, timing.stages["e2e"].p50 * 1e3
+            yield f"{result.system}: e2e p50 {fresh:.3f} ms in the first pass, {steady:.3f} ms in later ones"
+        yield from (f"{result.system}: {note}" for note in timing.notes)
+    if any("noisy" in row.timing.flags for row in timed):
+        yield _NOISY
+
+
+def _machine(timing: Timing) -> str:
+    """Return the machine in one line."""
+    facts = timing.machine
+    known = [
+        facts.get("processor"),
+        f"{facts['usable_cores']} cores" if "usable_cores" in facts else None,
+        f"{facts['memory_gib']} GiB" if "memory_gib" in facts else None,
+        facts.get("system"),
+        " ".join(word for word in ("virtual", "container") if facts.get(word)),
+        *facts.get("gpus", [])[:1],
+    ]
+    return ", ".join(str(fact) for fact in known if fact)
