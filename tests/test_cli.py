@@ -289,7 +289,7 @@ def test_ctrl_c_keeps_what_is_finished(folder):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert done.returncode == 130
-    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; every finished stage is kept")
+    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; finished work is kept")
     assert done.stderr.splitlines()[-1].endswith(f"; go on: lexbench run dataset {folder}")
     assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
 

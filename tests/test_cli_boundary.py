@@ -121,7 +121,7 @@ def test_what_nobody_thought_of_costs_one_line(folder, capsys, monkeypatch):
     monkeypatch.setattr(suites, "suite", breaks)
     assert code(["show", "suite", "pydoc"]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("lexbench: a mistake of lexbench: ZeroDivisionError: so it is (all of it: ")
+    assert err.startswith("lexbench: this is a bug in lexbench: ZeroDivisionError: so it is (traceback: ")
     assert err.count("\n") == 1
     (log,) = (folder.parent / "store" / "logs").iterdir()
     assert "in breaks" in log.read_text()
@@ -134,7 +134,7 @@ def test_what_nobody_thought_of_costs_one_line(folder, capsys, monkeypatch):
     assert capsys.readouterr().err == "lexbench: there is not enough memory for that\n"
 
 
-@pytest.mark.parametrize(("name", "exit_code", "said"), [("SIGTERM", 143, "told to end"), ("SIGHUP", 129, "told to end")])
+@pytest.mark.parametrize(("name", "exit_code", "said"), [("SIGTERM", 143, "terminated"), ("SIGHUP", 129, "terminated")])
 def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
     """SIGTERM and SIGHUP end as Ctrl-C does: with one line, what is finished kept, and the code that shells give them."""
     program = (
@@ -146,7 +146,7 @@ def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert done.returncode == exit_code
-    assert done.stderr.splitlines()[-1].startswith(f"lexbench: {said}; every finished stage is kept")
+    assert done.stderr.splitlines()[-1].startswith(f"lexbench: {said}; finished work is kept")
     assert "Traceback" not in done.stderr
     assert len(list((folder.parent / "store" / "corpora").iterdir())) == 1
 
@@ -181,7 +181,7 @@ def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     )
 
     assert done.returncode == 128 + signal.SIGINT, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; every finished stage is kept")
+    assert done.stderr.splitlines()[-1].startswith("lexbench: interrupted; finished work is kept")
 
 
 def test_visible_text_does_nothing_to_a_terminal():

@@ -157,7 +157,7 @@ def test_settings_of_another_kind_of_system_are_implied():
     [
         (
             {"digests": {"corpus": "f" * 64}},
-            "a and b are not on the same pydoc/test: corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
+            "a and b are not comparable on pydoc/test: corpus eeeeeeeeeeeeeeee and ffffffffffffffff",
         ),
         ({"contract": "pydoc/test@2"}, "contract pydoc/test@1 and pydoc/test@2"),
         ({"query_ids": [f"x{number}" for number in range(QUERIES)]}, "were scored on different queries of pydoc/test"),
@@ -178,7 +178,7 @@ def test_results_that_are_no_comparison_are_refused(store, tmp_path, capsys, fac
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "said"),
     [
-        (["saved", "saved"], 2, "takes two systems or more; there is a"),
+        (["saved", "saved"], 2, "takes two systems or more; there is only a"),
         (["saved", "bm25"], 3, "bm25"),
         (["saved", "empty"], 3, "no result files in empty"),
         (["saved", "broken.json"], 2, "broken.json"),
@@ -350,4 +350,4 @@ def test_vectors_that_changed_since_explain_nothing(runs):
         path.write_bytes(before)
 
     assert changed.moved.terms == []
-    assert changed.moved.unavailable[1].endswith("is another one today than when it was run")
+    assert changed.moved.unavailable[1].endswith("has changed since it was run")

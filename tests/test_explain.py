@@ -99,7 +99,7 @@ def test_bm25_by_hand(store, folder):
 
 def test_a_query_alone(vectors):
     """Without a dataset the query's terms are told; bm25, ids and documents need one."""
-    with pytest.raises(CommandError, match="what a term weighs in bm25 is of a dataset; name it by -d"):
+    with pytest.raises(CommandError, match="the weight of a term in bm25 depends on the dataset; name it with -d"):
         explain("apple", "bm25")
     with pytest.raises(CommandError, match="a query's id is of a dataset"):
         explain("qid:qa", f"{vectors}@csr")
@@ -126,7 +126,7 @@ def test_dense_vectors_have_no_terms(tmp_path, capsys):
     place = checkpoints.tiny_bert(tmp_path / "bert", form="transformers", safetensors=True)
 
     assert code(["explain", "apple", "-r", f'dense(model="{place}", pooling="cls")']) == 3
-    assert capsys.readouterr().err.endswith("its vectors are dense, so there are no terms to explain\n")
+    assert capsys.readouterr().err.endswith("has dense vectors, so there are no terms to explain\n")
 
 
 def test_the_command(folder, monkeypatch, tmp_path, capsys):

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from lexbench import catalog
+from lexbench.analysis.exposure import notes as exposures
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset
@@ -15,7 +16,6 @@ from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
 from lexbench.models.training_data import training_data
 from lexbench.report import leaderboard
-from lexbench.analysis.exposure import notes as exposures
 from lexbench.results import Counts, Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to

@@ -83,10 +83,10 @@ def test_what_is_missing_is_said():
     timed = msgspec.structs.replace(RESULTS[1], timings=[timing(5.0)])
 
     assert figures.missing([bare]) == [
-        "no figure of speed: no result has timings; measure them: lexbench run suite NAME --time",
+        "no figure of speed: no result has timings; to measure them, type: lexbench run suite NAME --time",
         "no figure of index bytes: no result has an index",
     ]
-    assert figures.missing([timed, RESULTS[0]]) == ["without timings, so not in the figures of speed: bm25 on x/test"]
+    assert figures.missing([timed, RESULTS[0]]) == ["not in the figures of speed, because they have no timings: bm25 on x/test"]
     assert figures.missing([timed]) == []
     many = [*[msgspec.structs.replace(bare, dataset=f"d{number}") for number in range(7)], timed]
     assert figures.missing(many)[0].endswith(
@@ -185,6 +185,6 @@ def test_the_command_draws_saved_results(tmp_path, capsys):
 
     assert len(shown.out.splitlines()) == 6
     assert shown.err.splitlines()[0].startswith("no figure of speed: no result has timings")
-    assert "what is lost" in shown.err.splitlines()[-1]
+    assert "not in this format" in shown.err.splitlines()[-1]
     assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board" / "results")]) == 3
     assert "no results (results/SUITE/*.json) in it; give the folder that" in capsys.readouterr().err

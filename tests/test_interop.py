@@ -366,7 +366,7 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
     out, err = capsys.readouterr()
 
     assert out == f"{tmp_path / 'm.toml'}\n"
-    assert err.splitlines()[0] == f"what is lost: {imports()['mteb'].lost}"
+    assert err.splitlines()[0] == f"not kept: {imports()['mteb'].lost}"
     assert err.splitlines()[1].startswith("next: 6 published scores; ")
     assert len(read_scores(tmp_path / "m.toml")) == 6
     shutil.rmtree(tmp_path / "m")
@@ -380,7 +380,7 @@ def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsy
     out = str(tmp_path / "out")
     assert code(["export", "csv", out, "--results", str(saved), "-r", "bm25"]) == 0
     shown = capsys.readouterr()
-    assert shown.err == f"what is lost: {exports()['csv'].lost}\n"
+    assert shown.err == f"not in this format: {exports()['csv'].lost}\n"
     assert Path(shown.out.strip()).read_text().splitlines()[0] == ",".join(["query", *MEANS])
     assert code(["export", "ranx", out, "--results", str(saved)]) == 1
     assert "has no run here" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def place(tmp_path, monkeypatch):
 def words(server, *more, settings="", output="llm.qrels"):
     """Return the command."""
     judge = f'endpoint_judge(url="{server.url}", model="m"{settings})'
-    return ["judge", "a.run", "-d", "cars", "--judge", judge, "--output", output, *more]
+    return ["judge", "documents", "a.run", "-d", "cars", "--judge", judge, "--output", output, *more]
 
 
 def judged(server):

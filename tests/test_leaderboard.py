@@ -16,11 +16,11 @@ from lexbench.report.leaderboard.panels import compare_all
 from lexbench.report.leaderboard.sections import published_systems, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
-from lexbench.table import escape
 from lexbench.results import Counts, Exposure, Latency, Result, Tie, Timing, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite
+from lexbench.table import escape
 
 
 def result(system, dataset="pydoc/test", ndcg=0.5, **more):
@@ -64,7 +64,9 @@ def test_the_pages_are_a_function_of_the_files(folder):
 def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
     """`lexbench leaderboard --results FOLDER` writes what is stale; with --check it writes nothing and exits with 1."""
     assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
-    assert f"stale: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard" in capsys.readouterr().err
+    assert (
+        f"out of date: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard" in capsys.readouterr().err
+    )
     assert not (folder / "index.html").exists()
     assert code(["leaderboard", "--results", str(folder)]) == 0
     assert code(["leaderboard", "--results", str(folder), "--check"]) == 0
@@ -119,7 +121,7 @@ def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
     write_results([result("bm25", "beir/arguana")], "pydoc", tmp_path)
 
     assert code(["leaderboard", "--results", str(tmp_path)]) == 2
-    said = "beir/arguana is not a dataset of the suite pydoc; move its results to the folder of one that has it"
+    said = "beir/arguana is not a dataset of the suite pydoc; move its results to the folder of its suite"
     assert said in " ".join(capsys.readouterr().err.split())
 
 
@@ -198,14 +200,16 @@ def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
     write_results([result("bm25"), other], "pydoc", tmp_path)
 
-    assert "- z was scored on other queries, judgements or rules than the first: not tested" in markdown(tmp_path)
+    assert "- z is not tested: it was scored with other queries, judgements or rules than the first system" in markdown(
+        tmp_path
+    )
 
 
 def test_what_is_wrong_in_the_data_is_told_with_its_source(tmp_path):
     """The notes of a dataset begin with what its contract knows to be wrong in the data; ArguAna lacks five documents."""
     write_results([result("bm25", "beir/arguana")], "beir", tmp_path)
 
-    said = "- of the data: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
+    said = "- data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
     assert said in markdown(tmp_path)
 
 
@@ -340,7 +344,7 @@ def test_what_a_reader_must_know_is_said():
 
     assert "1 of 2 queries returned nothing" in notes
     assert "3 documents with the query's own id were dropped" in notes
-    assert "tied scores leave open nDCG@10 [0.4000, 0.6000]" in notes
+    assert "depending on the order of tied scores, nDCG@10 [0.4000, 0.6000]" in notes
 
 
 def test_results_survive_the_disk(tmp_path):
@@ -372,16 +376,16 @@ def _changed(entry, where, **values):
         ("result", {"means": {"nDCG@10": 7.0}, "per_query": {"nDCG@10": [7.0, 7.0]}}, "not from 0 to 1"),
         ("result", {"per_query": {"nDCG@10": [-0.5, 1.5]}}, "not from 0 to 1"),
         ("result", {"means": {"nDCG@10": 1e308}, "per_query": {"nDCG@10": [1e308, 1e308]}}, "nDCG@10"),
-        ("result", {"per_query": {}}, "nDCG@10 has a mean and no values by query"),
+        ("result", {"per_query": {}}, "nDCG@10 has a mean but no values by query"),
         ("result", {"per_query": {"nDCG@10": [0.5]}}, "1 values of nDCG@10 for 2 queries"),
         ("result", {"per_query": {"nDCG@10": [0.5, 0.5], "AP@10": [0.1, 0.1]}}, "values of AP@10 by query, and no mean"),
         ("result", {"query_ids": ["a", "a"]}, "has a query twice"),
         ("result", {"query_ids": ["a", "b", "c"]}, "2 values of nDCG@10 for 3 queries"),
-        ("result", {"counts": {"queries": 1}}, "counts 1 queries and has 2"),
+        ("result", {"counts": {"queries": 1}}, "counts 1 queries but has 2"),
         ("result", {"schema": 99}, "its schema is 99"),
-        ("result", {"system": "b"}, "a result of b stands among those of bm25"),
-        ("result", {"contract": "beir/scifact/test@1"}, "its contract is 'beir/scifact/test@1'"),
-        ("result", {"contract": "`<script>`"}, "its contract is"),
+        ("result", {"system": "b"}, "a result of b among those of bm25"),
+        ("result", {"contract": "beir/scifact/test@1"}, "its contract 'beir/scifact/test@1' is not of this dataset"),
+        ("result", {"contract": "`<script>`"}, "its contract"),
         ("result", {"ties": {"nDCG@10": {"lowest": 0.6, "highest": 0.4, "queries": 1.0}}}, "from 0.6 down to 0.4"),
         ("entry", {"schema": 99}, "its schema is 99"),
         ("entry", {"system": "b"}, "whose file is pydoc/b.json"),

@@ -295,7 +295,7 @@ def test_what_approximate_search_finds_is_a_plot_over_speed(speeds):
     panel = board_of([SPEEDS[0], *rough]).suites[0].datasets[0]
     plot = panel.plots[-1]
 
-    assert (plot.title, plot.y) == ("Approximate search on CPU, Linux (aaaa)", "share of exact search's best 10")
+    assert (plot.title, plot.y) == ("Approximate search on CPU, Linux (aaaa)", "recall of exact @10")
     assert sorted((p.x, p.y, p.frontier) for p in plot.points) == [
         (100, 1.0, True), (200, 0.95, True), (300, 0.7, False), (400, 0.8, True),
     ]  # fmt: skip

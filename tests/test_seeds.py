@@ -97,7 +97,7 @@ def test_members_that_are_not_of_one_system_are_refused():
     """Members must have results, of the same queries; a system of seeds is no seed."""
     with pytest.raises(UnknownName, match="n45"):
         merge_seeds(SEEDS, {"nano": ["n42", "n45"]})
-    with pytest.raises(CannotStart, match="not seeds of one system"):
+    with pytest.raises(CannotStart, match="cannot be seeds of one system"):
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
     with pytest.raises(CannotStart, match="one system twice"):
         as_one("nano", [SEEDS[0], SEEDS[0]])
@@ -125,7 +125,7 @@ def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path
     assert code(words) == 0
     out = capsys.readouterr().out
     assert "over seeds" in out
-    assert "for these very models" in out
+    assert "with these very models" in out
     assert max(map(len, out.splitlines())) <= 100
 
 

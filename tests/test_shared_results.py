@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
-from lexbench.interop.sharing import pull_results as pull
-from lexbench.interop.sharing import push_results as push
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.interop.sharing import pull_results as pull
+from lexbench.interop.sharing import push_results as push
 from lexbench.results import Counts, Result, files_of, write_results
 
 needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")

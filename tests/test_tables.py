@@ -63,7 +63,7 @@ def test_what_systems_have_in_common_is_said_once():
     notes = tables([sparse("a", truncated=30), sparse("b", truncated=30, clipped=2, empty=1)], None)[-1].notes
 
     assert notes[1:] == (
-        "30 of 100 texts were cut to the encoder's length",
+        "30 of 100 texts were cut to the encoder's maximum length",
         "1 of 100 documents have no term",
         "b: 2 weights were clipped",
     )

@@ -3,8 +3,8 @@
 import pytest
 from rich.console import Console
 
-from lexbench.table import Table, heading
 from lexbench.report.terminal import render
+from lexbench.table import Table, heading
 
 TABLE = Table(
     "T", ("system", *(f"R(rel=2)@{10**i}" for i in range(1, 8))), (("a" * 60, *("0.1234",) * 7), ("[b]", *("1.0",) * 7)), ("n",)

@@ -15,7 +15,7 @@ from lexbench.analysis.verify import (
     Verdict,
     causes,
     diagnose,
-    is_of,
+    is_same_system,
     published_scores,
     systems_by_label,
     verify,
@@ -119,7 +119,7 @@ def test_known_figures_are_there():
 )
 def test_bm25_is_known_by_its_settings(label, fits):
     """The defaults may be typed, and what cannot change an answer; other settings are another system."""
-    assert is_of(result({}, label), "bm25") is fits
+    assert is_same_system(result({}, label), "bm25") is fits
 
 
 def test_a_setting_that_is_published_is_found_by_it():
@@ -127,17 +127,17 @@ def test_a_setting_that_is_published_is_found_by_it():
     tuned = result({}, "bm25(b=0.68, k1=0.82)")
     expanded = result({}, "mine", recipe=describe(system("bm25").retriever) | {"identity": {"expansions": "00"}})
 
-    assert is_of(tuned, "bm25(k1=0.82, b=0.68)")
-    assert not is_of(tuned, "bm25")
-    assert not is_of(expanded, "bm25")
-    assert is_of(expanded, 'bm25(expansions="FILE")')
+    assert is_same_system(tuned, "bm25(k1=0.82, b=0.68)")
+    assert not is_same_system(tuned, "bm25")
+    assert not is_same_system(expanded, "bm25")
+    assert is_same_system(expanded, 'bm25(expansions="FILE")')
 
 
 def test_bm25_on_lucene_is_bm25():
     """It has the same settings, and is the published engine itself."""
     lucene = {"plugin": "retrievers/bm25_lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
 
-    assert is_of(result({}, "bm25@lucene", recipe=lucene), "bm25")
+    assert is_same_system(result({}, "bm25@lucene", recipe=lucene), "bm25")
 
 
 def test_a_model_is_known_by_its_name_or_its_weights():
@@ -145,12 +145,12 @@ def test_a_model_is_known_by_its_name_or_its_weights():
     pytest.importorskip("torch", reason="it is in the extra neural")
     label = 'dense(model="build/minilm")@flat'
 
-    assert is_of(result({}, label, recipe=dense(MINILM)), "minilm")
-    assert is_of(result({}, 'minilm(model="build/minilm")', recipe=dense("other")), "minilm")
-    assert not is_of(result({}, label, recipe=dense("other")), "minilm")
-    assert not is_of(result({}, label, recipe=dense(MINILM, pooling="cls")), "minilm")
-    assert not is_of(result({}, label, recipe=dense(MINILM, "faiss")), "minilm")
-    assert not is_of(result({}, label, recipe=dense(MINILM)), "tas_b")
+    assert is_same_system(result({}, label, recipe=dense(MINILM)), "minilm")
+    assert is_same_system(result({}, 'minilm(model="build/minilm")', recipe=dense("other")), "minilm")
+    assert not is_same_system(result({}, label, recipe=dense("other")), "minilm")
+    assert not is_same_system(result({}, label, recipe=dense(MINILM, pooling="cls")), "minilm")
+    assert not is_same_system(result({}, label, recipe=dense(MINILM, "faiss")), "minilm")
+    assert not is_same_system(result({}, label, recipe=dense(MINILM)), "tas_b")
 
 
 def test_tolerances():
