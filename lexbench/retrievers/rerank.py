@@ -35,7 +35,7 @@ class Rerank(Retriever):
     """
 
     members: tuple[Any, ...] = ()
-    reranker: Any = field(default=None, metadata={"search": True})
+    reranker: Reranker | None = field(default=None, metadata={"search": True})
     k: int = at_search(100)
 
     family: ClassVar[str] = "reranker"
@@ -76,6 +76,7 @@ class Rerank(Retriever):
     def open(self, path: Path) -> "RerankSearcher":
         """Open the retriever and the corpus."""
         index, corpus = read_references(path)
+        assert self.reranker is not None  # `__post_init__` refuses it
         return RerankSearcher((self.members[0].open(index),), open_corpus(corpus), self.reranker, self.k)
 
 
