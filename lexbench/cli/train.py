@@ -1,4 +1,4 @@
-"""Train a LexMAE: pretraining, mining of negatives, and the stages of fine-tuning."""
+"""`lexbench train`: pretraining, mining of negatives and the stages of fine-tuning of a LexMAE, with an estimate on request."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -22,35 +22,36 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Options that set a recipe's setting of the same name, with the section it is in.
 _OF_RECIPE = {"seed": "", "output": "", "precision": "hardware.", "device": "hardware.", "threads": "hardware."}
 _OF_TRAINING: dict[str, Any] = {"learning_rate": float, "batch_size": int, "epochs": float, "steps": int}
-_ESTIMATE = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
+_HEADER = ("part", "texts", "steps", "tokens", "operations", "time", "memory", "disk")
 _UNITS = ((31_536_000, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @click.group()
 def command() -> None:
-    """Train a LexMAE as described by RECIPE, a TOML file or the name of one of lexbench's own recipes (e.g. msmarco).
+    """Train a LexMAE from RECIPE, a TOML file or the name of one of lexbench's own recipes, e.g. msmarco.
 
-    Finished parts are not repeated, and interrupted ones continue. On several GPUs, type: torchrun --nproc-per-node 8 -m
-    lexbench train ...
+    Finished parts are not repeated, and interrupted ones resume. Several GPUs: torchrun --nproc-per-node 8 -m lexbench train
+    ...
     """
 
 
 def _common(function: F) -> F:
-    """Add the options that every subcommand has."""
+    """Add the options of every command."""
     for option in reversed(
         (
             click.argument("name", metavar="RECIPE"),
-            click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs, instead of the recipe's."),
+            click.option("--output", metavar="FOLDER", help="Folder for models, negatives and logs."),
             click.option(
-                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="E.g. stage1.lambda_d=0.004; repeatable."
+                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="e.g. stage1.lambda_d=0.004; repeatable."
             ),
             click.option("--seed", type=int),
             click.option("--precision", metavar="fp32|bf16|fp16"),
             click.option("--device", metavar="auto|cpu"),
-            click.option("--threads", type=int, help="Processor threads; 0: all."),
-            click.option("--dry-run", is_flag=True, help="Check everything; estimate time, memory and disk; train nothing."),
+            click.option("--threads", type=int, help="Threads of the processor; 0: all."),
+            click.option("--dry-run", is_flag=True, help="Check everything and estimate time, memory and disk; train nothing."),
             json_option,
         )
     ):
@@ -59,16 +60,16 @@ def _common(function: F) -> F:
 
 
 def _of_training(function: F) -> F:
-    """Add the settings of one training."""
+    """Add the options of one training."""
     for name, kind in _OF_TRAINING.items():
         option = f"--{name.replace('_', '-')}"
-        function = click.option(option, type=kind, help=f"Instead of the recipe's {name}.")(function)
+        function = click.option(option, type=kind, help=f"Replaces the recipe's {name}.")(function)
     return function
 
 
 def _stage(function: F) -> F:
-    """Add the number of the stage."""
-    return click.option("--stage", type=click.IntRange(1, 3), required=True, help="The stage of fine-tuning.")(function)
+    """Add the option for the number of the stage."""
+    return click.option("--stage", type=click.IntRange(1, 3), required=True, help="Stage of fine-tuning.")(function)
 
 
 @command.command()
@@ -76,23 +77,15 @@ def _stage(function: F) -> F:
 @_of_training
 def pretrain(**options: Any) -> None:
     """Pretrain the masked autoencoder, after making the initial model."""
-    _train("pretrain", **options)
-
-
-@command.command()
-@_common
-@_of_training
-def vectors(**options: Any) -> None:
-    """Learn the vectors of a teacher, term by term."""
-    _train("vectors", **options)
+    _run("pretrain", **options)
 
 
 @command.command()
 @_common
 @_stage
 def mine(**options: Any) -> None:
-    """Find the negatives of a stage."""
-    _train("mine", **options)
+    """Mine the hard negatives of a stage."""
+    _run("mine", **options)
 
 
 @command.command()
@@ -101,20 +94,20 @@ def mine(**options: Any) -> None:
 @_stage
 def finetune(**options: Any) -> None:
     """Train the retriever of a stage on its negatives."""
-    _train("finetune", **options)
+    _run("finetune", **options)
 
 
 @command.command("all")
 @_common
 def everything(**options: Any) -> None:
-    """Do all parts of the recipe: pretrain, learn the vectors of a teacher, mine and fine-tune each stage."""
-    _train("", **options)
+    """Pretrain, then mine and fine-tune each stage, as far as the recipe has them."""
+    _run("", **options)
 
 
-def _train(
+def _run(
     kind: Any, name: str, settings: tuple[str, ...], stage: int = 0, *, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Do the tasks of one *kind* ("" for all) of the recipe *name*. *options* replace settings of the recipe."""
+    """Do the task *kind* of the recipe *name*, or all tasks if it is "". *options* replace settings of the recipe."""
     from lexbench.lexmae import recipe as recipes
     from lexbench.lexmae.training import plan
 
@@ -122,34 +115,35 @@ def _train(
     section = f"stage{stage}" if stage else kind
     overrides = [f"{_OF_RECIPE.get(option, f'{section}.')}{option}={dumps(value)}" for option, value in typed.items()]
     recipe = recipes.read(recipes.find(name), [*settings, *overrides])
-    tasks = plan.tasks_of(recipe, kind, stage) if kind else plan.tasks(recipe)
+    tasks = plan.single_task(recipe, kind, stage) if kind else plan.tasks(recipe)
     of_section = [f"{section}.{option}={dumps(value)}" for option in _OF_TRAINING if (value := typed.get(option)) is not None]
     words = [f"--set {quote(text)}" for text in (*settings, *of_section)]
     words += [f"--{option} {quote(str(typed[option]))}" for option in _OF_RECIPE if option in typed]
-    _carry_out(recipe, tasks, _next(recipe, tasks[-1], name, words), dry_run=dry_run, as_json=as_json)
+    _carry_out(recipe, tasks, _next_command(recipe, tasks[-1], name, words), dry_run=dry_run, as_json=as_json)
 
 
-def _next(recipe: "Recipe", last: "Task", name: str, options: list[str]) -> str:
-    """Return the command to type after *last*: the next task with the same *options*, or a test of the model."""
+def _next_command(recipe: "Recipe", last: "Task", name: str, options: list[str]) -> str:
+    """Return the command that continues after *last*: the next task with the same *options*, or a test of the model."""
     from lexbench.lexmae.training import plan
 
     tasks = plan.tasks(recipe)
     following = tasks[tasks.index(last) + 1 :]
     if following:
-        task = following[0]
-        stage = f" --stage {task.stage}" if task.stage else ""
-        return " ".join([f"lexbench train {task.kind} {quote(name)}{stage}", *options])
+        task, recipe_name = following[0], quote(name)
+        return " ".join(
+            ["lexbench train", task.kind, recipe_name, *([f"--stage {task.stage}"] if task.stage else []), *options]
+        )
     model = dumps(str(plan.model_after(recipe, last)))
     return f"lexbench run suite pydoc -r {quote(f'sparse_mlm(model={model})@impact')}"
 
 
 def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, dry_run: bool, as_json: bool) -> None:
-    """Do *tasks*, or with *dry_run* print their estimate. Under torchrun only the first process prints."""
+    """Do *tasks*, or print their estimate. Under torchrun only the first process prints."""
     from lexbench.lexmae.training import plan
 
     try:
         plan.check(recipe, tasks)
-    except MissingData:  # show the estimate first: it may decide whether the data are worth fetching
+    except MissingData:  # the estimate may decide whether the data are worth fetching
         if dry_run:
             _print_estimate(recipe, tasks, as_json=as_json)
         raise
@@ -158,7 +152,7 @@ def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, 
         return
     with _progress() as progress:
         paths = [path for task in tasks for path in plan.carry_out(recipe, task, progress)]
-    if not _first_process():
+    if not _is_first_process():
         return
     if as_json:
         print_json({"recipe": recipe.name, "made": [str(path) for path in paths]})
@@ -168,7 +162,7 @@ def _carry_out(recipe: "Recipe", tasks: "Sequence[Task]", next_command: str, *, 
     say(f"next: {next_command}")
 
 
-def _first_process() -> bool:
+def _is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -176,7 +170,7 @@ def _first_process() -> bool:
 def _progress() -> "Iterator[Progress]":
     from lexbench.progress import Silent
 
-    if _first_process():
+    if _is_first_process():
         with shown() as progress:
             yield progress
     else:
@@ -191,16 +185,16 @@ def _print_estimate(recipe: "Recipe", tasks: "Sequence[Task]", *, as_json: bool)
         facts = {"recipe": recipe.name, "preset": recipe.preset, "output": recipe.output, "machine": machine._asdict()}
         print_json({**facts, "model": shape._asdict(), "parts": [cost._asdict() for cost in costs]})
         return
-    print_rows(_ESTIMATE, [_cells(cost) for cost in costs], as_json=False)
+    print_rows(_HEADER, [_cells(cost) for cost in costs], as_json=False)
     for cost in costs:
         if cost.memory and cost.memory > machine.memory:
-            say(f"{cost.part} needs more memory than this device has; raise hardware.accumulate or lower batch_size.")
+            say(f"{cost.part} needs more memory than this device has; raise hardware.accumulate, or lower batch_size.")
     devices = f"{machine.devices} x " if machine.devices > 1 else ""
     rate = f"{machine.rate / 1e9:,.0f} GFLOP/s in {machine.precision}"
     say(f"model: {shape.parameters / 1e6:,.1f} million parameters ({shape.source})")
     say(f"machine: {devices}{machine.name}, {_bytes(machine.memory)} of memory, {rate}")
-    say(f"Times assume {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, and texts of the maximum length.")
-    say("Memory is per device; ? is unknown. Nothing was run.")
+    say(f"Times assume {estimate.FAST:.0%} to {estimate.SLOW:.0%} of that rate, and texts of maximum length.")
+    say("Memory is per device; ? means unknown. Nothing was trained.")
 
 
 def _cells(cost: "Cost") -> tuple[str, ...]:
@@ -216,7 +210,7 @@ def _count(count: int | None) -> str:
 
 
 def _times(seconds: tuple[float, float] | None) -> str:
-    """Return a range of times in the largest unit that its lower end fills."""
+    """Return a range of time in the largest unit that fits its lower end."""
     if seconds is None:
         return "?"
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds[0] >= size), _UNITS[-1])

@@ -1,7 +1,7 @@
-"""Which examples make up which step, and the tensors of a batch. Seed and number of a draw decide, so resuming changes nothing.
+"""Which examples make up which step, and the tensors of a batch.
 
-A *draw* is one example taken for training, counted from 0 over all steps. Draw d is of epoch d // n, and the generator of its
-randomness is seeded with (seed, d): neither workers, devices nor the step at which training was resumed can change it.
+A *draw* is one example taken for training, counted from 0 over all steps. Draw d belongs to epoch d // n, and its random
+generator is seeded with (seed, d), so that workers, devices and the step at which training resumes change nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset, Sampler
 
 T = TypeVar("T")
-_WINDOW = 50  # batches whose texts are sorted by length among themselves, so that little is padded
+_WINDOW = 50  # batches whose texts are sorted by length together, to save padding
 
 
 class Draws(Dataset[T], Generic[T]):
-    """All draws of a training: draw d is *example(i, rng)*, i being the next in the order of its epoch.
+    """All draws of a training: draw d is *example(i, rng)*, where i is the next example in the order of its epoch.
 
-    *lengths* (n,) group draws of like length into one batch of *batch* draws, as SentenceTransformers and the Trainer do;
-    None leaves the shuffled order as it is.
+    *lengths* (n,) group draws of similar length into batches of *batch* draws, as SentenceTransformers and the Trainer do.
+    Without them the order is only shuffled.
     """
 
     def __init__(
@@ -42,21 +42,19 @@ class Draws(Dataset[T], Generic[T]):
         return self.draws
 
     def __getitem__(self, draw: int) -> T:
-        """Return the example that is drawn as number *draw*."""
+        """Return the example of draw number *draw*."""
         epoch, rank = divmod(int(draw), self.examples)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self.order(epoch)
         return self.example(int(self._order[rank]), np.random.default_rng((self.seed, int(draw))))
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """Return the order of an epoch (examples,): shuffled, then grouped by length.
-
-        Its first examples fill the last batch of the epoch before, so that groups are batches in every epoch.
-        """
+        """Return the order of an epoch (examples,): shuffled, then grouped by length."""
         rng = np.random.default_rng((self.seed, epoch, self.examples))
         shuffled = rng.permutation(self.examples)
         if self.lengths is None:
             return shuffled
+        # The first examples fill the last batch of the previous epoch, so that groups and batches coincide in every epoch.
         first = -epoch * self.examples % self.batch
         grouped = [shuffled[:first]]
         for start in range(first, self.examples, _WINDOW * self.batch):
@@ -64,12 +62,13 @@ class Draws(Dataset[T], Generic[T]):
             window = window[np.argsort(self.lengths[window], kind="stable")]
             groups = [window[at : at + self.batch] for at in range(0, len(window), self.batch)]
             whole = [group for group in groups if len(group) == self.batch]
+            # Shuffle the batches, so that training does not see short texts first; an incomplete batch stays last.
             grouped += [whole[index] for index in rng.permutation(len(whole))] + groups[len(whole) :]
         return np.concatenate(grouped)
 
 
 class InOrder(Sampler[int]):
-    """A sampler that leaves the draws in their order: they are shuffled already."""
+    """A sampler that keeps the draws in their order, because they are shuffled already."""
 
     def __init__(self, draws: int) -> None:
         self.draws = draws
@@ -79,12 +78,12 @@ class InOrder(Sampler[int]):
         return iter(range(self.draws))
 
     def __len__(self) -> int:
-        """Return their number."""
+        """Return the number of draws."""
         return self.draws
 
 
 def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:
-    """Return *rows*, (length,) each, as one array (rows, longest), filled up on the right with *value*."""
+    """Return *rows*, (length,) each, as one array (rows, longest), padded on the right with *value*."""
     filled = np.full((len(rows), max(map(len, rows))), value, np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row
@@ -94,8 +93,8 @@ def padded(rows: Sequence[NDArray[np.int64]], value: int) -> NDArray[np.int64]:
 def tensors(rows: Sequence[NDArray[np.int64]], *, pad: int, silent: Sequence[int]) -> dict[str, torch.Tensor]:
     """Return the tokens of texts, (length,) each, as tensors *ids*, *real* and *pools* (texts, longest).
 
-    *ids* are filled up with *pad*, which *real* tells from tokens; *pools* are the tokens that pooling takes the maximum over:
-    all but those of *silent*.
+    *ids* are padded with *pad*; *real* marks tokens, as opposed to padding; *pools* marks the tokens that max-pooling reads:
+    all except the ids in *silent*.
     """
     ids = padded(rows, pad)
     real = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]

@@ -1,4 +1,4 @@
-"""Examples of fine-tuning: a query, a document that is relevant to it, and negatives mined for it (paper, appendix A)."""
+"""Examples of fine-tuning: a query, a relevant document, and negatives mined for the query (paper, appendix A)."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ class Source(NamedTuple):
     """A training set and the negatives mined for it."""
 
     training_set: TrainingSet
-    negatives: Lists  # of each of its queries, the best ranked first
+    negatives: Lists  # for each query, best first
     left_out: Collection[str] = frozenset()  # ids of queries that are not trained on
 
 
@@ -26,9 +26,14 @@ class Example(NamedTuple):
     positive: int
     negatives: NDArray[np.int32]  # (negatives,)
 
+    @property
+    def documents(self) -> list[int]:
+        """The corpus positions of the example's documents, the relevant one first."""
+        return [self.positive, *self.negatives.tolist()]
+
 
 class Examples:
-    """An example for each relevant document of a query that has negatives, as in the released code; or one for each query."""
+    """One example per relevant document of a query that has negatives (released code), or one example per query."""
 
     def __init__(
         self,
@@ -37,18 +42,18 @@ class Examples:
         pairs: Literal["all", "one_per_query"] = "all",
         strata: Sequence[int] = (),
     ) -> None:
-        """Take the negatives of a query from the first *depth* of its list; CannotStart where there is no example at all.
+        """Draw a query's negatives from the first *depth* entries of its list. Raises CannotStart if there is no example.
 
-        *strata*: ranks, ascending, that part a list; each part gives as many negatives.
+        *strata* are ascending ranks that split a list; each part gives the same number of negatives.
         """
         self.sources, self.depth, self.pairs, self.strata = tuple(sources), depth, pairs, tuple(strata)
         entries = [_entries(source, one_per_query=pairs == "one_per_query") for source in self.sources]
-        self._entries = np.concatenate(entries)  # (examples,) of the positives' documents
-        self._ends = np.cumsum([len(part) for part in entries])  # (sources,) where the examples of each end
+        self._entries = np.concatenate(entries)  # (examples,) index of the positive in its source's list of positives
+        self._ends = np.cumsum([len(part) for part in entries])  # (sources,) where the examples of each source end
         if not len(self):
             names = ", ".join(source.training_set.contract.id for source in self.sources)
             raise CannotStart(
-                f"nothing to train on: every query of {names} is held out or has no negatives; mine to more depth"
+                f"nothing to train on: every query of {names} is held out or has no negatives; increase the stage's depth"
             )
 
     def __len__(self) -> int:
@@ -56,9 +61,9 @@ class Examples:
         return len(self._entries)
 
     def draw(self, example: int, rng: np.random.Generator, negatives: int) -> Example:
-        """Return example number *example* with so many *negatives*, drawn without replacement.
+        """Return example number *example* with *negatives* negatives, drawn without replacement and repeated if too few.
 
-        Where a query has fewer, they are repeated in turn. With one example for each query, its relevant document is drawn too.
+        With one example per query, the relevant document is drawn too.
         """
         source = int(np.searchsorted(self._ends, example, side="right"))
         positives, mined = self.sources[source].training_set.positives, self.sources[source].negatives
@@ -69,7 +74,7 @@ class Examples:
         return Example(source, query, int(positive), np.resize(self._drawn(pool, rng, negatives), negatives))
 
     def _drawn(self, pool: NDArray[np.int32], rng: np.random.Generator, number: int) -> NDArray[np.int32]:
-        """Return at most *number* of the documents in *pool*, none twice."""
+        """Return at most *number* different documents of *pool*."""
         if not self.strata:
             return rng.choice(pool, min(number, len(pool)), replace=False)
         parts = [part for part in np.split(pool, [rank for rank in self.strata if rank < len(pool)]) if len(part)]
@@ -79,7 +84,7 @@ class Examples:
 
 
 def _entries(source: Source, *, one_per_query: bool) -> NDArray[np.int64]:
-    """Return which entries of the positives make an example (examples,); with one for each query, its first."""
+    """Return the entries of the positives that make an example (examples,); with one example per query, its first entry."""
     positives = source.training_set.positives
     trained = source.negatives.lengths > 0
     if source.left_out:

@@ -1,7 +1,7 @@
-"""Masked texts, the examples of pretraining: what the encoder has to guess, and what the decoder.
+"""Masked texts, the examples of pretraining: which words the encoder has to predict, and which the decoder.
 
-Paper, sections 3.1 and 3.3; released code, its collator. Masking is numpy on one text at a time, drawn from a generator of that
-text's own, so that it does not depend on what else is in the batch, on workers, or on where training was resumed.
+Paper, sections 3.1 and 3.3; released code, its collator. Each text is masked on its own with its own random generator, so that
+the result depends neither on the batch nor on workers or interruptions.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +17,18 @@ from lexbench.lexmae.data.batches import padded
 from lexbench.lexmae.data.tokens import TokenisedCorpus
 from lexbench.lexmae.recipe import Pretrain
 
-IGNORED = -100  # the label of a position that no loss looks at, as torch's cross_entropy has it
-_HIDDEN, _REPLACED = 0.8, 0.1  # of masked words: [MASK]; another word; the rest stay as they are (BERT)
+IGNORED = -100  # label of a position without a loss, as in torch's cross_entropy
+_HIDDEN, _REPLACED = 0.8, 0.1  # shares of masked words: replaced by [MASK], by another word; the rest stay (BERT)
 
 Ids = NDArray[np.int64]
 Chosen = NDArray[np.bool_]
 
 
 class Masked(NamedTuple):
-    """One text as the two halves of the autoencoder see it; every array is (length,)."""
+    """One text as encoder and decoder see it; every array is (length,)."""
 
     encoder_ids: Ids  # x̄ of the paper
-    encoder_labels: Ids  # the words that stood at masked positions, else IGNORED
+    encoder_labels: Ids  # the original words at masked positions, else IGNORED
     decoder_ids: Ids  # x̃
     decoder_labels: Ids
 
@@ -45,29 +45,30 @@ class Masking:
     corruption: Literal["fresh", "extend"] = "fresh"
 
     @classmethod
-    def of(cls, pretrain: Pretrain, mask_id: int, vocabulary: int) -> "Masking":
-        """Return the masking that a recipe asks for."""
+    def from_recipe(cls, pretrain: Pretrain, mask_id: int, vocabulary: int) -> "Masking":
+        """Return the masking of a recipe's pretraining."""
         shares = pretrain.encoder_share, pretrain.decoder_share
         return cls(mask_id, vocabulary, *shares, pretrain.masking, pretrain.corruption)
 
     def __call__(self, ids: Ids, words: Chosen, rng: np.random.Generator) -> Masked:
-        """Return one text (length,), masked at positions of *words* only: neither special tokens nor padding are among them."""
+        """Return one text (length,), masked only at positions of *words*, which exclude special tokens."""
         for_encoder = exactly(words, self.encoder_share, rng)
         for_decoder = self.decoder_positions(words, for_encoder, rng)
         encoder_ids = self.corrupted(ids, for_encoder, rng)
         decoder_ids = self.corrupted(ids, for_decoder, rng)
-        if self.corruption == "extend":  # what both have to guess looks the same to both
+        if self.corruption == "extend":  # the decoder sees the encoder's replacements; only the additional ones are new
             decoder_ids = np.where(for_encoder & for_decoder, encoder_ids, decoder_ids)
         return Masked(encoder_ids, np.where(for_encoder, ids, IGNORED), decoder_ids, np.where(for_decoder, ids, IGNORED))
 
     def decoder_positions(self, words: Chosen, for_encoder: Chosen, rng: np.random.Generator) -> Chosen:
-        """Return which positions the decoder has to recover (length,): *decoder_share* of the words in expectation.
+        """Return the positions that the decoder has to recover (length,): *decoder_share* of the words in expectation.
 
-        Inclusive: all that are hidden from the encoder, and some more; exclusive: none of these; random: independent of them.
+        inclusive: all positions masked for the encoder and some more; exclusive: only others; random: independent of them.
         """
         hidden = self.encoder_share
         match self.masking:
             case "inclusive":
+                # The encoder's positions are *hidden* of the words already; the others make up the rest of the share.
                 more = (self.decoder_share - hidden) / (1 - hidden) if hidden < 1 else 0.0
                 return for_encoder | (words & (rng.random(len(words)) < more))
             case "exclusive":
@@ -77,7 +78,7 @@ class Masking:
                 return words & (rng.random(len(words)) < self.decoder_share)
 
     def corrupted(self, ids: Ids, chosen: Chosen, rng: np.random.Generator) -> Ids:
-        """Return *ids* with the *chosen* positions hidden, replaced or left as they are: 80 / 10 / 10 % in expectation."""
+        """Return *ids* with the *chosen* positions masked, replaced or kept: 80 / 10 / 10 % in expectation."""
         lot = rng.random(len(ids))
         others = rng.integers(self.vocabulary, size=len(ids))
         corrupted = np.where(lot < _HIDDEN, self.mask_id, np.where(lot < _HIDDEN + _REPLACED, others, ids))
@@ -85,21 +86,21 @@ class Masking:
 
 
 def exactly(words: Chosen, share: float, rng: np.random.Generator) -> Chosen:
-    """Return ceil(share x n) of the n positions of *words*, each set of that size equally likely."""
+    """Return ceil(share x n) of the n positions of *words*; every set of that size is equally likely."""
     positions = np.flatnonzero(words)
     chosen = np.zeros(len(words), bool)
-    count = int(np.ceil(round(share * len(positions), 6)))  # .3 x 10 is 3, whatever floats say
+    count = int(np.ceil(round(share * len(positions), 6)))  # rounded first: .3 x 10 is slightly more than 3 in floats
     chosen[rng.permutation(positions)[:count]] = True
     return chosen
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedTexts:
-    """The texts of several corpora, masked anew each time that one is drawn."""
+    """The texts of several corpora, masked anew each time one is drawn."""
 
     corpora: Sequence[TokenisedCorpus]
     masking: Masking
-    special: Sequence[int]  # ids that are never masked, as the tokenizer puts them in
+    special: Sequence[int]  # ids that are never masked
     silent: Sequence[int]  # ids whose positions are not pooled
 
     @cached_property
@@ -113,7 +114,7 @@ class MaskedTexts:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each text (texts,)."""
+        """Number of tokens of each text (texts,)."""
         return np.concatenate([corpus.lengths for corpus in self.corpora])
 
     def example(self, index: int, rng: np.random.Generator) -> tuple[Masked, Chosen]:
@@ -125,7 +126,7 @@ class MaskedTexts:
 
 
 def collate(pad: int) -> Callable[[Sequence[tuple[Masked, Chosen]]], dict[str, torch.Tensor]]:
-    """Return what makes the arguments of `MaskedAutoencoder.forward` of examples: tensors (n, longest), padded with *pad*."""
+    """Return a function from examples to the arguments of `MaskedAutoencoder.forward`, (n, longest) each, padded with *pad*."""
 
     def batch(examples: Sequence[tuple[Masked, Chosen]]) -> dict[str, torch.Tensor]:
         fills = {"encoder_ids": pad, "encoder_labels": IGNORED, "decoder_ids": pad, "decoder_labels": IGNORED}

@@ -1,8 +1,8 @@
-"""Hard negatives: what a system finds for the training queries that is not relevant, kept as ordinary TREC runs.
+"""Hard negatives: documents that a system finds for the training queries and that are not relevant, stored as TREC runs.
 
-Beside each run lies a .json that says what it was made from. It is written last: a run without it, or with that of other
-settings, is made again. Searches are runs of the store, so a killed command goes on where it was. Negatives that come from
-elsewhere are named as a system is, `run_file(path="...")`.
+A .json file beside each run records what it was made from. It is written last, so a run without it, or with other settings, is
+mined again. Searches are runs in the store, so an interrupted command resumes. For negatives from elsewhere use the system
+`run_file(path="...")`.
 """
 
 import json
@@ -18,43 +18,52 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, CommandError, InvalidFile, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
-from lexbench.lexmae.recipe import Paths, Recipe
+from lexbench.lexmae.recipe import MODELS, STAGES, Paths, Recipe
 from lexbench.notation import Call, Part, parse
+from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import digest
+from lexbench.storage.manifest import digest
 from lexbench.storage.reading import blocks, file_digest
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, factorize, lookup
 from lexbench.trec.runs import Run, write_run
 
-_FORMAT = 1  # goes up when the same settings would give other negatives
-_LISTS = 2  # and this one when the lists that are read from them are kept otherwise
-_QUERIES = 40_000  # searched as one run of the store (released code): bounds memory, to about 2 GB at a depth of 1000
+_FORMAT = 1  # increase it when the same settings would give other negatives
+_LISTS = 2  # increase it when the format of the lists in the store changes
+_QUERIES = 40_000  # searched as one run (released code): bounds memory, to about 2 GB at a depth of 1000
 _NAME = re.compile(r"[\w.-]+")
 _FIELDS = 6  # of a line of a TREC run
 
 
-def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
-    """Return the runs of negatives of a stage, one for each of its training sets in their order; missing ones are mined.
+class Mining(NamedTuple):
+    """Which lists are mined: the system, the depth, and whether relevant documents stay."""
 
-    Each has the best `depth` documents of each query that are not relevant to it. Where a system teaches the stage its runs
-    follow, relevant documents among them. CommandError where the recipe has no such stage or its `negatives` name no system;
-    CannotStart where a model that they name is not trained yet.
+    system: System
+    depth: int
+    keeps_relevant: bool = False  # for a teacher's scores
+
+
+def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
+    """Return the runs of negatives of a stage, one per training set in their order. Missing ones are mined.
+
+    Each has the `depth` best documents of each query that are not relevant to it. If a system teaches the stage, its runs
+    follow, with relevant documents. Raises CommandError if the recipe has no such stage or its `negatives` are not a system,
+    and CannotStart if they use a model that is not trained yet.
     """
     settings = recipe.stage(stage)
     if settings is None:
-        known = [str(number) for number in (1, 2, 3) if recipe.stage(number)]
+        known = [str(number) for number in STAGES if recipe.stage(number)]
         raise CommandError(f"recipe {recipe.name} has no stage {stage}; it has: {', '.join(known) or 'none'}")
     if len(set(settings.queries)) < len(settings.queries):
-        raise CommandError(f"stage {stage} has a training set twice: {', '.join(settings.queries)}; name each once")
+        raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
     minings = [Mining(systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives), settings.depth)]
     teacher = teaching_system(settings.teacher)
     if settings.teacher_rank and not teacher:
-        raise CommandError(f"stage{stage}.teacher_rank is of a system that teaches, as ensemble(bm25, minilm); it has none")
+        raise CommandError(f"stage{stage}.teacher_rank needs a system as teacher, e.g. ensemble(bm25, minilm)")
     if teacher:
         minings.append(Mining(teacher, settings.depth, keeps_relevant=True))
     store = Store(on_wait=progress.note, on_damage=progress.note)
@@ -68,28 +77,20 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     return runs
 
 
-class Mining(NamedTuple):
-    """Which lists are mined: what a system finds, how deep, with the relevant documents or without."""
-
-    system: System
-    depth: int
-    keeps_relevant: bool = False  # as a teacher's scores need them, and negatives do not
-
-
 def teaching_system(teacher: str | None) -> System | None:
-    """Return the system that a stage's *teacher* names; None where that is the folder or hub name of a reranker, or nothing."""
+    """Return the system that *teacher* names, or None if it is the folder or hub name of a reranker, or None."""
     if teacher is None or "/" in teacher.partition("(")[0] or Path(teacher).exists():
         return None
     try:
         return systems.system(teacher)
     except (NotationError, UnknownName):
-        if _NAME.fullmatch(teacher):  # a name on the hub, of models without an owner
+        if _NAME.fullmatch(teacher):  # the hub has models without an owner in their name
             return None
         raise
 
 
 def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, progress: Progress) -> None:
-    """Write the run of one training set, unless it is there and was made from the same."""
+    """Write the run of one training set, unless it exists and was made from the same settings and data."""
     system, depth = mining.system, mining.depth
     contract, facts_path = training_set.contract, path.with_name(path.name.removesuffix(".trec.gz") + ".json")
     made_from = {
@@ -103,7 +104,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
     }
     if training_set.part:
         made_from["part"] = training_set.part
-    if system.retriever.finished:
+    if isinstance(system.retriever, ReadsRuns):
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and facts_path.is_file():
         facts = json.loads(facts_path.read_bytes())
@@ -121,7 +122,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
             progress.start(contract.id, "write negatives", len(mined.query_ids), "queries")
             write_run(mined, part)
             with part.open("rb") as file:
-                shutil.copyfileobj(file, whole)  # gzip files in a row are one gzip file
+                shutil.copyfileobj(file, whole)  # concatenated gzip files are a valid gzip file
             lengths += np.diff(mined.offsets).tolist()
             progress.advance(len(mined.query_ids))
             progress.end()
@@ -132,8 +133,8 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
 
 
 def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
-    """Yield runs of some of the queries at a time, so deep that *depth* documents are left without the relevant ones."""
-    if system.retriever.finished:
+    """Yield runs of some queries at a time, deep enough to leave *depth* documents without the relevant ones."""
+    if isinstance(system.retriever, ReadsRuns):
         yield system.retriever.read(training_set.contract.id)
         return
     deeper = depth + int(training_set.positives.lengths.max())
@@ -143,12 +144,12 @@ def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, p
 
 
 def _without_relevant(run: Run, training_set: TrainingSet) -> Run:
-    """Return *run* without documents that are relevant to their query, and without queries that are not in the training set."""
+    """Return *run* without relevant documents and without queries that the training set does not have."""
     positives, width = training_set.positives, len(run.table)
     codes = lookup(run.table, training_set.corpus.doc_ids[positives.docs])
     query = np.repeat(np.arange(len(positives)), positives.lengths)
-    relevant = np.sort((query * width + codes)[codes >= 0])  # (query, document) as one number
-    lists = np.repeat(_QueryNumbers(training_set).of(encode(run.query_ids)), np.diff(run.offsets))
+    relevant = np.sort((query * width + codes)[codes >= 0])  # each pair (query, document) as one number
+    lists = np.repeat(_QueryNumbers(training_set).lookup(encode(run.query_ids)), np.diff(run.offsets))
     entries = lists * width + run.docs
     keep = (lists >= 0) & (np.append(relevant, -1)[np.searchsorted(relevant, entries)] != entries)
     offsets = np.concatenate(([0], np.cumsum(keep)))[run.offsets]
@@ -156,21 +157,22 @@ def _without_relevant(run: Run, training_set: TrainingSet) -> Run:
 
 
 class _QueryNumbers:
-    """Looks up queries of a training set by their ids."""
+    """Finds the queries of a training set by id."""
 
     def __init__(self, training_set: TrainingSet) -> None:
+        # `lookup` needs descending order; the queries of a training set are ascending.
         self._table = encode(query.query_id for query in training_set.queries)[::-1]
 
-    def of(self, query_ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """Return the index of each of *query_ids* (n,) among the queries, -1 where it is not in the training set."""
+    def lookup(self, query_ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the index of each of *query_ids* (n,) among the queries, or -1 if it is not in the training set."""
         codes = lookup(self._table, query_ids)
         return np.where(codes >= 0, len(self._table) - 1 - codes, -1)
 
 
 def read(path: Path, training_set: TrainingSet, store: Store, progress: Progress) -> Lists:
-    """Return the lists that *mine* wrote with their scores, the best first, by query of the training set; from the store.
+    """Return the lists that `mine` wrote, with scores, best first, by query of the training set. They are kept in the store.
 
-    Queries and documents that the training set does not have are passed over. InvalidFile where a line does not read.
+    Queries and documents that the training set does not have are skipped. Raises InvalidFile if a line is not valid.
     """
     recipe = {
         "format": _LISTS,
@@ -201,8 +203,8 @@ def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
     for query_ids, doc_ids, values in _columns(path):
         first = np.flatnonzero(np.append(True, query_ids[1:] != query_ids[:-1]))
         progress.advance(len(first))
-        query = np.repeat(numbers.of(query_ids[first]), np.diff(np.append(first, len(query_ids))))
-        table, codes = factorize(doc_ids)  # sorted ids are looked up among millions several times as fast
+        query = np.repeat(numbers.lookup(query_ids[first]), np.diff(np.append(first, len(query_ids))))
+        table, codes = factorize(doc_ids)  # looking up sorted, distinct ids among millions is several times faster
         doc = lookup(training_set.corpus.doc_ids, table)[codes]
         known = (query >= 0) & (doc >= 0)
         queries.append(query[known].astype(np.int32))
@@ -216,23 +218,23 @@ def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
 
 
 def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_], NDArray[np.float32]]]:
-    """Yield query ids, document ids and scores, (lines,) each, of a TREC run, some megabytes of it at a time."""
+    """Yield query ids, document ids and scores, (lines,) each, of a TREC run, some megabytes at a time."""
     try:
         for block in blocks(path):
             fields, newlines = block.text.split(), block.text.count(b"\n")
             if not block.text.endswith(b"\n"):
-                raise InvalidFile(f"{path}: the last line has no end")  # noqa: TRY301 - as what does not decompress
+                raise InvalidFile(f"{path}: the last line is incomplete")  # noqa: TRY301 - handled like a broken gzip file
             if len(fields) != _FIELDS * newlines:
                 raise InvalidFile(f"{path}: not every line has {_FIELDS} columns")  # noqa: TRY301
             yield np.array(fields[::_FIELDS]), np.array(fields[2::_FIELDS]), np.array(fields[4::_FIELDS], np.float32)
     except (InvalidFile, ValueError) as error:
-        raise InvalidFile(f"{error}; remove it, and mine again") from None
+        raise InvalidFile(f"{error}; remove the file, and mine again") from None
 
 
 def filled(value: Any, paths: Paths) -> Any:
-    """Return a system in notation with the folders of the recipe's models in place of {start}, {pretrained}, {stage1}, ….
+    """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models.
 
-    CannotStart where such a folder does not exist.
+    Raises CannotStart if such a folder does not exist.
     """
     if isinstance(value, Part):
         engine = None if value.engine is None else filled(value.engine, paths)
@@ -245,12 +247,10 @@ def filled(value: Any, paths: Paths) -> Any:
 
 
 def _with_folders(text: str, paths: Paths) -> str:
-    folders = {name: paths.root / name for name in ("start", "pretrained", "vectors", "stage1", "stage2")}
-
     def folder(placeholder: re.Match[str]) -> str:
-        path = folders[placeholder[1]]
+        path = paths.root / placeholder[1]
         if not path.is_dir():
-            raise CannotStart(f"negatives are mined with {placeholder[0]}, and there is no {path}; train that first")
+            raise CannotStart(f"negatives need {placeholder[0]}, but {path} does not exist; train that model first")
         return str(path)
 
-    return re.sub(rf"{{({'|'.join(folders)})}}", folder, text)  # at once: a folder's own name may have braces
+    return re.sub(rf"{{({'|'.join(MODELS)})}}", folder, text)  # in one pass: a folder's own name may contain braces

@@ -1,12 +1,10 @@
-"""Texts as token numbers, cut as the recipe says. A corpus is cut once, kept in the store, and mapped from there.
+"""Texts as token ids, truncated as the recipe says. A corpus is tokenised once, kept in the store, and memory-mapped.
 
-So 8.8 million passages take no memory. Two files, and what the numbers in the first are:
+So 8.8 million passages take no memory. The files of the artifact:
 
-    ids.bin     uint16, or uint32 where the vocabulary needs it: the tokens of all texts, special ones included
-    starts.npy  int64 (texts + 1,): text i, by position in the corpus, is ids[starts[i]:starts[i + 1]]
-    kind.json   which of the two types ids.bin has
-
-The rest is what `lexbench.storage.store` keeps of any folder.
+    ids.bin     uint16, or uint32 for a large vocabulary: the tokens of all texts, including special ones
+    starts.npy  int64 (texts + 1,): the text at corpus position i is ids[starts[i]:starts[i + 1]]
+    kind.json   the type of ids.bin
 """
 
 import hashlib
@@ -34,16 +32,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _FORMAT = 1
-_BLOCK = 2048  # texts that are cut at a time
-_NO_TITLE = "-"  # as LexMAE's data has it; see `sparse_mlm`
+_BLOCK = 2048  # texts that are tokenised at a time
+_NO_TITLE = "-"  # as in LexMAE's data; see `sparse_mlm`
 
 
 @dataclass(frozen=True, eq=False)
 class TokenisedCorpus:
-    """The tokens of the texts of a corpus, by position."""
+    """The tokens of a corpus, by position."""
 
-    ids: NDArray[np.unsignedinteger[Any]]  # (tokens,), mapped
-    starts: NDArray[np.int64]  # (texts + 1,), mapped
+    ids: NDArray[np.unsignedinteger[Any]]  # (tokens,), memory-mapped
+    starts: NDArray[np.int64]  # (texts + 1,), memory-mapped
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -56,25 +54,25 @@ class TokenisedCorpus:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each text (texts,)."""
+        """Number of tokens of each text (texts,)."""
         return np.diff(self.starts)
 
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Reads texts as a recipe says: queries and corpora as tokens, and these as the tensors of a batch."""
+    """Turns queries and corpora into tokens as a recipe says, and tokens into the tensors of a batch."""
 
     tokenizer: "PreTrainedTokenizerFast"
     encoding: Encoding
 
     @property
     def pad(self) -> int:
-        """The id that fills up short texts."""
+        """The id that pads short texts."""
         return int(self.tokenizer.pad_token_id)
 
     @property
     def silent(self) -> list[int]:
-        """The ids whose positions are not pooled: with positions="text" the first token and separators (released code)."""
+        """The ids whose positions are not pooled: the first token and separators if positions="text" (released code)."""
         tokens: list[Any] = [self.tokenizer.cls_token_id, self.tokenizer.sep_token_id]
         return tokens if self.encoding.positions == "text" else []
 
@@ -83,7 +81,7 @@ class TextReader:
         return cutter(self.tokenizer, self.encoding.query_length)
 
     def queries(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Return the tokens of queries, (length,) each."""
+        """Return the tokens of each query, (length,)."""
         tokens = tokenise(self._cut_query, texts)
         return [row.astype(np.int64) for row in np.split(tokens.ids, tokens.starts[1:-1])]
 
@@ -93,15 +91,15 @@ class TextReader:
         return tokenised(corpus, self.tokenizer, encoding.titles, encoding.document_length, store, progress)
 
     def tensors(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
-        """Return texts in tokens as torch tensors *ids*, *real* and *pools* (texts, longest); see `batches.tensors`."""
+        """Return tokens of texts as tensors *ids*, *real* and *pools* (texts, longest); see `batches.tensors`."""
         return batches.tensors(rows, pad=self.pad, silent=self.silent)
 
 
 def tokenised(
     corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", titles: str, length: int, store: Store, progress: Progress
 ) -> TokenisedCorpus:
-    """Return *corpus* in tokens, at most *length* a text; titles stand where `sparse_mlm(titles=…)` puts them."""
-    cut = cutter(tokenizer, length)  # its own copy: what the tokenizer was last called with is no part of the digest
+    """Return the tokens of *corpus*, at most *length* per text. *titles* means the same as in `sparse_mlm(titles=…)`."""
+    cut = cutter(tokenizer, length)  # a copy: the settings of the last call must not enter the digest
     digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
     recipe: Recipe = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
 

@@ -1,4 +1,4 @@
-"""Corpora on disk, training queries in memory, the documents relevant to each, and what a system finds for them."""
+"""Training sets: a corpus on disk, queries in memory, their relevant documents, and searches for these queries."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
 from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart
-from lexbench.lexmae.data import sizes, splits
+from lexbench.lexmae.data import collections
 from lexbench.progress import Progress
 from lexbench.runner.stages import DatasetRunner
 from lexbench.runner.stored_run import read_run
@@ -30,7 +30,7 @@ class Lists:
 
     offsets: NDArray[np.int64]  # (queries + 1,) list i is docs[offsets[i]:offsets[i + 1]]
     docs: NDArray[np.int32]  # (entries,) corpus positions
-    scores: NDArray[np.float32] | None = None  # (entries,) where a system's are known
+    scores: NDArray[np.float32] | None = None  # (entries,) of a system, if known
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -42,19 +42,19 @@ class Lists:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many documents each query has (queries,)."""
+        """Number of documents of each query (queries,)."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Queries with at least one relevant document in the corpus, which is read from disk by position."""
+    """Queries with at least one relevant document in the corpus. The corpus is read from disk by position."""
 
     dataset: Dataset
     corpus: StoredCorpus
     queries: tuple[Query, ...]  # by ascending bytes of the id
-    positives: Lists  # documents of the contract's relevant grades
-    part: str = ""  # a digest of the queries' ids where they are not all that have a relevant document, else ""
+    positives: Lists  # documents with a relevant grade
+    part: str = ""  # a digest of the queries' ids if some queries with relevant documents are left out, else ""
 
     @property
     def contract(self) -> Contract:
@@ -62,7 +62,7 @@ class TrainingSet:
         return self.dataset.contract
 
     def drawn(self, most: int, seed: int) -> "TrainingSet":
-        """Return the set with at most *most* of its queries, the same for one seed; 0: with all."""
+        """Return the set with at most *most* of its queries (0: all), the same ones for the same seed."""
         if not 0 < most < len(self.queries):
             return self
         chosen = np.sort(np.random.default_rng((seed, len(self.queries))).permutation(len(self.queries))[:most])
@@ -74,27 +74,29 @@ class TrainingSet:
 
 
 def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSet:
-    """Return the dataset of that id, or that of the BEIR folder or of its qrels file at that path.
+    """Return the training set of a dataset (its id, the path of a BEIR folder, or of a qrels file in one).
 
-    Of a folder it is `train`, or the only qrels if they are not `test`. Judged documents that the corpus lacks, queries
-    without a relevant one, and queries that are nearly those of a tested dataset are left out.
+    A folder is opened at `train`, or at its only qrels if they are not `test`. Left out are judged documents that the corpus
+    lacks, queries without a relevant document, and queries that are nearly the same as a test query.
 
-    UnknownName, MissingData, InvalidFile or ContractMismatch; CannotStart where no query is left.
+    Raises UnknownName, MissingData, InvalidFile or ContractMismatch, and CannotStart if no query is left.
     """
-    dataset = open_dataset(*sizes.find_dataset(name))
+    dataset = open_dataset(*collections.find_dataset(name))
     corpus = DatasetRunner(dataset, store, progress).corpus
     qrels = dataset.qrels  # its queries are those of the dataset, in the same order
     docs = lookup(corpus.doc_ids, qrels.doc_ids)
     relevant = (qrels.grades >= dataset.contract.relevance.default) & (docs >= 0)
     if not relevant.any():
-        raise CannotStart(f"no query of {name} has a relevant document in its corpus; are qrels and corpus of one dataset?")
-    near = [splits.tested_queries().has_nearly(query.text) for query in dataset.queries]
+        raise CannotStart(
+            f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
+        )
+    near = [collections.tested_queries().has_nearly(query.text) for query in dataset.queries]
     if any(near):
-        progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are nearly those of a tested dataset, and are left out")
+        progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
     counts = np.add.reduceat(relevant, qrels.offsets[:-1], dtype=np.int64)  # every query of qrels has a judgement
     if not counts.any():
-        raise CannotStart(f"every query of {name} is nearly one of a tested dataset; give other queries")
+        raise CannotStart(f"every query of {name} is nearly the same as a test query; give other queries")
     queries = tuple(query for query, count in zip(dataset.queries, counts.tolist(), strict=True) if count)
     offsets = np.concatenate(([0], np.cumsum(counts[counts > 0])))
     part = _digest(queries) if any(near) else ""
@@ -105,32 +107,32 @@ def _digest(queries: Sequence[Query]) -> str:
     return hashlib.sha256("\n".join(query.query_id for query in queries).encode()).hexdigest()[:16]
 
 
-def open_corpus_of(name: str, store: Store, progress: Progress) -> StoredCorpus:
-    """Return the corpus of the dataset of that id, or of the BEIR folder at that path, which need not have queries.
+def open_corpus(name: str, store: Store, progress: Progress) -> StoredCorpus:
+    """Return the corpus of a dataset (its id) or of a BEIR folder (its path), which need not have queries.
 
-    UnknownName, MissingData, InvalidFile or ContractMismatch.
+    Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
     """
-    dataset = _without_queries(Path(name)) if Path(name).exists() else open_dataset(*sizes.find_dataset(name))
+    dataset = _without_queries(Path(name)) if Path(name).exists() else open_dataset(*collections.find_dataset(name))
     return DatasetRunner(dataset, store, progress).corpus
 
 
 def search(
     training_set: TrainingSet, queries: Sequence[Query], system: System, depth: int, store: Store, progress: Progress
 ) -> Run:
-    """Return the best *depth* documents of each of *queries*, which are of the training set, as a run of the store.
+    """Return the *depth* best documents of each of *queries*, which belong to the training set, as a run in the store.
 
-    `Run.docs` are corpus positions. What a killed process had searched is not searched again.
+    `Run.docs` are corpus positions. An interrupted search resumes.
     """
     whole = training_set.dataset
-    # All judgements stay: the contract says how many of them name documents that the corpus lacks.
+    # All judgements stay, because the contract states how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
     runner = DatasetRunner(Dataset(whole.contract, whole.source, topics), store, progress)
     return read_run(runner.run(system, depth)).run
 
 
 def _without_queries(path: Path) -> Dataset:
-    """Return the dataset of a BEIR folder of which nothing but the corpus is read."""
-    folder, corpus = sizes.corpus_folder(path), sizes.corpus_file(path)
+    """Return the dataset of a BEIR folder without queries; only its corpus can be read."""
+    folder, corpus = collections.corpus_folder(path), collections.corpus_file(path)
     name, facts, text = corpus.parent.name, SourceFacts(loader="files"), TextPolicy(document="title_text")
     contract = Contract(schema=1, id=name, version=0, name=name, description="", corpus=name, source=facts, text=text)
     return Dataset(contract, Files(contract, corpus, folder / "queries.jsonl", folder / "qrels"), Topics((), (), 0))

@@ -1,12 +1,12 @@
-"""The models: the masked-language model that training begins with, the masked autoencoder, and the encoder that is left of it.
+"""The models: the initial masked-language model, the masked autoencoder of pretraining, and the encoder that remains of it.
 
-    start        the initial model, made of one that the recipe names: all or less of it, with or without its weights
-    vocabulary   a smaller vocabulary for it
-    shape        the sizes of the initial model, as far as they are known before it is made
-    folders      loading and saving models as ordinary folders of transformers
-    encoder      texts into weights of words (paper, Eq. 8), from the largest logit of each word (Eq. 3)
-    autoencoder  pretraining's model: encoder, lexicon bottleneck, weakened decoder (Eqs. 2 to 7)
+    start        makes the initial model from the one that the recipe names
+    heads        a head for a model that has none
+    vocabulary   a smaller vocabulary
+    encoder      from texts to weights of words (paper, Eq. 8), max-pooling (Eq. 3), loading and saving
+    autoencoder  the model of pretraining: encoder, lexicon bottleneck, weakened decoder (Eqs. 2 to 7)
+    finetuner    the model of fine-tuning: the encoder with the loss of a stage (Eqs. 9 to 13)
     losses       of pretraining and fine-tuning, one function each
 
-Nothing here knows an optimiser or a store of checkpoints: that is `lexbench.lexmae.training`, which takes all of it from here.
+`lexbench.lexmae.training` uses all of it. Nothing here knows optimisers or checkpoints.
 """

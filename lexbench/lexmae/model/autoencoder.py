@@ -1,8 +1,8 @@
 """The masked autoencoder of pretraining: encoder, lexicon bottleneck and decoder (paper, sections 3.1 to 3.3).
 
-The encoder is transformers' own *ForMaskedLM. The decoder is a few fresh BERT layers of the same width with a head of their
-own; what projects states onto the vocabulary is the word embeddings' matrix everywhere (section 3.4, "we tie all"). What the
-encoder passes on to the decoder is one bag of words.
+The encoder is a *ForMaskedLM of transformers. The decoder is a few new BERT layers of the same width with a head of their own.
+The matrix of the word embeddings projects states onto the vocabulary everywhere (section 3.4, "we tie all"). The encoder passes
+one bag of words to the decoder.
 """
 
 from typing import Any, Literal, cast
@@ -14,53 +14,44 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
 
 from lexbench.lexmae.model import losses
-from lexbench.lexmae.model.encoder import LexiconEncoder, max_pool
-from lexbench.lexmae.model.learner import Learner
+from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, max_pool
 from lexbench.lexmae.recipe import Pretrain
 from lexbench.models.architectures import body_and_transform
 
-_PROBED = 8  # one text in so many, and two at least, tells how much the decoder uses the bottleneck
-_NOTHING = 1e-4  # added to the sum that the saturated weights are divided by (released code)
+_PROBED = 8  # one text in 8, and at least two, measures how much the decoder uses the bottleneck
+_EPSILON = 1e-4  # added to the sum that saturated weights are divided by (released code)
 
 
 def importance(logits: Tensor, normalisation: Literal["softmax", "saturated"]) -> Tensor:
     """Return the importance of each word to each text, a = Norm(Max-Pool(S)) (n, vocabulary): paper, Eq. 3.
 
-    *logits* (n, vocabulary) are pooled already. "saturated" is L1-Norm(log(1 + ReLU(logits))), of section 4.3 "Zero-shot".
+    *logits* (n, vocabulary) are already pooled. "saturated" is L1-Norm(log(1 + ReLU(logits))), section 4.3, "Zero-shot".
     """
     if normalisation == "softmax":
         return functional.softmax(logits.float(), dim=-1)
     weights = torch.log1p(functional.relu(logits.float()))
-    return weights / (weights.sum(-1, keepdim=True) + _NOTHING)
+    return weights / (weights.sum(-1, keepdim=True) + _EPSILON)
 
 
 def bag_of_words(importances: Tensor, embeddings: Tensor, *, gradient: bool = False) -> Tensor:
     """Return the continuous bag of words, b = W a (n, width): paper, Eq. 4.
 
-    No gradient reaches the word *embeddings* (vocabulary, width) through it, so that it trains the importances alone ("cut-off
-    the gradient", section 3.4); with *gradient*, as in an ablation, they are trained too.
+    Without *gradient* the word *embeddings* (vocabulary, width) are constants here, so that only the importances are trained
+    ("cut-off the gradient", section 3.4). An ablation trains both.
     """
     return importances @ (embeddings if gradient else embeddings.detach())
 
 
-def add_at(embedded: Tensor, bottleneck: Tensor, where: Tensor) -> Tensor:
-    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) added at the positions *where* (n, length).
-
-    Not in the paper: a decoder that sees the bag of words where it has to predict does not have to learn to look at position 0.
-    """
-    return embedded + bottleneck[:, None].to(embedded.dtype) * where[..., None].to(embedded.dtype)
-
-
 def replace_first(embedded: Tensor, bottleneck: Tensor) -> Tensor:
-    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) in the place of [CLS]: paper, Eq. 5.
+    """Return the decoder's input (n, length, width) with *bottleneck* (n, width) in place of [CLS]: paper, Eq. 5.
 
-    *embedded* are the embeddings as the layers take them, so the bottleneck gets neither position nor normalisation.
+    *embedded* are complete embeddings, so the bottleneck gets neither a position nor normalisation.
     """
     return torch.cat([bottleneck[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
 
 
 class Decoder(nn.Module):
-    """The weakened decoder: few layers, texts much masked, a head of its own or the encoder's. Paper, section 3.3."""
+    """The weakened decoder: few layers, heavily masked texts, its own head or the encoder's. Paper, section 3.3."""
 
     def __init__(self, config: Any, layers: int, *, own_head: bool = True) -> None:
         super().__init__()
@@ -71,7 +62,7 @@ class Decoder(nn.Module):
         _initialise(self, shape.initializer_range)
 
     def forward(self, embedded: Tensor, real: Tensor) -> Tensor:
-        """Return the states (n, length, width) of *embedded* texts, before the head."""
+        """Return the states (n, length, width) of *embedded* texts (n, length, width), before the head."""
         states = embedded
         for layer in self.layers:
             states = layer(states, attention_mask=real[:, None, None, :])
@@ -79,12 +70,11 @@ class Decoder(nn.Module):
 
 
 class MaskedAutoencoder(Learner):
-    """LexMAE's pretraining: encoder, bottleneck, decoder, and the sum of both losses (paper, Eq. 7)."""
+    """Encoder, bottleneck and decoder, trained with the sum of both losses (paper, Eq. 7)."""
 
-    def __init__(self, language_model: Any, recipe: Pretrain, mask_token: int = -1) -> None:
-        """Take the *recipe*'s settings and the id of [MASK], where these may say that the bottleneck is added."""
+    def __init__(self, language_model: Any, recipe: Pretrain) -> None:
         super().__init__()
-        self.recipe, self.mask_token = recipe, mask_token
+        self.recipe = recipe
         self.encoder = LexiconEncoder(language_model)
         self.decoder: Decoder | None = None
         if recipe.decoder_layers:
@@ -101,12 +91,6 @@ class MaskedAutoencoder(Learner):
         """The configuration of the encoder."""
         return self.encoder.config
 
-    @property
-    def rates(self) -> dict[str, float]:
-        """What the learning rate of a parameter is multiplied with, by its name."""
-        rate = self.recipe.decoder_rate
-        return {name: rate for name, _ in self.named_parameters() if rate != 1 and name.startswith("decoder.")}
-
     def forward(
         self,
         encoder_ids: Tensor,
@@ -116,7 +100,7 @@ class MaskedAutoencoder(Learner):
         real: Tensor,
         pools: Tensor,
     ) -> dict[str, Tensor]:
-        """Return the losses of a batch, scalars: paper, Eqs. 2, 6 and 7. `data.masking` makes the tensors, (n, length) each."""
+        """Return the losses of a batch, scalars: paper, Eqs. 2, 6 and 7. `data.masking` makes the tensors, each (n, length)."""
         encoder = self.encoder
         hidden = encoder.hidden(encoder_ids, real)
         states = encoder.transformed(hidden)
@@ -133,9 +117,9 @@ class MaskedAutoencoder(Learner):
 
     @torch.no_grad()
     def usage(self, bottleneck: Tensor, ids: Tensor, labels: Tensor, real: Tensor) -> Tensor:
-        """Return by how much the decoder's loss grows with another text's bottleneck, a scalar: 0 where it does not read it.
+        """Return how much the decoder's loss grows with another text's bottleneck, a scalar: 0 if it ignores the bottleneck.
 
-        Of the first texts of a batch, without dropout, so that no random number is drawn for it.
+        Measured on the first texts of a batch. Dropout is off, so that no random numbers are drawn and training is unchanged.
         """
         some = slice(max(2, len(ids) // _PROBED))
         was_training = self.training
@@ -148,7 +132,7 @@ class MaskedAutoencoder(Learner):
         return both[0] - both[1]
 
     def bottleneck(self, hidden: Tensor, states: Tensor, pools: Tensor) -> Tensor | None:
-        """Return what the decoder gets of each text (n, width), None for nothing: paper, Eqs. 3 and 4; ablations, Table 7."""
+        """Return what the decoder sees of each text (n, width), or None: paper, Eqs. 3 and 4; ablations, Table 7."""
         recipe = self.recipe
         if recipe.bottleneck == "none":
             return None
@@ -160,15 +144,13 @@ class MaskedAutoencoder(Learner):
         return bag_of_words(importances, self.encoder.embeddings, gradient=recipe.embedding_gradient)
 
     def decode(self, bottleneck: Tensor | None, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the decoder's states (n, length, width) as they are projected, the projection and its bias: paper, Eq. 5."""
+        """Return the decoder's transformed states (n, length, width), the projection and its bias: paper, Eq. 5."""
         decoder = self.decoder
         assert decoder is not None
         body, transform = body_and_transform(self.encoder.language_model)
         embedded = cast("nn.Module", body.embeddings)(ids)
         if bottleneck is not None:
             embedded = replace_first(embedded, bottleneck)
-            if self.recipe.bottleneck_at == "masks":
-                embedded = add_at(embedded, bottleneck, ids == self.mask_token)
         states = decoder(embedded, real)
         weight, bias = self.encoder.projection
         if decoder.transform is None:
@@ -177,7 +159,7 @@ class MaskedAutoencoder(Learner):
 
 
 def _bert(config: Any) -> BertConfig:
-    """Return the configuration of BERT layers as wide as the encoder's, whatever its architecture calls its sizes."""
+    """Return the configuration of BERT layers as wide as the encoder's. Architectures name their sizes differently."""
     values = config.to_dict()
     names = {
         "hidden_size": ("hidden_size", "dim"),
@@ -191,7 +173,7 @@ def _bert(config: Any) -> BertConfig:
     }
     sizes = {ours: next(values[name] for name in theirs if name in values) for ours, theirs in names.items()}
     shape = BertConfig(**sizes)
-    shape._attn_implementation = "sdpa"  # noqa: SLF001 - the public argument is of from_pretrained only
+    shape._attn_implementation = "sdpa"  # noqa: SLF001 - only from_pretrained has a public argument
     return shape
 
 
@@ -204,7 +186,7 @@ def _transform(shape: BertConfig) -> nn.Module:
 
 
 def _initialise(module: nn.Module, deviation: float) -> None:
-    """Fill *module* as BERT is: normal weights, biases of 0, normalisations that change nothing."""
+    """Initialise *module* like BERT: normal weights, biases of 0; normalisations are neutral already."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=deviation)

@@ -1,25 +1,31 @@
-"""The encoder of texts into weights of words: a masked-language model, its logits pooled over a text (paper, section 3.4).
+"""The encoder: a masked-language model whose logits, pooled over a text, become weights of words (paper, section 3.4).
 
-Pooling takes the largest logit of every word over the positions of a text, without keeping the logits of all positions: a batch
-of 32 texts of 144 tokens has 141 million over BERT's vocabulary. Only the largest at each word counts, and only there does a
-gradient flow (released code: argmax, then gather). So logits are computed for a piece of the vocabulary at a time, only the
-positions of the maxima are kept, or not even these, and in the backward pass a word's gradient is one row of the projection.
+Max-pooling takes the largest logit of each word over the positions of a text, without keeping all logits: a batch of 32 texts
+of 144 tokens has 141 million of them with BERT's vocabulary. Only the largest logit of each word counts, and only it receives a
+gradient (released code: argmax, then gather). So logits are computed for one piece of the vocabulary at a time, at most the
+positions of the maxima are kept, and in the backward pass the gradient of a word is one row of the projection.
+
+`Learner` is the base class of everything that is trained; `load_encoder` and `save` read and write folders of transformers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
-from lexbench.models.architectures import body_and_transform
-from lexbench.models.exact_terms import ExactTerms
+from lexbench.checkpoints import exact_terms as terms
+from lexbench.checkpoints.exact_terms import ExactTerms
+from lexbench.checkpoints.masked_lm import body_and_transform
 
-_TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens of texts of like length that are computed at a time, padding included
-_SILENT = -1e4  # below every logit, and a number in half precision
-_FEW = 0.1  # of all gradients: in fine-tuning only active words have one, as ReLU stops the others
-_PIECE = {"cpu": 2048, "cuda": 8192}  # words projected at a time: a processor's cache, a GPU's memory
+_TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
+_SILENT = -1e4  # below every logit, and representable in half precision
+_FEW = 0.1  # share of non-zero gradients; in fine-tuning only active words have one, because ReLU stops the others
+_PIECE = {"cpu": 2048, "cuda": 8192}  # words projected at a time: fits a processor's cache, a GPU's memory
 
 
 class Texts(NamedTuple):
@@ -30,10 +36,23 @@ class Texts(NamedTuple):
     pools: Tensor  # bool, the positions whose logits count
 
 
-class LexiconEncoder(nn.Module):
-    """A masked-language model taken as an encoder of texts into weights of words: paper, Eq. 8.
+class Learner(nn.Module):
+    """A model with its loss, as the trainer expects it. Its attribute `encoder` encodes texts when models are selected.
 
-    With *exact_terms* a text's own word pieces have weights beside those that are predicted, which the paper's model lacks.
+    `forward` takes a batch by name, and `step` (the number of optimiser steps so far) if the training ramps a weight. It
+    returns scalars by name: `loss`, which is minimised, and its parts, whose means are logged.
+    """
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Factors of the learning rate, by name of the parameter; 1 for parameters that are not named."""
+        return {}
+
+
+class LexiconEncoder(nn.Module):
+    """A masked-language model as an encoder of texts into weights of words: paper, Eq. 8.
+
+    With *exact_terms* a text's own word pieces have weights beside the predicted ones, unlike in the paper's model.
     """
 
     def __init__(self, language_model: Any, exact_terms: ExactTerms | None = None) -> None:
@@ -53,30 +72,30 @@ class LexiconEncoder(nn.Module):
 
     @property
     def term_parameters(self) -> list[Tensor]:
-        """The parameters that have a number for each word: the projection's bias, and those of the exact terms."""
+        """The parameters with one number per word: the projection's bias and the exact terms."""
         _, bias = self.projection
         return [value for value in (bias, *(self.exact_terms.parameters() if self.exact_terms else ())) if value is not None]
 
     @property
     def projection(self) -> tuple[Tensor, Tensor | None]:
-        """The matrix (vocabulary, width), that of the word embeddings, and bias (vocabulary,) that make logits of states."""
+        """The word embeddings (vocabulary, width) as a matrix, and the bias (vocabulary,), that turn states into logits."""
         layer = self.language_model.get_output_embeddings()
         return layer.weight, layer.bias
 
     def hidden(self, ids: Tensor, real: Tensor) -> Tensor:
-        """Return the last layer's states (n, length, width)."""
+        """Return the states of the last layer (n, length, width)."""
         body, _ = body_and_transform(self.language_model)
         states: Tensor = body(input_ids=ids, attention_mask=real.long()).last_hidden_state
         return states
 
     def transformed(self, hidden: Tensor) -> Tensor:
-        """Return *hidden* as the projection takes it: through the head's dense layer, activation and normalisation."""
+        """Return *hidden* after the head's dense layer, activation and normalisation, ready for the projection."""
         _, transform = body_and_transform(self.language_model)
         states: Tensor = transform(hidden)
         return states
 
     def forward(self, texts: Texts) -> Tensor:
-        """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8; exact terms come on top."""
+        """Return v = log(1 + max(0, Max-Pool(S))) (n, vocabulary), float32: paper, Eq. 8; plus exact terms, if any."""
         return self.with_exact_terms(self.predicted(texts), texts)
 
     def predicted(self, texts: Texts) -> Tensor:
@@ -84,7 +103,7 @@ class LexiconEncoder(nn.Module):
         return torch.log1p(functional.relu(self.largest_logits(texts)))
 
     def with_exact_terms(self, predicted: Tensor, texts: Texts) -> Tensor:
-        """Return the weights of *texts* (n, vocabulary), of which *predicted* (n, vocabulary) are the predictions."""
+        """Return the weights of *texts* (n, vocabulary) from their *predicted* weights (n, vocabulary)."""
         return predicted if self.exact_terms is None else self.exact_terms(predicted, texts.ids, texts.pools)
 
     def largest_logits(self, texts: Texts) -> Tensor:
@@ -93,8 +112,42 @@ class LexiconEncoder(nn.Module):
         return max_pool(states, *self.projection, texts.pools, few=True)
 
 
+def load(folder: Path) -> tuple[Any, Any]:
+    """Return the masked-language model in *folder*, in float32 and training mode, and its tokenizer."""
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+    model.train()
+    return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def load_encoder(folder: Path) -> tuple[LexiconEncoder, Any]:
+    """Return the encoder in *folder*, with its exact terms if it has any, and its tokenizer."""
+    model, tokenizer = load(folder)
+    return LexiconEncoder(model, terms.read(folder, model.config.vocab_size)), tokenizer
+
+
+def save(encoder: LexiconEncoder, tokenizer: Any, folder: Path) -> None:
+    """Write *encoder* and its tokenizer into the existing *folder*."""
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    encoder.language_model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if encoder.exact_terms is not None:
+        terms.write(encoder.exact_terms, folder)
+    for path in folder.glob("*.safetensors"):  # safetensors makes files that only their owner can read
+        path.chmod((folder / "config.json").stat().st_mode)
+
+
+def unique_parameters(module: nn.Module) -> dict[str, Tensor]:
+    """Return copies of the parameters of *module* on the processor; tied parameters appear once."""
+    parameters: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        parameters[name] = parameter.detach().to("cpu", copy=True).contiguous()
+    return parameters
+
+
 def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:
-    """Return what *encoder* makes of *texts* (n, vocabulary), in their order, computing texts of like length together."""
+    """Return the vectors of *texts* (n, vocabulary) by *encoder*, in order. Texts of similar length are computed together."""
     lengths = texts.real.sum(1)
     order = torch.argsort(lengths, descending=True, stable=True)
     most = _TOGETHER.get(texts.ids.device.type, _TOGETHER["cuda"])
@@ -109,10 +162,10 @@ def in_groups(encoder: Callable[[Texts], Tensor], texts: Texts) -> Tensor:
 def max_pool(states: Tensor, weight: Tensor, bias: Tensor | None, pools: Tensor, *, few: bool = False) -> Tensor:
     """Return Max-Pool(S), the largest logits of each text (n, vocabulary), float32: paper, Eq. 3.
 
-    *states* (n, length, width) after the head's transform; *weight* (vocabulary, width) and *bias* (vocabulary,) project them;
-    only positions of *pools* (n, length) count. A text without any has -1e4 everywhere, so weights of 0, and no gradient.
-    *few* says that few words of a text will have a gradient, as in fine-tuning, where ReLU stops the others: then the positions
-    of the maxima, which take longer to find than the products, are found for those words alone, in the backward pass.
+    *states* (n, length, width) come after the head's transform. *weight* (vocabulary, width) and *bias* (vocabulary,) project
+    them. Only positions in *pools* (n, length) count; a text without any gets -1e4 everywhere, so weights of 0 and no gradient.
+    *few* means that few words of a text will have a gradient, as in fine-tuning, where ReLU stops the others. Then the
+    positions of the maxima, which cost more than the products, are found in the backward pass, for those words only.
     """
     pooled: Tensor = _MaxPool.apply(states, weight, bias, pools, few)  # type: ignore[no-untyped-call]
     return torch.where(pools.any(1)[:, None], pooled, _SILENT)
@@ -130,7 +183,7 @@ class _MaxPool(torch.autograd.Function):
                 largest, positions = _maxima_and_positions(states, weight, pools)
         ctx.save_for_backward(states, weight, pools, positions)
         ctx.has_bias = bias is not None
-        return largest if bias is None else largest + bias  # the same at every position, so it comes after the maximum
+        return largest if bias is None else largest + bias  # the bias is the same at every position, so it can come last
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -151,7 +204,7 @@ def _piece(states: Tensor) -> int:
 
 
 def _logits(states: Tensor, weight: Tensor, pools: Tensor) -> Iterator[Tensor]:
-    """Yield the logits (n, length, words) of a piece of the vocabulary at a time, -1e4 where a position does not count."""
+    """Yield the logits (n, length, words) of one piece of the vocabulary at a time; -1e4 at positions that do not count."""
     silent = ~pools[:, :, None]
     for piece in torch.split(weight.to(states.dtype), _piece(states)):
         yield (states @ piece.T).masked_fill_(silent, _SILENT)
@@ -163,13 +216,16 @@ def _maxima(states: Tensor, weight: Tensor, pools: Tensor) -> Tensor:
 
 
 def _maxima_and_positions(states: Tensor, weight: Tensor, pools: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest logits (n, vocabulary), float32, and the positions that have them, int64."""
+    """Return the largest logits (n, vocabulary), float32, and their positions, int64."""
     pairs = [logits.max(1) for logits in _logits(states, weight, pools)]
     return torch.cat([largest for largest, _ in pairs], 1).float(), torch.cat([positions for _, positions in pairs], 1)
 
 
 def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of states (n, length, width) and weight (vocabulary, width), some words at a time."""
+    """Return the gradients of states (n, length, width) and weight (vocabulary, width), some words at a time.
+
+    The gradient of a word goes to the one position that has its maximum.
+    """
     of_states, of_weight = torch.zeros_like(states), torch.empty_like(weight, dtype=torch.float32)
     step = _piece(states)
     for start in range(0, len(weight), step):
@@ -186,16 +242,16 @@ def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor)
 def _spread_few(
     gradient: Tensor, states: Tensor, weight: Tensor, pools: Tensor, positions: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the same as `_spread`, quicker where most of *gradient* is zero: the rest is skipped.
+    """Return the same as `_spread`, skipping words without a gradient: faster if most are.
 
-    Without *positions* those of the words that have a gradient are found again.
+    Without *positions*, those of the words with a gradient are computed again.
     """
     of_states, of_weight = torch.zeros_like(states, dtype=torch.float32), torch.zeros_like(weight, dtype=torch.float32)
     for text, amounts in enumerate(gradient):
         words = amounts.nonzero()[:, 0]
         rows = weight[words]
         if positions is None:
-            logits = states[text].float() @ rows.float().T  # of few rows, where products of bfloat16 take longer to set up
+            logits = states[text].float() @ rows.float().T  # few rows: setting up products in bfloat16 would take longer
             at = logits.masked_fill_(~pools[text, :, None], _SILENT).argmax(0)
         else:
             at = positions[text, words]

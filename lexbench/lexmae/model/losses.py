@@ -1,4 +1,4 @@
-"""The losses of pretraining and fine-tuning, one short function each: paper, sections 3.1, 3.3 and 3.4, and appendix A."""
+"""The losses of pretraining and fine-tuning, one function each: paper, sections 3.1, 3.3 and 3.4, and appendix A."""
 
 from typing import Literal
 
@@ -8,22 +8,23 @@ from torch.nn import functional
 
 
 def masked_language_modelling(states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> Tensor:
-    """Return the mean of -log P(w = x_j) over all masked positions j, a scalar: paper, Eqs. 2 and 6.
+    """Return the mean of -log P(w = x_j) over all masked positions j, a scalar: paper, Eqs. 2 and 6; 0 if nothing is masked.
 
-    *states* (n, length, width) after the head's transform, projected only where *labels* (n, length) are not -100; 0 where
-    nothing is masked.
+    *states* (n, length, width) come after the head's transform. Positions with a label of -100 in *labels* (n, length) are
+    skipped.
     """
+    # Projecting only masked positions saves most of the work: a projection has a row per word of the vocabulary.
     masked = labels >= 0
     logits = functional.linear(states[masked], weight, bias)
     return functional.cross_entropy(logits.float(), labels[masked], reduction="sum") / masked.sum().clamp(min=1)
 
 
 def scores(queries: Tensor, documents: Tensor, contrast: Literal["own", "in_batch"]) -> Tensor:
-    """Return dot products of *queries* (n, vocabulary) and *documents* (n x m, vocabulary), m of each query together.
+    """Return the dot products of *queries* (n, vocabulary) and *documents* (n x m, vocabulary), m consecutive ones per query.
 
-    Of "own" documents they are (n, m); "in_batch", with the documents of all queries, (n, n x m), where those of query i begin
-    at column i x m. Never in half precision: a softmax is about differences, and in bfloat16 scores of 60 are a quarter apart.
+    "own": with the query's own documents (n, m); "in_batch": with all documents (n, n x m), those of query i from column i x m.
     """
+    # Never in half precision: a softmax depends on differences, and in bfloat16 scores near 60 are a quarter apart.
     with torch.autocast(queries.device.type, enabled=False):
         if contrast == "in_batch":
             return queries @ documents.T
@@ -34,8 +35,8 @@ def scores(queries: Tensor, documents: Tensor, contrast: Literal["own", "in_batc
 def contrastive(scores: Tensor, contrast: Literal["own", "in_batch"], relevant: Tensor | None = None) -> Tensor:
     """Return the mean of -log P(d = d+ | q, {d+} and negatives), a scalar: paper, Eqs. 9 to 12.
 
-    *scores* are what the function `scores` returns; the first of a query's own documents is the relevant one. Others that are
-    *relevant* to a query too (bool, as scores), because they are another's in the batch, are no negatives of it.
+    *scores* come from the function `scores`; the first of a query's own documents is the relevant one. Other documents in the
+    batch that are *relevant* to the query (bool, same shape as the scores) do not count as negatives.
     """
     documents = scores.shape[1] // len(scores) if contrast == "in_batch" else 0
     labels = torch.arange(len(scores), device=scores.device) * documents
@@ -46,9 +47,9 @@ def contrastive(scores: Tensor, contrast: Literal["own", "in_batch"], relevant: 
 
 
 def flops(vectors: Tensor, free_terms: int = 0) -> Tensor:
-    """Return the FLOPS regulariser of *vectors* (n, vocabulary), a scalar: the sum over words of their mean weight, squared.
+    """Return the FLOPS regulariser of *vectors* (n, vocabulary), a scalar: the sum of the squared mean weights of the words.
 
-    Paria et al. 2020, Eq. 4, as SPLADE uses it. Vectors of at most *free_terms* count as if they were 0.
+    Paria et al. 2020, Eq. 4, as in SPLADE. Vectors with at most *free_terms* terms count as 0.
     """
     if free_terms:
         vectors = vectors * ((vectors > 0).sum(1, keepdim=True) > free_terms)
@@ -56,34 +57,22 @@ def flops(vectors: Tensor, free_terms: int = 0) -> Tensor:
 
 
 def largest(vectors: Tensor, number: int) -> Tensor:
-    """Return *vectors* (n, vocabulary) with 0 in place of all but the largest *number* weights of each, of more where equal."""
+    """Return *vectors* (n, vocabulary) with only the *number* largest weights of each, or more if some are equal."""
     least = vectors.detach().topk(min(number, vectors.shape[1]), dim=1).values[:, -1:]
     return torch.where(vectors >= least, vectors, 0)
 
 
-def divergence(
-    student: Tensor, teacher: Tensor, order: Literal["teacher_student", "student_teacher"], temperature: float = 1.0
-) -> Tensor:
-    """Return KL(first || second) of the distributions over each query's documents, its mean over queries, a scalar.
+def divergence(student: Tensor, teacher: Tensor, order: Literal["teacher_student", "student_teacher"]) -> Tensor:
+    """Return KL(first || second) of the distributions over each query's documents, averaged over queries, a scalar.
 
-    *student* and *teacher* are scores (n, m). The paper's Eq. 13 has the student first, its code the teacher. With a
-    temperature t, which divides both, it is multiplied by t squared, so that gradients stay as large (Hinton et al. 2015).
+    *student* and *teacher* are scores (n, m). The paper's Eq. 13 has the student first, the released code the teacher.
     """
-    ours = functional.log_softmax(student / temperature, dim=-1)
-    theirs = functional.log_softmax(teacher / temperature, dim=-1)
+    ours = functional.log_softmax(student, dim=-1)
+    theirs = functional.log_softmax(teacher, dim=-1)
     first, second = (theirs, ours) if order == "teacher_student" else (ours, theirs)
-    return functional.kl_div(second, first, reduction="batchmean", log_target=True) * temperature**2
-
-
-def margin_mse(student: Tensor, teacher: Tensor) -> Tensor:
-    """Return the mean squared error of the margins over each query's first document, a scalar: Hofstätter et al. 2020.
-
-    *student* and *teacher* are scores (n, m) of each query's own documents, the relevant one first.
-    """
-    margins = (student[:, :1] - student[:, 1:]) - (teacher[:, :1] - teacher[:, 1:])
-    return margins.square().mean()
+    return functional.kl_div(second, first, reduction="batchmean", log_target=True)
 
 
 def ramp(step: int, kind: Literal["constant", "quadratic"], steps: int) -> float:
-    """Return the factor of the weights of FLOPS at *step* (from 0): 1, or (step / steps)^2 until that is 1."""
+    """Return the factor of the FLOPS weights at *step* (from 0): 1, or (step / steps)^2 up to 1."""
     return 1.0 if kind == "constant" else min(1.0, (step / max(steps, 1)) ** 2)

@@ -1,4 +1,4 @@
-"""A smaller vocabulary for a WordPiece model: the pieces that texts use most, and those that any other word can be cut into."""
+"""A smaller vocabulary for a WordPiece model: the most used pieces, and the single characters that any word can be cut into."""
 
 import copy
 import json
@@ -19,18 +19,18 @@ from lexbench.models.architectures import MASKED_LMS
 from lexbench.models.loading import load_tokenizer
 from lexbench.progress import Progress
 
-_BLOCK = 2048  # documents that are cut at a time
+_BLOCK = 2048  # documents tokenised at a time
 
 
 def check(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Raise CommandError unless *tokenizer* cuts words into pieces by WordPiece."""
+    """Raise CommandError unless *tokenizer* is a WordPiece tokenizer."""
     if (kind := _settings(tokenizer)["model"]["type"]) != "WordPiece":
         raise CommandError(f"start.vocabulary is for WordPiece tokenizers, and this model's is {kind}; leave it out")
 
 
 def usage(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], progress: Progress) -> NDArray[np.int64]:
-    """Return how often the texts of *corpora* use each piece (vocabulary,)."""
-    cut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy: texts are counted whole
+    """Return how often each piece occurs in *corpora* (vocabulary,)."""
+    cut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy, because texts are counted without truncation
     cut.no_padding()
     cut.no_truncation()
     counts = np.zeros(len(tokenizer), np.int64)
@@ -49,7 +49,7 @@ def usage(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], p
 def chosen(tokenizer: PreTrainedTokenizerFast, counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     """Return the ids of *number* pieces, ascending: the special tokens, all single characters, and the most used of the rest.
 
-    Of equally often used pieces the lower id. CommandError where *number* is not enough for special tokens and characters.
+    Ties go to the lower id. Raises CommandError if *number* is too small for special tokens and characters.
     """
     pieces = tokenizer.get_vocab()
     prefix = _settings(tokenizer)["model"]["continuing_subword_prefix"]
@@ -57,7 +57,7 @@ def chosen(tokenizer: PreTrainedTokenizerFast, counts: NDArray[np.int64], number
     always |= {id_ for piece, id_ in pieces.items() if len(piece.removeprefix(prefix)) == 1}
     if number < len(always):
         raise CommandError(
-            f"start.vocabulary = {number} is less than the {len(always)} special tokens and single characters; give more"
+            f"start.vocabulary = {number} is less than the {len(always)} special tokens and single characters; increase it"
         )
     rest = np.array(sorted(set(pieces.values()) - always), np.int64)
     best = rest[np.argsort(-counts[rest], kind="stable")]
@@ -65,9 +65,9 @@ def chosen(tokenizer: PreTrainedTokenizerFast, counts: NDArray[np.int64], number
 
 
 def pruned_tokenizer(tokenizer: PreTrainedTokenizerFast, ids: NDArray[np.int64]) -> PreTrainedTokenizerFast:
-    """Return *tokenizer* with no pieces but *ids* (n,), numbered in that order.
+    """Return *tokenizer* with only the pieces *ids* (n,), numbered in that order.
 
-    A text whose pieces are all kept is cut as before, since WordPiece takes the longest piece of its vocabulary.
+    A text whose pieces are all kept is tokenised as before, because WordPiece takes the longest piece of its vocabulary.
     """
     new = {old: index for index, old in enumerate(ids.tolist())}
     settings = _settings(tokenizer)
@@ -83,7 +83,7 @@ def pruned_tokenizer(tokenizer: PreTrainedTokenizerFast, ids: NDArray[np.int64])
 
 
 def pruned_model(model: Any, ids: NDArray[np.int64]) -> Any:
-    """Return a copy of *model*, a *ForMaskedLM, whose embeddings, output projection and its bias are of *ids* (n,) only."""
+    """Return a copy of *model*, a *ForMaskedLM, with embeddings, output projection and bias for *ids* (n,) only."""
     new = {old: index for index, old in enumerate(ids.tolist())}
     config = copy.deepcopy(model.config)
     config.vocab_size = len(ids)
@@ -101,13 +101,13 @@ def pruned_model(model: Any, ids: NDArray[np.int64]) -> Any:
 
 
 def _settings(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """Return what tokenizer.json says."""
+    """Return the content of tokenizer.json."""
     settings: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     return settings
 
 
 def _renumbered(processor: dict[str, Any] | None, new: dict[int, int]) -> dict[str, Any] | None:
-    """Return the post-processor, which puts special tokens around texts, with new ids, in either form of WordPiece models."""
+    """Return the post-processor, which adds special tokens, with new ids. WordPiece models have two forms of it."""
     if processor is None:
         return None
     if processor["type"] == "TemplateProcessing":

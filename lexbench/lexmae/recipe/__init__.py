@@ -1,33 +1,32 @@
-"""Recipes: what is trained on what, and how. One TOML file leads from a masked-language model to a retriever.
+"""Recipes: one TOML file says how a masked-language model becomes a retriever.
 
-    settings   the sections and settings of a recipe, and what must go together
-    files      a recipe by name or path, with its preset and with settings from the command line
-    paths      where its models and negatives are
-    presets/   values for settings that a recipe leaves out: `paper` is LexMAE as its paper describes it, `code` as its
-               authors' program trains it; they differ in exactly the settings in which those two disagree
+    settings   the sections and settings of a recipe, which of them go together, and the paths of what it makes
+    files      finding and reading recipes, with their preset and with settings from the command line
+    presets/   defaults: `paper` is LexMAE as its paper describes it, `code` as its authors' program trains it
 
-Other packages take all of this from here, as `recipe.read(recipe.find("msmarco"))`.
+Other packages import everything from here, e.g. `recipe.read(recipe.find("msmarco"))`.
 """
 
 from lexbench.lexmae.recipe.files import find, read
-from lexbench.lexmae.recipe.paths import Paths
 from lexbench.lexmae.recipe.settings import (
-    SECTIONS,
+    MODELS,
+    STAGES,
     Encoding,
     ExactTerms,
     Fitting,
     Hardware,
+    Paths,
     Pretrain,
     Recipe,
     Selection,
     Stage,
     Start,
-    Vectors,
     placeholders,
 )
 
 __all__ = [
-    "SECTIONS",
+    "MODELS",
+    "STAGES",
     "Encoding",
     "ExactTerms",
     "Fitting",
@@ -38,7 +37,6 @@ __all__ = [
     "Selection",
     "Stage",
     "Start",
-    "Vectors",
     "find",
     "placeholders",
     "read",

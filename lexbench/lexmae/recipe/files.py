@@ -1,4 +1,4 @@
-"""Reading recipes: TOML files by path or by name, over their preset, under what was typed on the command line."""
+"""Finding recipes by path or name, and reading them: the preset, then the TOML file, then settings from the command line."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from lexbench.lexmae.recipe.settings import Recipe, inconsistencies
 
 _PRESETS = Path(__file__).parent / "presets"
 _OWN = Path(__file__).parents[2] / "_recipes", Path(__file__).parents[3] / "recipes"  # in a wheel, in a checkout
-_EITHER = {"steps", "epochs"}  # a table that gives one of them takes back the other
+_EITHER = {"steps", "epochs"}  # a table that gives one of them replaces the other
 
 
 def find(name: str) -> Path:
-    """Return the recipe file *name*, or the one of lexbench's own that is called so, as `msmarco`; UnknownName if none is."""
+    """Return the recipe file *name*, or lexbench's own recipe of that name, e.g. `msmarco`. Raises UnknownName."""
     if Path(name).is_file():
         return Path(name)
     folder = next((folder for folder in _OWN if folder.is_dir()), _OWN[-1])
@@ -29,42 +29,43 @@ def find(name: str) -> Path:
 
 
 def read(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Return the recipe in the TOML file *path*, its preset filled in, *overrides* such as `stage1.lambda_d=0.004` on top.
+    """Return the recipe in the TOML file *path* with its preset filled in and *overrides* applied.
 
-    An override's value is TOML, or text as it is where it does not read as such. A preset fills the sections that the recipe
-    has, and adds no pretraining or stage. `steps` and `epochs` replace each other. `~` is expanded; other paths stay relative
-    to the current folder. InvalidFile names the file and the setting, CommandError the override; UnknownName is for an
-    override of a setting that does not exist.
+    An override is `stage1.lambda_d=0.004`; its value is TOML, or plain text if it is not valid TOML. A preset only fills
+    sections that the recipe has: it adds no pretraining and no stage. `steps` and `epochs` replace each other. `~` is expanded;
+    other paths stay relative to the current folder.
+
+    Raises InvalidFile (names file and setting), CommandError (names the override), or UnknownName (unknown setting).
     """
     table = _table(path, overrides)
     try:
         recipe = msgspec.convert(table, Recipe)
     except msgspec.ValidationError as error:
-        raise _blaming(str(error), path, overrides) from None
+        raise _error(str(error), path, overrides) from None
     if problem := next(inconsistencies(recipe), None):
-        raise _blaming(problem, path, overrides)
+        raise _error(problem, path, overrides)
     return recipe
 
 
-def _blaming(problem: str, path: Path, overrides: Sequence[str]) -> LexbenchError:
-    """Return the error that names the override which gave the value, or else the file."""
+def _error(problem: str, path: Path, overrides: Sequence[str]) -> LexbenchError:
+    """Return the error about the override that gave the wrong value, or else about the file."""
     what, _, setting = problem.partition(" - at `$.")
     typed = [text for text in overrides if _name(text) == setting.rstrip("`")]
     return CommandError(f"{typed[-1]}: {what}") if typed else InvalidFile(f"{path}: {problem}")
 
 
 def _table(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the settings as nested tables: the preset's, over them the file's, over these the overrides."""
+    """Return the settings as nested tables: the preset's, replaced by the file's, replaced by the overrides."""
     table = _toml(path)
     for override in overrides:
         if "=" not in override:
-            raise CommandError(f"{override!r} sets nothing; type KEY=VALUE, as stage1.lambda_d=0.004")
+            raise CommandError(f"{override!r} is not a setting; type KEY=VALUE, e.g. stage1.lambda_d=0.004")
         name, value = _name(override), _value(override)
         if name not in (known := _settings(Recipe)):
             raise UnknownName("setting", name, known)
         section = name.partition(".")[0]
         if section in _optional_sections() - table.keys():
-            raise CommandError(f"{override}: {path} has no [{section}]; a section is written in the file")
+            raise CommandError(f"{override}: {path} has no [{section}]; add the section to the file")
         for key in reversed(name.split(".")):
             value = {key: value}
         table = _merged(table, value)
@@ -78,8 +79,8 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidFile(f"{path} does not read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML, or nested without end
+        raise InvalidFile(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deeply
         raise InvalidFile(f"{path}: {error}") from None
 
 
@@ -109,18 +110,18 @@ def _value(override: str) -> Any:
     text = override.partition("=")[2].strip()
     try:
         table = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):  # no TOML; or a number of thousands of digits, or nested without end
+    except (ValueError, RecursionError):  # not TOML, or a number of thousands of digits, or nested too deeply
         return text
     return table["value"] if len(table) == 1 else text
 
 
 def _optional_sections() -> set[str]:
-    """Return the sections that a recipe may lack: pretraining and the stages."""
+    """Return the sections that a recipe can leave out: exact terms, pretraining and the stages."""
     return {field.name for field in fields(Recipe) if field.default is None}
 
 
 def _settings(model: type[Struct], prefix: str = "") -> list[str]:
-    """Return the names of all settings, as `stage1.lambda_d`."""
+    """Return the names of all settings, e.g. `stage1.lambda_d`."""
     names = []
     for field in fields(model):
         sections = [kind for kind in (field.type, *get_args(field.type)) if isinstance(kind, type) and issubclass(kind, Struct)]
@@ -129,7 +130,7 @@ def _settings(model: type[Struct], prefix: str = "") -> list[str]:
 
 
 def _expanded(value: Any) -> Any:
-    """Return *value* with the home folder in place of `~`, wherever a text begins with it."""
+    """Return *value* with `~` at the beginning of any text replaced by the home folder."""
     if isinstance(value, dict):
         return {name: _expanded(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,17 +1,15 @@
-"""Training: the work of a recipe in order, pretraining, the stages of fine-tuning, and going on after a stop.
+"""Training: the tasks of a recipe in order, pretraining, the stages of fine-tuning, and resuming after an interruption.
 
-    plan        the parts of a recipe's work, what each needs, and doing them
-    estimate    operations, time, memory and disk of each part, before any of it is done
+    plan        the tasks of a recipe, what each needs, and carrying them out
+    estimate    operations, time, memory and disk of each task, before any work
     pretrain    the lexicon-bottlenecked masked autoencoder (paper, section 3)
-    finetune    a stage of fine-tuning (paper, section 3.4 and appendix A)
-    stages/     the kinds of stages, one file each: their examples, batches and loss
-    teachers/   the kinds of frozen rerankers that a stage can learn from, one file each
-    kinds       finding the files of these two
+    finetune    one stage of fine-tuning (paper, section 3.4 and appendix A)
+    teachers    frozen rerankers that a stage can learn from
     selection   choosing the best model of a stage, on queries that no table reports
-    trainer     transformers' Trainer, with LexMAE's losses and order of texts
-    resuming    the state of a training while it goes on
-    processes   one process, or those that torchrun starts
+    trainer     transformers' Trainer with LexMAE's losses and order of texts
+    resuming    the state of an unfinished training
+    processes   one process, or several started by torchrun
     publishing  the finished folder of a model, with its card
 
-The command line takes `plan` and `estimate`, and nothing else need be known to train.
+The command line imports `plan` and `estimate`.
 """

@@ -1,62 +1,90 @@
-"""What a recipe will take, before any work: operations, time, memory and disk. Arithmetic, and the measured speed of a machine.
+"""Estimates of a recipe's operations, time, memory and disk before any work, from arithmetic and a measured matrix product.
 
-Operations are those of matrices: two for a weight and a token, and four more for the gradients (J. Kaplan et al. 2020, "Scaling
+Operations are those of matrices: two per weight and token, and four more for the gradients (J. Kaplan et al. 2020, "Scaling
 Laws for Neural Language Models", section 2.1). With N weights in the body, width h, vocabulary V and texts of T tokens:
 
-    a text that is trained on    6 (N + h^2) T + 2 h V T + 4 h V     its maxima are looked for at every position, and have
-                                                                      gradients at one a word
+    a text that is trained on    6 (N + h^2) T + 2 h V T + 4 h V     logits at every position, gradients at one per word
     masked words                 6 h V each
-    the decoder's                6 (N_d + h^2) T + its masked words
+    the decoder                  6 (N_d + h^2) T + its masked words
     a text that is encoded       2 (N + h^2 + h V) T
-    a text of a teacher          2 N T                               it is taken to be as large as the model; of one whose
-                                                                      vectors are learned 2 (N + h^2 + h V) T
+    a text of a teacher          2 N T                               the teacher is assumed to be as large as the model
 
-Every text is taken to be as long as it may be. Attention's products of tokens with tokens are left out: 3 % at 144 tokens.
+All texts are assumed to have the maximum length. Products of tokens with tokens in attention are left out (3 % at 144 tokens).
 """
 
+import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
 from lexbench import registry
-from lexbench.lexmae.data.sizes import Size
-from lexbench.lexmae.model import shape as shapes
-from lexbench.lexmae.model.shape import Shape
-from lexbench.lexmae.recipe import Fitting, Hardware, Pretrain, Recipe, Stage, Vectors
+from lexbench.lexmae.data.collections import Size
+from lexbench.lexmae.recipe import Fitting, Hardware, Paths, Pretrain, Recipe, Stage, Start
 from lexbench.lexmae.training import plan, processes
 from lexbench.lexmae.training.plan import Task
 from lexbench.notation import parse
 from lexbench.storage import environment
 
-SLOW, FAST = 0.15, 0.5  # share of the rate of a matrix product; about 0.2 by the paper's 14 hours on eight A100s
-_OPTIMISED = 16  # bytes of a parameter: weight, gradient and AdamW's two moments, float32
-_SAVED, _RESUMED = 4, 12  # bytes of a parameter in a model's folder; in a state of training, of which two are kept
-_STATES = 34  # bytes of a layer's activations for a token and a unit of width, at 16 bits (V. Korthikanti et al. 2022, Eq. 2)
-_POOLED = 16  # bytes of a text and a word: the maximum, its position, and the weight with its gradient
-_LOGIT = 8  # bytes of a masked word and a word it may be: logit and gradient
-_TEXT, _INDEX, _VECTOR = 600, 900, 800  # bytes of a document in the store, as `lexbench run` takes them
+SLOW, FAST = 0.15, 0.5  # share of the rate of a matrix product; the paper's 14 hours on eight A100s are about 0.2
+_OPTIMISED = 16  # bytes per parameter: weight, gradient and AdamW's two moments, float32
+_SAVED, _RESUMED = 4, 12  # bytes per parameter in a model's folder; in a checkpoint, of which two are kept
+_STATES = 34  # bytes of a layer's activations per token and unit of width, at 16 bits (V. Korthikanti et al. 2022, Eq. 2)
+_POOLED = 16  # bytes per text and word: the maximum, its position, the weight and its gradient
+_LOGIT = 8  # bytes per masked word and candidate word: logit and gradient
+_TEXT, _INDEX, _VECTOR = 600, 900, 800  # bytes per document in the store, as `lexbench run` assumes
 _TOKEN = 2  # bytes
-_HIT = 16  # bytes of a document in a compressed run
-_SIDE = {"cpu": 1024, "cuda": 8192, "mps": 2048}  # of a matrix that is multiplied: large enough for the device's best
-_SECONDS = 1.0  # of multiplying
+_HIT = 16  # bytes per document in a compressed run
+_SIDE = {"cpu": 1024, "cuda": 8192, "mps": 2048}  # side of the measured matrix: large enough for the device's best rate
+_SECONDS = 1.0  # of measuring
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_CONFIG = "config.json"
+
+
+class Shape(NamedTuple):
+    """The sizes of a stack of transformer layers with a head over a vocabulary."""
+
+    layers: int
+    width: int  # of states
+    inner: int  # width of the feed-forward layers
+    vocabulary: int
+    positions: int
+    source: str = ""  # the file with these sizes
+
+    @property
+    def layer(self) -> int:
+        """Weights of one layer without biases: four matrices of attention, two of the feed-forward layer."""
+        return 4 * self.width**2 + 2 * self.width * self.inner
+
+    @property
+    def body(self) -> int:
+        """Weights that every token passes through."""
+        return self.layers * self.layer
+
+    @property
+    def parameters(self) -> int:
+        """All weights: body, embeddings (which are also the output projection), and the head's dense layer."""
+        return self.body + (self.vocabulary + self.positions + self.width) * self.width
+
+
+BERT_BASE = Shape(12, 768, 3072, 30_522, 512, "BERT-base, because the model's config.json is not on this machine")
 
 
 class Machine(NamedTuple):
-    """What trains."""
+    """The machine that trains."""
 
     name: str
     precision: str
-    rate: float  # operations a second of a matrix product, on one device
+    rate: float  # operations per second of a matrix product, on one device
     memory: int  # bytes, of one device
     devices: int = 1
 
 
 class Cost(NamedTuple):
-    """What a task takes; None where it depends on what nobody knows, or is not counted."""
+    """The cost of a task; None if unknown or not counted."""
 
     part: str  # the task, as the command that does it
     texts: int | None  # drawn in training, or encoded
@@ -69,7 +97,7 @@ class Cost(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What the tasks of a recipe take with this model on this machine."""
+    """The costs of a recipe's tasks with this model on this machine."""
 
     shape: Shape
     machine: Machine
@@ -77,22 +105,20 @@ class Estimate(NamedTuple):
 
 
 def estimate(recipe: Recipe, tasks: Sequence[Task]) -> Estimate:
-    """Return what *tasks* take on this machine, whose speed is measured now; errors are those of finding the data."""
-    shape, machine = shapes.of_recipe(recipe), measured(recipe.hardware)
+    """Return the costs of *tasks* on this machine, whose speed is measured now. Raises the errors of finding the data."""
+    shape, machine = shape_of(recipe), measured(recipe.hardware)
     return Estimate(shape, machine, costs(recipe, tasks, shape, {task: plan.data(recipe, task) for task in tasks}, machine))
 
 
 def costs(
     recipe: Recipe, tasks: Sequence[Task], shape: Shape, sizes: Mapping[Task, Mapping[str, Size]], machine: Machine
 ) -> list[Cost]:
-    """Return the cost of each of *tasks* but the start; *sizes* are those of what each of them reads, by name."""
+    """Return the cost of each of *tasks* except the start. *sizes* has the sizes of what each task reads, by name."""
     estimated = []
     for task in tasks:
         stage = recipe.stage(task.stage) if task.stage else None
         if task.kind == "pretrain" and recipe.pretrain:
             estimated.append(_pretrain(recipe, recipe.pretrain, shape, sizes[task], machine))
-        elif task.kind == "vectors" and recipe.vectors:
-            estimated.append(_vectors(recipe, recipe.vectors, shape, sizes[task], machine))
         elif stage:
             cost = _mine if task.kind == "mine" else _finetune
             queried = {name: sizes[task][name] for name in stage.queries}
@@ -101,7 +127,7 @@ def costs(
 
 
 def measured(hardware: Hardware) -> Machine:
-    """Return this machine with what a second of multiplying square matrices, in the recipe's precision, shows of its speed."""
+    """Return this machine with the rate of multiplying square matrices for a second in the recipe's precision."""
     device = processes.device(hardware)
     side = _SIDE[device]
     matrix = torch.ones(side, side, dtype=_DTYPES[hardware.precision], device=device)
@@ -119,18 +145,62 @@ def measured(hardware: Hardware) -> Machine:
     return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, processes.world())
 
 
+def shape_of(recipe: Recipe) -> Shape:
+    """Return the shape of the initial model, made already or still to be made from a folder or the hub's cache.
+
+    If none of these is on this machine it is BERT-base; its `source` says so.
+    """
+    initial = Paths(recipe).start / _CONFIG
+    if initial.is_file():
+        return _read_shape(initial)
+    local = Path(recipe.start.model) / _CONFIG
+    config = local if local.is_file() else _cached(recipe.start)
+    if not config:
+        return BERT_BASE
+    shape, start = _read_shape(config), recipe.start
+    layers = len(start.layers) or shape.layers
+    return shape._replace(layers=layers, vocabulary=min(start.vocabulary or shape.vocabulary, shape.vocabulary))
+
+
+def _cached(start: Start) -> Path | None:
+    from huggingface_hub import errors, try_to_load_from_cache
+
+    try:
+        path = try_to_load_from_cache(start.model, _CONFIG, revision=start.revision)
+    except errors.HFValidationError:  # a folder that does not exist, which `plan.check` refuses
+        return None
+    return Path(path) if isinstance(path, str) else None
+
+
+def _read_shape(path: Path) -> Shape:
+    """Return the shape in a config.json of BERT or RoBERTa, or of DistilBERT, which has other names."""
+    config = json.loads(path.read_bytes())
+
+    def size(*names: str) -> Any:
+        return next(config[name] for name in names if name in config)
+
+    return Shape(
+        size("num_hidden_layers", "n_layers"),
+        size("hidden_size", "dim"),
+        size("intermediate_size", "hidden_dim"),
+        size("vocab_size"),
+        size("max_position_embeddings"),
+        str(path),
+    )
+
+
 def total(counts: Iterable[int | None]) -> int | None:
-    """Return the sum, None where one of *counts* is unknown."""
+    """Return the sum, or None if one of *counts* is unknown."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
 
 
 def _seconds(matrix: torch.Tensor) -> float:
-    """Return the time of one product of *matrix* with itself, a mean over about a second."""
-    torch.sum(matrix @ matrix).item()  # the first one compiles and allocates
+    """Return the mean time of one product of *matrix* with itself, measured for about a second."""
+    torch.sum(matrix @ matrix).item()  # the first product compiles and allocates
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < _SECONDS:
-        (matrix @ matrix)[0, 0].item()  # which waits for a GPU
+        (matrix @ matrix)[0, 0].item()  # item() waits for a GPU
         count += 1
     return (time.perf_counter() - start) / count
 
@@ -152,19 +222,6 @@ def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[s
     disk = None if documents is None else weights * (_SAVED + 2 * _RESUMED) + documents * (_TEXT + length * _TOKEN)
     memory = round(weights * _OPTIMISED + activations)
     return _cost("pretrain", (texts, steps, length), per_example, memory, disk, machine)
-
-
-def _vectors(recipe: Recipe, settings: Vectors, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
-    texts = total((size.documents or 0) + (size.queries or 0) for size in sizes.values())
-    most = settings.most * (len(settings.corpora) + len(settings.queries))
-    steps, drawn = _drawn(settings, min(texts or most, most or texts or 0) or None)
-    length, projected = recipe.encoding.document_length, shape.width * shape.vocabulary
-    per_text = 6 * (shape.body + shape.width**2) * length + projected * (2 * length + 4)
-    per_text += 2 * (shape.body + shape.width**2 + projected) * length  # of the teacher
-    piece = settings.batch_size / machine.devices / recipe.hardware.accumulate
-    activations = piece * (_activations(shape, 0, length, machine) + 2 * shape.vocabulary * _POOLED)
-    memory = round(shape.parameters * (_OPTIMISED + _SAVED) + activations)
-    return _cost("vectors", (drawn, steps, length), per_text, memory, shape.parameters * (_SAVED + 2 * _RESUMED), machine)
 
 
 def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
@@ -198,7 +255,7 @@ def _mine(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size],
 
 
 def _drawn(fitting: Fitting, examples: int | None) -> tuple[int | None, int | None]:
-    """Return the number of steps, and of examples drawn in all."""
+    """Return the number of steps, and the total number of examples drawn."""
     if not fitting.steps and examples is None:
         return None, None
     steps = fitting.steps or math.ceil(fitting.epochs * (examples or 0) / fitting.batch_size)
@@ -219,7 +276,7 @@ def _cost(
     disk: int | None,
     machine: Machine,
 ) -> Cost:
-    """Return the cost of *drawn*: examples, steps, and tokens of an example, which takes *per_example* operations."""
+    """Return the cost of *drawn* (examples, steps, tokens per example), at *per_example* operations per example."""
     examples, steps, length = drawn
     if examples is None:
         return Cost(part, None, steps, None, None, None, memory, disk)

@@ -1,28 +1,40 @@
-"""One stage of fine-tuning (paper, section 3.4 and appendix A); what it learns from and how is its kind, of `stages`."""
+"""One stage of fine-tuning: contrastive learning on mined negatives, and distillation from a teacher if there is one.
 
-from collections.abc import Mapping
+Paper, section 3.4 and appendix A, Eqs. 9 to 13. `finetune` trains a stage; `Ranking` has its examples and batches. The loss is
+in `model.finetuner`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart
-from lexbench.lexmae.cards import provenance
-from lexbench.lexmae.cards.facts import What
+from lexbench.lexmae import provenance
+from lexbench.lexmae.card import Data, What
+from lexbench.lexmae.data import negatives
 from lexbench.lexmae.data.batches import Draws
+from lexbench.lexmae.data.examples import Example, Examples, Source
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.model import folders, start
-from lexbench.lexmae.model.encoder import LexiconEncoder
-from lexbench.lexmae.model.learner import Learner
-from lexbench.lexmae.recipe import Paths, Recipe, Stage, placeholders
-from lexbench.lexmae.training import processes, publishing, resuming, selection, stages, trainer
+from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set
+from lexbench.lexmae.model import start
+from lexbench.lexmae.model.encoder import Learner, LexiconEncoder, load_encoder
+from lexbench.lexmae.model.finetuner import FineTuner
+from lexbench.lexmae.recipe import Hardware, Paths, Recipe, Stage, placeholders
+from lexbench.lexmae.training import processes, publishing, resuming, selection, teachers, trainer
 from lexbench.progress import Progress
 from lexbench.storage.store import Store
+from lexbench.types import Document
 
 
 def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
     """Return the folder of the model after stage *number*, trained if it is not finished yet.
 
-    CannotStart where the model that it begins with is not there. Negatives that are missing, or of another recipe, are mined.
+    Negatives that are missing, or belong to another recipe, are mined. Raises CannotStart if the model that the stage starts
+    from is missing.
     """
     stage = recipe.stage(number)
     assert stage is not None
@@ -32,20 +44,21 @@ def finetune(recipe: Recipe, number: int, progress: Progress) -> Path:
 
 
 def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: Progress) -> Path:
-    what: What = f"stage{number}"  # type: ignore[assignment] # of a number from 1 to 3
+    what = cast("What", f"stage{number}")
     torch.manual_seed(recipe.seed)
+    # The models that mine the negatives are only checked here; the stage starts from the first one.
     initial, *_ = [initial_model(recipe, name, progress) for name in (stage.start, *placeholders(stage.negatives))]
-    encoder, tokenizer = folders.load_encoder(initial)
+    encoder, tokenizer = load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    kind = stages.kind_of(stage)(recipe, number, reader, store, progress)
-    steps, every = trainer.steps(stage, len(kind)), recipe.selection.every
+    ranking = Ranking(recipe, number, reader, store, progress)
+    steps, every = trainer.steps(stage, len(ranking)), recipe.selection.every
     fit = trainer.Fit(f"{recipe.name} {what}", stage, recipe.hardware, recipe.seed, steps, state, every, ramps=True)
-    tuned = kind.model(encoder, steps)
-    draws = Draws(kind.draw, len(kind), fit.draws, recipe.seed)
-    candidates = selection.gather(recipe, kind.training_sets, store, progress)
+    tuned = FineTuner(encoder, stage, steps)
+    draws = Draws(ranking.draw, len(ranking), fit.draws, recipe.seed)
+    candidates = selection.gather(recipe, ranking.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
-    fitted = trainer.fit(tuned, draws, kind.collate, fit, progress, score)
-    facts = publishing.facts(fitted, steps, [*publishing.data_of(initial), *kind.data()], candidates)
+    fitted = trainer.fit(tuned, draws, ranking.collate, fit, progress, score)
+    facts = publishing.facts(fitted, steps, [*publishing.data_of(initial), *ranking.data()], candidates)
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
 
@@ -65,9 +78,9 @@ def _score(
 
 
 def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
-    """Return the folder of a model that a stage begins with, or whose negatives it takes.
+    """Return the folder of a model that a stage starts from or mines its negatives with.
 
-    CannotStart where it is not trained yet, CommandError where it is of another recipe.
+    Raises CannotStart if it is not trained yet, and CommandError if it belongs to another recipe.
     """
     if name == "start":
         with processes.first_goes_first():
@@ -75,5 +88,128 @@ def initial_model(recipe: Recipe, name: str, progress: Progress) -> Path:
     folder = Paths(recipe).root / name
     if finished := provenance.finished(folder, recipe, name):
         return finished
-    command = {"pretrained": "pretrain RECIPE", "vectors": "vectors RECIPE"}.get(name, f"finetune RECIPE --stage {name[-1]}")
+    command = "pretrain RECIPE" if name == "pretrained" else f"finetune RECIPE --stage {name[-1]}"
     raise CannotStart(f"there is no {folder}, which this stage needs; type: lexbench train {command}")
+
+
+class Ranking:
+    """The data of one stage: queries, each with a relevant document and negatives, and a teacher's scores.
+
+    Documents are read from the tokens in the store.
+    """
+
+    def __init__(self, recipe: Recipe, number: int, reader: TextReader, store: Store, progress: Progress) -> None:
+        """Open the training sets of stage *number*, mine missing negatives, and load the teacher."""
+        stage, share = recipe.stage(number), recipe.selection.held_out
+        assert stage is not None
+        self.stage, self.reader = stage, reader
+        with processes.first_goes_first():
+            paths = negatives.mine(recipe, number, progress)
+        sources, self.taught = list[Source](), list[Lists]()
+        for index, name in enumerate(stage.queries):
+            training_set = open_training_set(name, store, progress).drawn(stage.most, recipe.seed)
+            left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else set[str]()
+            # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
+            lists = [negatives.read(path, training_set, store, progress) for path in paths[index :: len(stage.queries)]]
+            self.taught += lists[1:]
+            if stage.teacher_rank and lists[1:]:
+                left_out |= _missed(training_set, lists[1], stage.teacher_rank)
+            sources.append(Source(training_set, lists[0], left_out))
+        self.examples = Examples(sources, stage.depth, stage.pairs, stage.strata)
+        self.corpora = [reader.corpus(source.training_set.corpus, store, progress) for source in sources]
+        self.teacher = _teacher(stage.teacher, recipe.hardware) if stage.teacher and not self.taught else None
+
+    @property
+    def training_sets(self) -> list[TrainingSet]:
+        """The training sets of the stage, with all their queries."""
+        return [source.training_set for source in self.examples.sources]
+
+    def __len__(self) -> int:
+        """Return the number of examples per epoch."""
+        return len(self.examples)
+
+    def draw(self, example: int, rng: np.random.Generator) -> Example:
+        """Return example number *example* with its negatives drawn."""
+        return self.examples.draw(example, rng, self.stage.documents - 1)
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """Return a batch as the arguments of `FineTuner.forward`."""
+        queries = [self.query(example) for example in examples]
+        rows = [self.corpora[example.source][position] for example in examples for position in example.documents]
+        batch: dict[str, Any] = {
+            "queries": self.reader.tensors(self.reader.queries(queries)),
+            "documents": self.reader.tensors(rows),
+        }
+        if self.teacher is not None:
+            documents = [self.document(example, position) for example in examples for position in example.documents]
+            count = len(documents) // len(queries)
+            scores = self.teacher.scores([query for query in queries for _ in range(count)], documents)
+            batch["teacher"] = scores.view(len(queries), count)
+        if self.taught:
+            batch["teacher"] = torch.from_numpy(self.system_scores(examples))
+        if self.stage.contrast == "in_batch":
+            batch["relevant"] = torch.from_numpy(self.relevant(examples))
+        return batch
+
+    def system_scores(self, examples: Sequence[Example]) -> NDArray[np.float32]:
+        """Return the teaching system's scores, from 0 to 1, of each query's own documents or of all, as `contrast` says.
+
+        A document that is not in the query's list, or belongs to another corpus, has 0.
+        """
+        own = self.stage.contrast == "own"
+        sources, docs = _sources_and_docs(examples)
+        scores = np.zeros((len(examples), docs.shape[1] if own else docs.size), np.float32)
+        for row, example in enumerate(examples):
+            lists = self.taught[example.source]
+            assert lists.scores is not None
+            span = slice(*lists.offsets[example.query : example.query + 2].tolist())
+            listed, values = lists.docs[span], lists.scores[span]
+            if not len(listed):
+                continue
+            normal = (values - values.min()) / max(float(values.max() - values.min()), np.finfo(np.float32).tiny)
+            # A document of another corpus gets position -1, which no list has.
+            asked = docs[row] if own else np.where(sources.ravel() == example.source, docs.ravel(), -1)
+            order = np.argsort(listed)
+            at = np.minimum(np.searchsorted(listed, asked, sorter=order), len(listed) - 1)
+            scores[row] = np.where(listed[order[at]] == asked, normal[order[at]], 0)
+        return scores
+
+    def relevant(self, examples: Sequence[Example]) -> NDArray[np.bool_]:
+        """Return which documents of the batch are relevant to which query (queries, documents)."""
+        sources, docs = _sources_and_docs(examples)
+        rows = []
+        for example in examples:
+            positives = self.examples.sources[example.source].training_set.positives[example.query]
+            rows.append((sources.ravel() == example.source) & np.isin(docs.ravel(), positives))
+        return np.stack(rows)
+
+    def query(self, example: Example) -> str:
+        """Return the text of an example's query."""
+        return self.examples.sources[example.source].training_set.queries[example.query].text
+
+    def document(self, example: Example, position: int) -> Document:
+        """Return the document at *position* in the corpus of an example."""
+        return next(self.examples.sources[example.source].training_set.corpus.documents(position, position + 1))
+
+    def data(self) -> Iterator[Data]:
+        """Yield the collections that the stage learns from, for the model card."""
+        for name, source in zip(self.stage.queries, self.examples.sources, strict=True):
+            queries = len(source.training_set.queries) - len(source.left_out)
+            yield Data(dataset=name, use="training", counts={"queries": queries, "documents": len(source.training_set.corpus)})
+
+
+def _sources_and_docs(examples: Sequence[Example]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sources and corpus positions of the documents of *examples*, both (examples, documents)."""
+    docs = np.array([example.documents for example in examples])
+    return np.broadcast_to(np.array([[example.source] for example in examples]), docs.shape), docs
+
+
+def _missed(training_set: TrainingSet, lists: Lists, rank: int) -> set[str]:
+    """Return the ids of the queries without a relevant document among the first *rank* of their lists."""
+    found = [np.isin(lists[index][:rank], training_set.positives[index]).any() for index in range(len(lists))]
+    return {query.query_id for query, has_one in zip(training_set.queries, found, strict=True) if not has_one}
+
+
+def _teacher(name: str, hardware: Hardware) -> teachers.Teacher:
+    dtype = torch.float32 if hardware.precision == "fp32" else torch.bfloat16
+    return teachers.load(name, "cuda" if processes.device(hardware) == "cuda" else "cpu", dtype)

@@ -1,16 +1,17 @@
-"""Pretraining: the masked autoencoder over corpora that are read from disk (paper, section 3)."""
+"""Pretraining: the masked autoencoder on corpora that are read from disk (paper, section 3)."""
 
 from pathlib import Path
 
 import torch
 
-from lexbench.lexmae.cards.facts import Data
+from lexbench.lexmae.card import Data
 from lexbench.lexmae.data.batches import Draws
 from lexbench.lexmae.data.masking import MaskedTexts, Masking, collate
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.data.training_sets import open_corpus_of
-from lexbench.lexmae.model import folders, start
+from lexbench.lexmae.data.training_sets import open_corpus
+from lexbench.lexmae.model import start
 from lexbench.lexmae.model.autoencoder import MaskedAutoencoder
+from lexbench.lexmae.model.encoder import load_encoder
 from lexbench.lexmae.recipe import Paths, Pretrain, Recipe
 from lexbench.lexmae.training import processes, publishing, resuming, trainer
 from lexbench.progress import Progress
@@ -18,9 +19,9 @@ from lexbench.storage.store import Store
 
 
 def pretrain(recipe: Recipe, progress: Progress) -> Path:
-    """Return the folder of the pretrained model, trained if it is not finished yet: an ordinary masked-language model.
+    """Return the folder of the pretrained model, trained if it is not finished yet.
 
-    Its decoder lies beside it, in decoder.safetensors.
+    It is an ordinary masked-language model; its decoder is beside it, in decoder.safetensors.
     """
     settings = recipe.pretrain
     assert settings is not None
@@ -33,16 +34,16 @@ def _trained(recipe: Recipe, settings: Pretrain, state: Path, progress: Progress
     with processes.first_goes_first():
         initial = start.make(recipe, progress)
     torch.manual_seed(recipe.seed)
-    encoder, tokenizer = folders.load_encoder(initial)
+    encoder, tokenizer = load_encoder(initial)
     reader, store = TextReader(tokenizer, recipe.encoding), Store(on_wait=progress.note, on_damage=progress.note)
-    corpora = [open_corpus_of(name, store, progress) for name in settings.corpora]
+    corpora = [open_corpus(name, store, progress) for name in settings.corpora]
     tokens = [reader.corpus(corpus, store, progress) for corpus in corpora]
-    masking = Masking.of(settings, tokenizer.mask_token_id, len(tokenizer))
+    masking = Masking.from_recipe(settings, tokenizer.mask_token_id, len(tokenizer))
     texts = MaskedTexts(tokens, masking, tokenizer.all_special_ids, reader.silent)
     steps = trainer.steps(settings, len(texts))
     fit = trainer.Fit(f"{recipe.name} pretraining", settings, recipe.hardware, recipe.seed, steps, state)
     draws = Draws(texts.example, len(texts), fit.draws, recipe.seed, batch=settings.batch_size, lengths=texts.lengths)
-    autoencoder = MaskedAutoencoder(encoder.language_model, settings, tokenizer.mask_token_id)
+    autoencoder = MaskedAutoencoder(encoder.language_model, settings)
     fitted = trainer.fit(autoencoder, draws, collate(reader.pad), fit, progress)
     data = [
         Data(dataset=name, use="pretraining", counts={"documents": len(corpus)})

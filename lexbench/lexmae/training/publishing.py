@@ -1,4 +1,4 @@
-"""The finished folder of a trained model: weights, log of the losses, recipe, and a card with the facts of its training."""
+"""The finished folder of a trained model: weights, log of the losses, recipe, and the card."""
 
 import json
 import shutil
@@ -10,10 +10,9 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from lexbench.lexmae.cards import card, provenance
-from lexbench.lexmae.cards.facts import Data, Facts, Loss, Selected, What
-from lexbench.lexmae.model import folders
-from lexbench.lexmae.model.encoder import LexiconEncoder
+from lexbench.lexmae import card, provenance
+from lexbench.lexmae.card import Data, Facts, Loss, Selected, What
+from lexbench.lexmae.model.encoder import LexiconEncoder, save, unique_parameters
 from lexbench.lexmae.recipe import Recipe
 from lexbench.lexmae.training import processes
 from lexbench.lexmae.training.selection import Candidates
@@ -22,29 +21,29 @@ from lexbench.storage import atomic, environment
 
 _LOSSES = "losses.jsonl"
 _DECODER = "decoder.safetensors"
-_NO_LOSS = ("step", "grad_norm", "learning_rate")  # of a line of the log
+_NO_LOSS = ("step", "grad_norm", "learning_rate")  # fields of a log line
 
 
 class Trained(NamedTuple):
-    """The model that a training made."""
+    """The result of a training."""
 
     encoder: LexiconEncoder
     tokenizer: Any
-    autoencoder: nn.Module | None = None  # of pretraining, all of which but its encoder is kept beside the model
+    autoencoder: nn.Module | None = None  # of pretraining; everything except its encoder is kept beside the model
 
 
 def publish(
     folder: Path, recipe: Recipe, what: What, trained: Trained, log: Sequence[Mapping[str, float]], facts: Facts
 ) -> Path:
-    """Write a trained model as the finished *folder*, drafted beside it and renamed, with its card and the *log* of its losses.
+    """Write a trained model, its card and the *log* of its losses as the finished *folder*, and return that.
 
-    The folder exists when this returns, in every process.
+    A draft beside it is renamed, so the folder is always complete. It exists in every process when this returns.
     """
     if processes.first():
         draft = folder.with_name(f"{folder.name}.draft")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        folders.save(trained.encoder, trained.tokenizer, draft)
+        save(trained.encoder, trained.tokenizer, draft)
         if trained.autoencoder is not None:
             _write_decoder(trained.autoencoder, draft / _DECODER)
         atomic.write_text(draft / _LOSSES, "".join(json.dumps(line) + "\n" for line in log))
@@ -59,13 +58,15 @@ def publish(
 
 
 def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidates | None = None) -> Facts:
-    """Return the facts of a training. *data* is all that the weights have learned from; *candidates* chose among them."""
+    """Return the facts of a training. *data* are the collections that the weights have learned from."""
     machine = environment.facts()
     sets = candidates.sets if candidates else ()
     chosen_by = [Data(dataset=group.name, use="selection", counts={"queries": len(group.queries)}) for group in sets]
     whole = [*data, *chosen_by]
     return Facts(
-        data=tuple(datum for index, datum in enumerate(whole) if datum not in whole[:index]),  # stages share much of it
+        data=tuple(
+            datum for index, datum in enumerate(whole) if datum not in whole[:index]
+        ),  # without duplicates: stages share data
         steps=steps,
         seconds=fitted.seconds,
         machine=f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {_accelerators()}",
@@ -77,18 +78,18 @@ def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidat
 
 
 def data_of(folder: Path) -> tuple[Data, ...]:
-    """Return what the model in *folder* has learned from, and so a training that begins with it; () for an initial model."""
+    """Return the collections that the model in *folder* has learned from; () for an initial model."""
     return card.read(folder).facts.data if (folder / "training.json").is_file() else ()
 
 
 def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
-    parameters = folders.unique_parameters(autoencoder)
+    parameters = unique_parameters(autoencoder)
     tensors = {name: value for name, value in parameters.items() if not name.startswith("encoder.")}
     atomic.write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))
 
 
 def _accelerators() -> str:
-    """Return the GPUs that a training of this process uses, in words."""
+    """Return a description of the GPUs that are used."""
     return f"{processes.world()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
 
 

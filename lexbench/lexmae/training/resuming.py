@@ -1,11 +1,11 @@
-"""The state of a training in the folder `<name>.training`: what it can go on from, and the best weights so far.
+"""The state of an unfinished training in the folder `<name>.training`: checkpoints and the best weights so far.
 
-recipe.json           what is trained; another recipe does not go on from it
+recipe.json           what is trained; another recipe cannot resume from it
 lock                  held by the process that trains
-checkpoint-<step>/    the Trainer's; one that was cut off has no file `complete` in it, and is removed
-best.safetensors      the weights with the highest score so far, their step and scores in its metadata
+checkpoint-<step>/    written by the Trainer; an incomplete one has no file `complete`, and is removed
+best.safetensors      the weights with the highest score so far, with step and scores in its metadata
 scores.json           the scores of every selection
-runs/                 TensorBoard's, where it is installed; all else is removed when the model is finished
+runs/                 TensorBoard's log, if it is installed; everything else is removed when the model is finished
 """
 
 import json
@@ -21,13 +21,13 @@ from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart
-from lexbench.lexmae.cards import provenance
-from lexbench.lexmae.model.folders import unique_parameters
+from lexbench.lexmae import provenance
+from lexbench.lexmae.model.encoder import unique_parameters
 from lexbench.lexmae.recipe import Fitting, Paths, Recipe
 from lexbench.lexmae.training import processes
 from lexbench.storage import atomic
 
-Scores = Mapping[str, float]  # the step, then the measure that decides, then others
+Scores = Mapping[str, float]  # the step, then the deciding measure, then others
 
 WEIGHTS = "model.safetensors"
 _COMPLETE = "complete"
@@ -37,10 +37,10 @@ _LOGS = "runs"
 
 
 def finished_or_trained(recipe: Recipe, what: str, fitting: Fitting, train: Callable[[Path], Path]) -> Path:
-    """Return the folder of the model *what* of *recipe*, calling *train* with the folder of its state if it is not finished.
+    """Return the folder of the model *what* of *recipe*; if it is not finished, call *train* with the folder of its state.
 
-    In the end the state is removed. CommandError for a batch that cannot be shared, or where a model or state of another
-    recipe is in the way; CannotStart where another process trains it.
+    The state is removed at the end. Raises CommandError if the batch cannot be divided evenly or if the folders belong to
+    another recipe, and CannotStart if another process trains the model.
     """
     processes.check(fitting, recipe.hardware)
     processes.join(recipe.hardware)
@@ -55,9 +55,9 @@ def finished_or_trained(recipe: Recipe, what: str, fitting: Fitting, train: Call
 
 @contextmanager
 def claimed(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
-    """Hold the folder of a training that goes on.
+    """Lock the folder of an unfinished training.
 
-    CommandError where it is of another recipe, CannotStart where another process trains in it.
+    Raises CommandError if it belongs to another recipe, and CannotStart if another process trains in it.
     """
     if not processes.first():
         yield
@@ -67,7 +67,7 @@ def claimed(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise CannotStart(f"another process trains in {state}; wait for it, or stop it and type the same again") from None
+        raise CannotStart(f"another process trains in {state}; wait for it, or stop it and try again") from None
     try:
         if provenance.is_recorded(state):
             provenance.check_folder(state, recipe, what)
@@ -79,7 +79,7 @@ def claimed(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
 
 
 def last(folder: Path) -> Path | None:
-    """Return the last whole checkpoint in *folder*, None for none; one that was cut off is removed."""
+    """Return the last complete checkpoint in *folder*, or None. Incomplete ones are removed."""
     checkpoints = sorted(folder.glob("checkpoint-*"), key=step)
     for path in checkpoints:
         if not (path / _COMPLETE).exists():
@@ -88,19 +88,19 @@ def last(folder: Path) -> Path | None:
 
 
 def step(checkpoint: Path) -> int:
-    """Return the number of steps after which a checkpoint was written."""
+    """Return the step of a checkpoint."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 def complete(checkpoint: Path) -> None:
-    """Mark a checkpoint as whole, when all its files are on the disk."""
+    """Mark a checkpoint as complete, after all its files have reached the disk."""
     for path in checkpoint.iterdir():
         atomic.sync(path)
     atomic.write_text(checkpoint / _COMPLETE, "")
 
 
 def clear(folder: Path) -> None:
-    """Remove all of *folder* but TensorBoard's log, as the training is finished. It need not exist."""
+    """Remove everything in *folder* except TensorBoard's log. The folder need not exist."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.is_dir() and path.name != _LOGS:
             shutil.rmtree(path)
@@ -111,15 +111,15 @@ def clear(folder: Path) -> None:
 
 
 def selections(folder: Path) -> list[dict[str, float]]:
-    """Return the scores of a training's selections so far."""
+    """Return the scores of all selections so far."""
     path = folder / _SCORES
     return list(json.loads(path.read_bytes())) if path.exists() else []
 
 
 def offer(folder: Path, model: nn.Module, scores: Scores) -> None:
-    """Note the *scores* of a step, and keep the weights if they are the best so far; of equally good ones the earlier step's.
+    """Record the *scores* of a step, and keep the weights if they are the best so far. Ties go to the earlier step.
 
-    Weights and their scores are one file, so they stay together even where another try at the same step scores otherwise.
+    Weights and scores are in one file, so they stay together even if a repeated step scores differently.
     """
     folder.mkdir(parents=True, exist_ok=True)
     earlier = best(folder)
@@ -130,7 +130,7 @@ def offer(folder: Path, model: nn.Module, scores: Scores) -> None:
 
 
 def best(folder: Path) -> dict[str, float] | None:
-    """Return the scores of the best weights so far, None for none."""
+    """Return the scores of the best weights so far, or None."""
     path = folder / _BEST
     if not path.exists():
         return None
@@ -139,7 +139,7 @@ def best(folder: Path) -> dict[str, float] | None:
 
 
 def take_best(folder: Path, model: nn.Module) -> dict[str, float]:
-    """Give *model* the best weights so far; return their scores."""
+    """Load the best weights so far into *model*, and return their scores."""
     read_weights(model, folder / _BEST)
     scores = best(folder)
     assert scores is not None
@@ -147,13 +147,13 @@ def take_best(folder: Path, model: nn.Module) -> dict[str, float]:
 
 
 def write_weights(model: nn.Module, path: Path, scores: Scores | None = None) -> None:
-    """Write the parameters of *model*, each once, with their *scores* if they have some."""
+    """Write the parameters of *model*, each once, with their *scores* if given."""
     metadata = {"format": "pt"} | ({"scores": json.dumps(scores)} if scores else {})
     atomic.write_bytes(path, safetensors.torch.save(unique_parameters(model), metadata))
 
 
 def read_weights(model: nn.Module, path: Path) -> None:
-    """Give *model* the parameters that `write_weights` wrote of a model of its shape."""
+    """Load parameters that `write_weights` wrote into *model*, which has the same shape."""
     parameters: dict[str, Tensor] = safetensors.torch.load(path.read_bytes())
     with torch.no_grad():
         for name, parameter in model.named_parameters():

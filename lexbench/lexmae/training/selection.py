@@ -1,8 +1,8 @@
-"""Choosing the best model of a stage, on queries that no table reports and no model is trained on.
+"""Selecting the best model of a stage, on queries that no table reports and no model is trained on.
 
-The released code ranks BM25's documents for MS MARCO's dev queries by the model, and keeps the model of the best MRR@10 (the
-paper states no rule). The same here for any datasets for tuning, or for training queries that are held out. What BM25 does not
-find a model cannot show to find there: with `subset` all queries search the same documents instead, a part of the corpus.
+The released code lets the model rerank BM25's documents for MS MARCO's dev queries and keeps the model with the best MRR@10
+(the paper states no rule). Here the queries come from any datasets for tuning, or from training queries that are held out.
+Reranking cannot reward documents that BM25 misses; with `subset` all queries search the same part of the corpus instead.
 """
 
 import hashlib
@@ -32,12 +32,12 @@ from lexbench.trec.runs import Run
 from lexbench.types import Hits, Query
 
 _FIRST_STAGE = "bm25"
-_BLOCK = 2048  # documents whose vectors are held
-_DENSE = 256  # texts whose vectors are held with all their zeros
+_BLOCK = 2048  # documents whose sparse vectors are in memory
+_DENSE = 256  # texts whose dense vectors are in memory
 
 
 class Pairs(NamedTuple):
-    """A query and a document for each score of a model."""
+    """The pairs of query and document that a model scores."""
 
     queries: NDArray[np.int64]  # (pairs,) index into the set's queries, ascending
     documents: NDArray[np.int64]  # (pairs,) index into the set's positions
@@ -45,30 +45,30 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CandidateSet:
-    """Queries of one dataset with the documents that a model is to rank for each."""
+    """Queries of one dataset with the documents that a model ranks for each."""
 
     name: str  # the dataset's id
     corpus: StoredCorpus
     queries: tuple[Query, ...]
-    docs: NDArray[np.int32]  # (queries, depth) corpus positions, -1 = none, and only at the end of a row
+    docs: NDArray[np.int32]  # (queries, depth) corpus positions; -1 at the end of a row means none
     qrels: Qrels  # of these queries
     measure: str  # with the dataset's threshold
 
     @cached_property
     def positions(self) -> NDArray[np.int32]:
-        """The corpus positions of all candidates (documents,), each once, ascending."""
+        """The distinct corpus positions of all candidates (documents,), ascending."""
         return np.unique(self.docs[self.docs >= 0])
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs to be scored, query by query and in the order of *docs*."""
+        """The pairs to score, query by query, in the order of *docs*."""
         queries, columns = np.nonzero(self.docs >= 0)
         return Pairs(queries, np.searchsorted(self.positions, self.docs[queries, columns]))
 
     def value(self, scores: NDArray[np.float32]) -> float:
-        """Return the mean of the measure over all queries, *scores* (pairs,) being those of *pairs*.
+        """Return the mean of the measure over all queries for the *scores* (pairs,) of *pairs*.
 
-        A relevant document that is no candidate is missed. LexbenchError where a score is not finite.
+        Relevant documents that are not candidates count as missed. Raises LexbenchError if a score is not finite.
         """
         matrix = np.zeros(self.docs.shape, np.float32)
         matrix[self.docs >= 0] = scores
@@ -78,24 +78,25 @@ class CandidateSet:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All that a model is chosen by."""
+    """The sets that a model is selected by."""
 
     sets: tuple[CandidateSet, ...]
     name: str  # of the measure, as the recipe has it
 
     def measure(self, scores: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-        """Return the mean over the sets by the measure's name, first, and each set's value by the set's name.
+        """Return the mean over the sets under the measure's name, then the value of each set under its name.
 
-        *scores* are what `CandidateSet.value` takes, set by set.
+        *scores* has one array per set, as in `CandidateSet.value`.
         """
         values = {group.name: group.value(own) for group, own in zip(self.sets, scores, strict=True)}
         return {self.name: float(np.mean(list(values.values()))), **values}
 
 
 def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, progress: Progress) -> Candidates | None:
-    """Return BM25's best documents for the queries of `selection.datasets`, and for those held out of *training_sets*.
+    """Return the candidates for the queries of `selection.datasets` and for queries held out of *training_sets*.
 
-    None where the recipe asks for no choice; CannotStart where nothing would be held out. See `open_training_set` for datasets.
+    Return None if the recipe asks for no selection. Raises CannotStart if no query would be held out, and the errors of
+    `open_training_set`.
     """
     selection = recipe.selection
     if not selection.datasets and not selection.held_out:
@@ -112,9 +113,9 @@ def gather(recipe: Recipe, training_sets: Sequence[TrainingSet], store: Store, p
 
 
 def held_out_ids(training_set: TrainingSet, share: float, seed: int) -> set[str]:
-    """Return the ids of about that *share* of the queries, the same in every stage: a digest of seed and id decides.
+    """Return the ids of about *share* of the queries, the same ones in every stage: a digest of seed and id decides.
 
-    CannotStart where these are none of the queries, or all.
+    Raises CannotStart if these are no queries, or all.
     """
     held_out = {query.query_id for query in training_set.queries if _lot(query.query_id, seed) < share}
     if share and not 0 < len(held_out) < len(training_set.queries):
@@ -127,10 +128,9 @@ def held_out_ids(training_set: TrainingSet, share: float, seed: int) -> set[str]
 
 @dataclass(frozen=True, eq=False)
 class Reranker:
-    """Scores candidates with an encoder as it is now, in training, and without an index.
+    """Scores candidates with the encoder in training, without an index.
 
-    Documents are encoded some at a time and their vectors kept no longer than their scores take: MS MARCO's dev queries have
-    millions of candidates.
+    Documents are encoded and scored in blocks, because MS MARCO's dev queries have millions of candidates.
     """
 
     encoder: LexiconEncoder
@@ -138,7 +138,7 @@ class Reranker:
     precision: str
 
     def scores(self, candidates: CandidateSet, corpus: TokenisedCorpus) -> NDArray[np.float32]:
-        """Return the score of each of the candidates' pairs (pairs,); the encoder is left in the mode that it was in."""
+        """Return the score of each pair of the candidates (pairs,). The encoder keeps its mode."""
         was_training = self.encoder.training
         self.encoder.eval()
         queries = self.encoded(self.reader.queries([query.text for query in candidates.queries]))
@@ -155,13 +155,13 @@ class Reranker:
         return scores
 
     def documents(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of documents in tokens, as the trained folder will have them made."""
+        """Return the vectors of tokenised documents (texts, vocabulary), cut to `document_terms` as in the trained folder."""
         vectors, number = self.encoded(rows), self.reader.encoding.document_terms
         return TopK(number).document(vectors) if number else vectors
 
     @torch.no_grad()
     def encoded(self, rows: Sequence[NDArray[np.int64]]) -> sparse.csr_array:
-        """Return the vectors (texts, vocabulary) of texts in tokens, (length,) each."""
+        """Return the vectors (texts, vocabulary) of tokenised texts, (length,) each."""
         device = next(self.encoder.parameters()).device
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
         blocks = []
@@ -175,12 +175,12 @@ class Reranker:
 
 
 def _lot(query_id: str, seed: int) -> float:
-    """Return a number in [0, 1) that no library's generator decides."""
+    """Return a number in [0, 1) that depends on no library's generator."""
     return int.from_bytes(hashlib.sha256(f"{seed} {query_id}".encode()).digest()[:8], "big") / 2**64
 
 
 def _drawn(query_ids: set[str], most: int, seed: int) -> set[str]:
-    """Return at most *most* of the queries, all of them for 0."""
+    """Return at most *most* of the queries (0: all)."""
     ordered = sorted(query_ids, key=lambda query_id: (_lot(query_id, seed), query_id))
     return set(ordered[: most or None])
 
@@ -203,7 +203,7 @@ def _candidate_set(
 
 
 def _subset(source: TrainingSet, query_ids: set[str], number: int) -> NDArray[np.int32]:
-    """Return the positions of at least *number* documents, ascending: those relevant to the queries, and others drawn."""
+    """Return the positions of at least *number* documents, ascending: those relevant to the queries, and random others."""
     relevant = [source.positives[index] for index, query in enumerate(source.queries) if query.query_id in query_ids]
     drawn = np.random.default_rng(len(source.corpus)).permutation(len(source.corpus))
     known = np.unique(np.concatenate(relevant))

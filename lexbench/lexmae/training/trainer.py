@@ -1,6 +1,6 @@
-"""Fitting a model, pretraining's or a stage's: transformers' Trainer, with LexMAE's losses, order of texts, and resuming.
+"""Training one model: transformers' Trainer with LexMAE's losses, order of texts, selection and resuming.
 
-A kill at any moment costs the steps since the last whole checkpoint, and the losses are the same as without it.
+A kill at any moment costs the steps since the last complete checkpoint; the losses are the same as without it.
 """
 
 import math
@@ -19,32 +19,32 @@ from transformers.utils import logging as transformers_logging
 
 from lexbench.errors import LexbenchError
 from lexbench.lexmae.data.batches import Draws, InOrder
-from lexbench.lexmae.model.learner import Learner
+from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import processes, resuming
 from lexbench.progress import Progress
 
-_LOGGED = 10  # steps, at most, whose mean is one line of the log
+_LOGGED = 10  # a log line is a mean over at most this many steps
 
 Score = Callable[[Learner], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The settings of one training. *steps* is the number of optimiser steps, also where the recipe gives epochs."""
+    """The settings of one training. *steps* is the number of optimiser steps, even if the recipe gives epochs."""
 
-    what: str  # its name in progress and errors
+    what: str  # the name in progress and errors
     fitting: Fitting
     hardware: Hardware
     seed: int
     steps: int
-    folder: Path  # of the state, see `resuming`
-    every: int = 0  # steps between two selections
-    ramps: bool = False  # the model's forward takes `step`, the number of optimiser steps so far
+    folder: Path  # with the state, see `resuming`
+    every: int = 0  # steps between selections
+    ramps: bool = False  # pass `step`, the number of optimiser steps so far, to the model's forward
 
     @property
     def draws(self) -> int:
-        """The number of examples that are drawn in all."""
+        """The total number of examples drawn."""
         return self.steps * self.fitting.batch_size
 
     def arguments(self) -> TrainingArguments:
@@ -64,7 +64,7 @@ class Fit:
             fp16=hardware.precision == "fp16",
             use_cpu=on_cpu,
             dataloader_pin_memory=not on_cpu,
-            ddp_find_unused_parameters=False,  # there are none, and looking for them takes time
+            ddp_find_unused_parameters=False,  # there are none, and searching for them takes time
             logging_steps=math.gcd(_LOGGED, fitting.save_every),
             logging_nan_inf_filter=False,
             save_steps=fitting.save_every,
@@ -74,22 +74,22 @@ class Fit:
             disable_tqdm=True,
             report_to="tensorboard" if _has_tensorboard() else "none",
         )
-        arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - several GPUs are torchrun's; never DataParallel
+        arguments._n_gpu = min(1, arguments.n_gpu)  # noqa: SLF001 - never DataParallel: several GPUs need torchrun
         return arguments
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a training leaves besides the model, which has the chosen weights."""
+    """The results of a training besides the weights."""
 
-    log: list[dict[str, float]]  # a line for some steps: step, losses, learning rate; and one for each selection: step, scores
-    seconds: float  # that this process took
-    resumed: int  # the step that it went on from, 0 for a new training
-    best: dict[str, float] | None  # step and scores of the chosen weights; None: those of the last step are taken
+    log: list[dict[str, float]]  # lines of losses (step, losses, learning rate), then of selections (step, scores)
+    seconds: float  # in this process
+    resumed: int  # the step that it resumed from, 0 for a new training
+    best: dict[str, float] | None  # step and scores of the selected weights; None: the last step's are kept
 
 
 def steps(fitting: Fitting, examples: int) -> int:
-    """Return the number of optimiser steps that a recipe asks for; LexbenchError where there is nothing to train on."""
+    """Return the number of optimiser steps of a recipe. Raises LexbenchError if there is nothing to train on."""
     if not examples:
         raise LexbenchError("there is nothing to train on: no example is left")
     return fitting.steps or math.ceil(fitting.epochs * examples / fitting.batch_size)
@@ -103,18 +103,18 @@ def fit(
     progress: Progress,
     score: Score | None = None,
 ) -> Fitted:
-    """Train *model* in place on *draws*, going on from the last whole checkpoint if there is one.
+    """Train *model* in place on *draws*, from the last complete checkpoint if there is one.
 
-    *collate* makes the keyword arguments of the model's forward from a list of draws; what that returns beside `loss` is logged
-    as its mean. With *score*, which returns measures of a model, the deciding one first, *model* has the weights of the best
-    step in the end (of equally good ones the earlier). LexbenchError where the loss is no number any more.
+    *collate* turns a list of draws into keyword arguments of the model's forward; the means of its results beside `loss` are
+    logged. *score* returns measures of a model, the deciding one first; with it, *model* ends with the weights of the best step
+    (ties: the earlier step). Raises LexbenchError if the loss is not finite.
     """
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.hardware.threads:
         torch.set_num_threads(settings.hardware.threads)
     for module in model.modules():
         if isinstance(module, nn.Dropout) and settings.fitting.dropout is not None:
-            module.p = settings.fitting.dropout  # attention reads it from there too
+            module.p = settings.fitting.dropout  # attention reads it from here too
     trainer = LexMAETrainer(model=model, args=settings.arguments(), train_dataset=draws, data_collator=collate)
     trainer.score, trainer.settings = score, settings
     trainer.remove_callback(PrinterCallback)
@@ -123,10 +123,10 @@ def fit(
         checkpoint = resuming.last(settings.folder)
     resumed = resuming.step(checkpoint) if checkpoint else 0
     start = time.perf_counter()
-    if remark := processes.remark(settings.hardware):
-        progress.note(f"{settings.what}: {remark}")
+    if note := processes.precision_note(settings.hardware):
+        progress.note(f"{settings.what}: {note}")
     if score and not checkpoint:
-        trainer.evaluate()  # the model that training begins with is a candidate too (released code)
+        trainer.evaluate()  # the initial weights are a candidate too (released code)
     progress.start(settings.what, "train", settings.steps - resumed, "steps")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     progress.end()
@@ -137,7 +137,7 @@ def fit(
 
 
 class LexMAETrainer(Trainer):
-    """The Trainer, but for order, learning rates, parts of the loss, files of a checkpoint, and how models are chosen."""
+    """The Trainer with another order, learning rates per parameter, parts of the loss, own checkpoint files and selection."""
 
     score: Score | None = None
     settings: Fit
@@ -152,7 +152,7 @@ class LexMAETrainer(Trainer):
         return InOrder(self.settings.draws)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Give the parameters that the model names in `rates` a learning rate of their own; matrices alone decay."""
+        """Give the parameters named in the model's `rates` their own learning rate. Only matrices decay."""
         is_new = self.optimizer is None
         optimizer: torch.optim.Optimizer = super().create_optimizer(model)
         rates = self._unwrapped().rates if is_new else {}
@@ -165,7 +165,7 @@ class LexMAETrainer(Trainer):
         return optimizer
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        """Return the loss of a piece of a batch, and remember its parts for the log."""
+        """Return the loss of a piece of a batch, and add up its parts for the log."""
         step = {"step": self.state.global_step} if self.settings.ramps else {}
         losses = model(**inputs, **step)
         for name, value in losses.items():
@@ -176,7 +176,7 @@ class LexMAETrainer(Trainer):
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the means of the loss's parts too, over all processes; LexbenchError where the loss is no number."""
+        """Also log the means of the loss's parts, over all processes. Raises LexbenchError if the loss is not finite."""
         if "loss" in logs:
             if not math.isfinite(logs["loss"]):
                 raise LexbenchError(self._diverged(logs["loss"]))
@@ -187,7 +187,7 @@ class LexMAETrainer(Trainer):
 
     def _diverged(self, loss: float) -> str:
         settings, step = self.settings, self.state.global_step
-        other = "" if settings.hardware.precision == "fp32" else "go on with --precision fp32, or "
+        other = "" if settings.hardware.precision == "fp32" else "resume with --precision fp32, or "
         rate = f"lower learning_rate, which is {settings.fitting.learning_rate:g}"
         return f"{settings.what}: the loss is {loss} at step {step}; {other}remove {settings.folder} and {rate}"
 
@@ -210,7 +210,7 @@ class LexMAETrainer(Trainer):
             super()._load_rng_state(checkpoint)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Score the model on the queries for selection; keep its weights if it is the best so far."""
+        """Score the model on the queries for selection, and keep its weights if they are the best so far."""
         assert self.score is not None
         scores = dict(self.score(self._unwrapped()))
         if self.args.should_save:
@@ -224,13 +224,13 @@ class LexMAETrainer(Trainer):
 
 
 class ProgressCallback(TrainerCallback):
-    """Tells progress of steps, losses and scores, asks for selections, and marks checkpoints that are whole."""
+    """Reports steps, losses and scores, requests selections, and marks complete checkpoints."""
 
     def __init__(self, settings: Fit, progress: Progress, *, select: bool) -> None:
         self.settings, self.progress, self.select = settings, progress, select
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Count the step; the last one is logged and scored whatever its number."""
+        """Count the step. The last step is always logged and scored."""
         del args
         self.progress.advance()
         last = state.global_step == self.settings.steps
@@ -239,13 +239,13 @@ class ProgressCallback(TrainerCallback):
         control.should_log = control.should_log or last
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, metrics: Any = None, **_: Any) -> None:
-        """Tell the score."""
+        """Report the score."""
         del args, control
         name, value = next(iter(metrics.items()))
         self.progress.note(f"{self.settings.what}: {name} {value:.4f} at step {state.global_step:,}")
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Mark the checkpoint as whole when every process has written its part of it, and tell the loss."""
+        """Mark the checkpoint as complete when every process has written its part, and report the loss."""
         del control
         processes.wait()
         if args.should_save:
@@ -258,13 +258,13 @@ class ProgressCallback(TrainerCallback):
 def _reading(checkpoint: str | None) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # of torch, pickle or safetensors; nothing but tensors and numbers is ever unpickled
-        remedy = "remove it, and training goes on from the one before"
-        raise LexbenchError(f"{checkpoint} does not read ({type(error).__name__}); {remedy}") from error
+    except Exception as error:  # from torch, pickle or safetensors; only tensors and numbers are ever unpickled
+        remedy = "remove it to resume from the previous one"
+        raise LexbenchError(f"cannot read {checkpoint} ({type(error).__name__}); {remedy}") from error
 
 
 def _log(state: TrainerState) -> list[dict[str, float]]:
-    """Return the lines of losses; names are sorted, because those of a checkpoint are."""
+    """Return the log lines of losses. Their names are sorted, because a checkpoint sorts them."""
     lines = (line for line in state.log_history if "loss" in line)
     names = ("step", "loss")
     return [{name: line[name] for name in (*names, *sorted(line.keys() - {*names, "epoch"}))} for line in lines]
@@ -272,7 +272,7 @@ def _log(state: TrainerState) -> list[dict[str, float]]:
 
 def _has_tensorboard() -> bool:
     try:
-        import torch.utils.tensorboard  # noqa: F401 - whether it can be imported, which finding it does not tell
-    except Exception:  # noqa: BLE001 - whatever a package that does not fit the others raises
+        import torch.utils.tensorboard  # noqa: F401 - finding the package does not mean that it can be imported
+    except Exception:  # noqa: BLE001 - an incompatible package can raise anything
         return False
     return True

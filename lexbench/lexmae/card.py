@@ -1,42 +1,107 @@
-"""The card of a trained model: how to encode with it, and how it came to be, for people and for programs.
+"""The card of a trained model: how to encode with it, and how it was trained.
 
-config.json has the first; README.md, a model card as the Hugging Face hub reads them, and training.json have the second.
-Nothing stands there that was not given, and the same facts give the same bytes.
+config.json gets the settings of the encoding, README.md is a model card for the Hugging Face hub, and training.json has the
+same facts for programs (`Training`). Training writes all three when a model is finished. The card only contains given facts,
+and the same facts give the same bytes.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from lexbench.checkpoints.files import read_json
+from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.cards.facts import Facts, Training, What
-from lexbench.lexmae.recipe import Recipe
-from lexbench.models.checkpoint import read_json
-from lexbench.models.stated_settings import EXACT_TERMS, K1, B
+from lexbench.lexmae.recipe import STAGES, Recipe
 from lexbench.storage import atomic
+from lexbench.storage.reading import Strict
 from lexbench.table import Table, escape, markdown, number
+
+What = Literal["pretrained", "stage1", "stage2", "stage3"]
+
+
+class Data(Strict, frozen=True):
+    """A collection that the weights have learned from, or were selected by."""
+
+    dataset: str
+    use: Literal["pretraining", "training", "selection"]
+    counts: dict[str, int]  # of what was used, e.g. {documents = 5048} or {queries = 80, pairs = 310}
+    note: str = ""  # its licence, or what is special about it
+
+
+class Loss(Strict, frozen=True):
+    """One part of the loss at the first and the last logged step."""
+
+    name: str
+    first: float
+    last: float
+
+
+class Selected(Strict, frozen=True):
+    """The score of the selected model on one dataset for selection."""
+
+    dataset: str
+    measure: str
+    value: float
+    step: int
+
+
+class Score(Strict, frozen=True):
+    """One score of the finished model, with the command that reproduces it."""
+
+    dataset: str
+    measure: str
+    value: float
+    command: str
+    interval: tuple[float, float] | None = None  # at 95 %
+
+
+class Facts(Strict, frozen=True):
+    """How a model was trained, apart from its recipe."""
+
+    data: tuple[Data, ...]  # of this training and of the earlier ones
+    steps: int
+    seconds: float  # of the steps after *resumed*
+    machine: str
+    versions: dict[str, str]  # package -> version
+    resumed: int = 0  # step at which training last resumed; 0: it was not interrupted
+    losses: tuple[Loss, ...] = ()
+    selection: tuple[Selected, ...] = ()  # (): the weights of the last step were kept
+    scores: tuple[Score, ...] = ()
+    limits: tuple[str, ...] = ()  # sentences
+    language: str = ""  # as the hub writes it: en
+    base_model: str = ""  # on the hub, if the recipe starts from a folder
+
+
+class Training(Strict, frozen=True):
+    """The content of training.json."""
+
+    schema: Literal[1]
+    what: What
+    recipe: Recipe
+    facts: Facts
+
 
 _WHAT: Mapping[What, str] = {
     "pretrained": "pretrained and not fine-tuned",
-    "vectors": "after learning the vectors of a teacher, term by term",
     "stage1": "after the first stage of fine-tuning",
     "stage2": "after the second stage of fine-tuning",
     "stage3": "after the third stage of fine-tuning",
 }
-_POOLED = {"text": "neither the first token nor separators", "all": "all but padding"}
-_DOCUMENT = {  # how each way with titles reads a document: in words, and in Python
+_POOLED = {"text": "except the first token and separators", "all": "except padding"}
+_DOCUMENT = {  # how a document is read with each setting of `titles`: in words, and in Python
     "pair": ('as the pair of its title ("-" for none) and its body', '["-"], ["A text"]'),
     "string": ('as one text: its title ("-" for none), a separator, its body', '[f"-{tokenizer.sep_token}A text"]'),
     "off": ("as one text", '["A text"]'),
 }
 _ABOUT = """\
-A LexMAE that lexbench trained, {what}. It is a re-training, not the authors' model: nobody has released a trained LexMAE. The
-method is of T. Shen et al., LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval, ICLR 2023, arXiv 2208.14754. It
-turns a text into a sparse vector: a weight for each of some word pieces."""
+A LexMAE trained by lexbench, {what}. It is a re-training, not the authors' model: nobody has released a trained LexMAE. Method:
+T. Shen et al., LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval, ICLR 2023, arXiv 2208.14754. It turns a text
+into a sparse vector: a weight for each of some word pieces."""
 _USE = """\
 ## Use
 
@@ -46,8 +111,8 @@ FOLDER is the folder of this file. In lexbench, which reads in config.json how t
 lexbench run suite pydoc -r 'sparse_mlm(model="FOLDER")@impact'
 ```
 
-In transformers, the same vectors. A document is read {document}; a word piece's largest logit is taken over the positions of a
-text, {positions}:
+The same vectors in transformers. A document is read {document}. The weight of a word piece comes from its largest logit over
+all positions of a text {positions}:
 
 ```python
 import torch
@@ -78,30 +143,27 @@ predicted = {_PREDICTED}
     return predicted * terms["predicted"].float() + saturated * terms["exact"].float().clamp(min=0)"""
 _EXACT_TERMS = """
 
-Unlike the paper's it has *exact terms*: a text's own word pieces have weights of their own, counted as BM25 counts them, beside
-those that the masked-language model predicts; exact_terms.safetensors has a number for each word piece. Programs that read the
-masked-language model alone, as sentence-transformers does, lose them."""
+Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in
+exact_terms.safetensors, one number per word piece. Programs that only read the masked-language model, such as
+sentence-transformers, lose them."""
 _LARGEST = """\
 least = documents.topk({number}).values[:, -1:]
-documents = documents * (documents >= least)  # the {number} largest weights of each, more where some are equal
+documents = documents * (documents >= least)  # the {number} largest weights of each, more if some are equal
 """
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
-    "vectors": "The teacher's vectors were learned of the texts of its collections, and of queries where they are counted, "
-    "without judgements: no score on them is one on unseen texts.",
     "training": "Training saw queries and judgements of its collections: no score on them is zero-shot.",
-    "selection": "Selection chose among models by its queries: a score on them is too good.",
+    "selection": "Selection chose the model by its queries: a score on them is too high.",
 }
 _HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SPECIAL = re.compile(r"[\[\]!#$~]")
 
 
 def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
-    """Write into *folder*, which has a model and its tokenizer, how to encode with it, its card, and training.json.
+    """Write the encoding settings, README.md and training.json into *folder*, which has a model and its tokenizer.
 
-    Earlier ones are replaced: a model that has been scored gets its scores by another call. InvalidFile where config.json does
-    not read.
+    Earlier ones are replaced, so a second call can add scores. Raises InvalidFile if config.json is not valid.
     """
     config = read_json(folder / "config.json")
     encoding: dict[str, Any] = msgspec.to_builtins(recipe.encoding)
@@ -114,14 +176,12 @@ def finish(folder: Path, recipe: Recipe, what: What, facts: Facts) -> None:
 
 
 def read(folder: Path) -> Training:
-    """Return what *finish* wrote into training.json; InvalidFile where it is not there or does not read."""
+    """Return the content of *folder*'s training.json. Raises InvalidFile if it is missing or not valid."""
     path = folder / "training.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=Training)
     except (OSError, msgspec.DecodeError) as error:
-        raise InvalidFile(
-            f"{path}: {error}; it tells how the model was trained: train it again, or copy the file there"
-        ) from None
+        raise InvalidFile(f"{path}: {error}; it records the training: copy the file there, or train the model again") from None
 
 
 def _json(value: Any) -> str:
@@ -135,7 +195,7 @@ def text(recipe: Recipe, what: What, facts: Facts) -> str:
 
 
 def toml(recipe: Recipe) -> str:
-    """Return *recipe* as TOML with every value, defaults too, but without sections that it does not have."""
+    """Return *recipe* as TOML with all values, including defaults, but without sections that it does not have."""
     table: dict[str, Any] = msgspec.to_builtins(recipe)
     return "\n".join(_toml(table))
 
@@ -150,7 +210,7 @@ def _toml(table: Mapping[str, Any], name: str = "") -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    """Write a value as TOML and YAML both read it."""
+    """Return a value as text that is valid in both TOML and YAML."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if not isinstance(value, str):
@@ -160,7 +220,7 @@ def _value(value: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return *text* escaped, so that Markdown shows it as it is."""
+    """Return *text* escaped for Markdown."""
     return _SPECIAL.sub(r"\\\g<0>", escape(text.replace("&", "&amp;")))
 
 
@@ -170,7 +230,7 @@ def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 def _front(recipe: Recipe, what: What, facts: Facts) -> str:
     start = recipe.start.model
-    base = start if _HUB.fullmatch(start) and not Path(start).exists() else ""  # a folder's name tells others nothing
+    base = start if _HUB.fullmatch(start) and not Path(start).exists() else ""  # a folder's name means nothing to others
     fields = {
         "language": facts.language,
         "license": recipe.license.lower(),  # as the hub writes them
@@ -195,10 +255,9 @@ def _use(recipe: Recipe) -> str:
     if encoding.positions == "text":
         silent = "silent = torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id])\n"
         pooled += ' & ~torch.isin(tokens["input_ids"], silent)'
-    exact_terms = 'terms = load_file("FOLDER/exact_terms.safetensors")\n' if recipe.exact_terms else ""
     return _USE.format(
         imports="from safetensors.torch import load_file\n" if recipe.exact_terms else "",
-        exact_terms=exact_terms,
+        exact_terms='terms = load_file("FOLDER/exact_terms.safetensors")\n' if recipe.exact_terms else "",
         weights=_WITH_EXACT_TERMS if recipe.exact_terms else f"return {_PREDICTED}",
         document=document,
         positions=_POOLED[encoding.positions],
@@ -217,14 +276,14 @@ def _data(recipe: Recipe, facts: Facts) -> str:
         for data in facts.data
     )
     uses = {data.use for data in facts.data}
-    remarks = [f"Documents were read {_DOCUMENT[recipe.encoding.titles][0]}."]
-    remarks += [line for use, line in _SEEN.items() if use in uses]
+    notes = [f"Documents were read {_DOCUMENT[recipe.encoding.titles][0]}."]
+    notes += [line for use, line in _SEEN.items() if use in uses]
     inherited = [recipe.start.model] if recipe.start.weights == "keep" else []
-    taught = (recipe.vectors, recipe.stage1, recipe.stage2, recipe.stage3)
-    inherited += [section.teacher for section in taught if section and section.teacher]
+    stages = [recipe.stage(number) for number in STAGES]
+    inherited += [stage.teacher for stage in stages if stage and stage.teacher]
     if inherited:
-        remarks.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
-    return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(remarks)}"
+        notes.append(f"It inherits what {_shown(' and '.join(dict.fromkeys(inherited)))} had been trained on.")
+    return f"## Data\n\n{_table(('dataset', 'for', 'counts', 'note'), rows)}\n\n{' '.join(notes)}"
 
 
 def _recipe(recipe: Recipe) -> str:
@@ -245,10 +304,10 @@ def _training(recipe: Recipe, facts: Facts) -> str:
         losses = ((_shown(loss.name), number(loss.first), number(loss.last)) for loss in facts.losses)
         parts.append(_table(("loss", "first", "last"), losses))
     if not facts.selection:
-        return "\n\n".join([*parts, "Nothing was selected: these are the weights of the last step."])
-    rows_of_choice = ((_shown(row.dataset), _shown(row.measure), number(row.value), f"{row.step:,}") for row in facts.selection)
-    choice = _table(("selected on", "measure", "value", "step"), rows_of_choice)
-    return "\n\n".join([*parts, "Of the models compared in training, the best was kept:", choice])
+        return "\n\n".join([*parts, "There was no selection: these are the weights of the last step."])
+    selected = ((_shown(row.dataset), _shown(row.measure), number(row.value), f"{row.step:,}") for row in facts.selection)
+    choice = _table(("selected on", "measure", "value", "step"), selected)
+    return "\n\n".join([*parts, "The best of the models compared in training was kept:", choice])
 
 
 def _time(seconds: float) -> str:
@@ -274,8 +333,8 @@ def _scores(facts: Facts) -> Iterator[str]:
 
 def _limits(recipe: Recipe, facts: Facts) -> str:
     limits = [
-        f"One training with one seed ({recipe.seed}): how much another seed would change is not known.",
+        f"One training with one seed ({recipe.seed}): the effect of another seed is not known.",
         f"Queries are cut to {recipe.encoding.query_length} tokens and documents to {recipe.encoding.document_length}.",
-        "The figures of the LexMAE paper are of other weights, and say nothing of these.",
+        "The figures of the LexMAE paper belong to other weights and say nothing about these.",
     ]
     return "## Limits\n\n" + "\n".join(f"- {line}" for line in (*limits, *map(_shown, facts.limits)))

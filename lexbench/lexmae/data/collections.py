@@ -1,0 +1,157 @@
+"""The collections that a recipe names: where they are, how large they are, and which of their queries are for testing.
+
+A collection is named by the id of a dataset, the path of a BEIR folder, or the path of a qrels file in one. No model is trained
+on or selected by test queries: whole datasets are refused by name or by shared queries (`check_selection`), and single queries
+are left out if a test query has nearly the same words (`tested_queries`).
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from lexbench import suites
+from lexbench.contracts import Contract, all_contracts
+from lexbench.datasets import find
+from lexbench.datasets.overlap import SimilarQueries
+from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
+from lexbench.lexmae.recipe import STAGES, Recipe
+from lexbench.storage.reading import open_file
+
+_SPLIT = "train"  # the default of a folder with several qrels
+_CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
+_TEST_FILES = ("test.tsv", "test.tsv.gz")  # qrels of a BEIR folder
+_PIECE = 1 << 24  # bytes read at a time
+
+
+class Size(NamedTuple):
+    """The size of a collection; None if unknown."""
+
+    documents: int | None
+    queries: int | None
+    relevant: int | None  # pairs of a query and a relevant document
+
+
+def dataset_size(name: str) -> Size:
+    """Return the size of a dataset. If it has a contract its data need not be here. Raises what `find_dataset` raises."""
+    if not Path(name).exists():
+        contract = _contract(name)
+        facts, least = contract.expected, contract.relevance.default
+        graded = sum(count for grade, count in facts.grades.items() if int(grade) >= least)
+        return Size(facts.documents, facts.queries, graded if facts.grades else facts.judgements)
+    contract, source = find_dataset(name)
+    relevant = [judgement for judgement in source.judgements() if judgement.grade >= contract.relevance.default]
+    return Size(corpus_size(name).documents, len({judgement.query_id for judgement in relevant}), len(relevant))
+
+
+def corpus_size(name: str) -> Size:
+    """Return the size of the corpus of a dataset, or of a BEIR folder, which need not have queries."""
+    if not Path(name).exists():
+        return dataset_size(name)._replace(queries=None, relevant=None)
+    return Size(_lines(corpus_file(Path(name))), None, None)
+
+
+def check_corpus(name: str) -> None:
+    """Raise the error that opening the corpus of a dataset or BEIR folder would raise."""
+    if Path(name).exists():
+        corpus_file(Path(name))
+    else:
+        find_dataset(name)
+
+
+def find_dataset(name: str) -> find.Located:
+    """Return contract and source of a dataset. A folder is opened at `train`, never at `test` unless that file is named.
+
+    Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
+    """
+    path = Path(name)
+    if not path.exists():
+        contract = _contract(name)
+        return find.Located(contract, find.find(contract))
+    splits = {file.name.removesuffix(".gz").removesuffix(".tsv") for file in path.glob("qrels/*.tsv*")}
+    if _SPLIT not in splits and (len(splits) > 1 or "test" in splits):
+        files = ", ".join(f"{path}/qrels/{split}.tsv" for split in sorted(splits))
+        raise InvalidFile(f"{path} has no qrels/{_SPLIT}.tsv to train on; make one, or name one of: {files}")
+    return find.find_folder(path, _SPLIT if _SPLIT in splits else None)
+
+
+def corpus_file(path: Path) -> Path:
+    """Return the corpus of the BEIR folder or qrels file at *path*; it may be one folder up. Raises MissingData."""
+    folder = corpus_folder(path)
+    for parent in (folder, folder.parent):
+        for name in _CORPUS:
+            if (parent / name).is_file():
+                return parent / name
+    raise MissingData(f"{path} has no corpus: neither it nor {folder.parent} has corpus.jsonl or corpus.jsonl.gz")
+
+
+def corpus_folder(path: Path) -> Path:
+    """Return the absolute path of the BEIR folder at *path*, or of the folder that the qrels file at *path* is in."""
+    path = path.resolve()
+    return path.parent.parent if path.is_file() and path.parent.name == "qrels" else path
+
+
+def check_selection(recipe: Recipe) -> None:
+    """Raise CannotStart if a recipe trains a stage, or selects its model, on test queries.
+
+    Test queries are those of the datasets of all suites, of datasets that name another one for tuning, of datasets that share
+    their queries with one of these, and of files `qrels/test.tsv`. A model cannot be selected by queries that it is trained on
+    either.
+    """
+    trained: list[str] = []
+    for number in STAGES:
+        if stage := recipe.stage(number):
+            trained += stage.queries
+            for name in stage.queries:
+                _refuse_tested(name, f"stage{number}.queries", _tuning(name) or "a dataset of training queries")
+    for name in recipe.selection.datasets:
+        other = _tuning(name)
+        _refuse_tested(name, "selection.datasets", f"{f'{other}, or ' if other else ''}held_out = 0.1 in [selection]")
+        if name in trained:
+            raise CannotStart(f"selection.datasets: {name} is trained on; type held_out = 0.1 to keep some of it")
+
+
+@cache
+def tested_queries() -> SimilarQueries:
+    """Return the judged queries of all test datasets on this machine."""
+    texts: list[str] = []
+    for contract in all_contracts().values():
+        if contract.id in _tested() and find.is_here(contract):
+            try:
+                source = find.find(contract)
+                judged = {judgement.query_id for judgement in source.judgements()}
+                texts += [query.text for query in source.queries() if query.query_id in judged]
+            except LexbenchError:  # unreadable data are reported where they are used
+                continue
+    return SimilarQueries(texts)
+
+
+def _refuse_tested(name: str, setting: str, instead: str) -> None:
+    if name in _tested() or Path(name).name in _TEST_FILES:
+        raise CannotStart(f"{setting}: {name} is for testing; its scores would mean nothing afterwards; type {instead}")
+
+
+def _tuning(name: str) -> str | None:
+    """Return the dataset for tuning that a test dataset names, unless that is a test dataset itself."""
+    contract = all_contracts().get(name)
+    return contract.tuning if contract and contract.tuning not in _tested() else None
+
+
+@cache
+def _tested() -> frozenset[str]:
+    """Return the ids of test datasets, and of datasets with the same queries, e.g. MS MARCO's dev with titles."""
+    known = all_contracts()
+    names = {name for suite in suites.suite_names() for name in suites.suite(suite).datasets}
+    names |= {contract.id for contract in known.values() if contract.tuning}
+    queries = {known[name].expected.queries_sha256 for name in names} - {None}
+    return frozenset(names | {contract.id for contract in known.values() if contract.expected.queries_sha256 in queries})
+
+
+def _contract(name: str) -> Contract:
+    if name not in all_contracts():
+        raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
+    return all_contracts()[name]
+
+
+def _lines(path: Path) -> int:
+    with open_file(path) as file:
+        return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))

@@ -1,0 +1,96 @@
+"""Which recipe made a folder: recipe.json in it. A folder of another recipe is neither taken as finished nor resumed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lexbench.errors import CommandError
+from lexbench.lexmae.recipe import STAGES, Fitting, Paths, Recipe
+from lexbench.storage import atomic
+
+_RECIPE = "recipe.json"
+_REMEDY = "remove it, or give another --output"
+_DECIDES_NOTHING = {"schema", "name", "description", "preset", "output", "license", "hardware"}  # settings of a recipe
+_DECIDES_NOTHING_IN_SECTIONS = {"save_every"}
+_LATER = {  # sections that cannot change a model because they are about later ones
+    "pretrained": {"stage1", "stage2", "stage3", "selection"},
+    "stage1": {"stage2", "stage3"},
+    "stage2": {"stage3"},
+    "stage3": set[str](),
+}
+
+
+def finished(folder: Path, recipe: Recipe, what: str) -> Path | None:
+    """Return *folder* if it has the model *what* of *recipe*, or None if it does not exist.
+
+    Raises CommandError if it belongs to another recipe.
+    """
+    if not folder.exists():
+        return None
+    check_folder(folder, recipe, what)
+    return folder
+
+
+def check(recipe: Recipe, last: str) -> None:
+    """Raise CommandError if a model up to *last*, or an unfinished training of one, exists and belongs to another recipe."""
+    paths = Paths(recipe)
+    sections: dict[str, Fitting | None] = {"pretrained": recipe.pretrain}
+    sections |= {f"stage{number}": recipe.stage(number) for number in STAGES}
+    names = list(sections)
+    for what in [name for name in names[: names.index(last) + 1] if sections[name]]:
+        for folder in (paths.root / what, paths.training(what)):
+            if is_recorded(folder):
+                check_folder(folder, recipe, what)
+
+
+def is_recorded(folder: Path) -> bool:
+    """Return whether *folder* has a record of the recipe that made it."""
+    return (folder / _RECIPE).exists()
+
+
+def check_folder(folder: Path, recipe: Recipe, what: str) -> None:
+    """Raise CommandError unless *recipe* made *folder* as the model *what*. The message names the first difference."""
+    compare(folder, read(folder / _RECIPE, "none"), _deciding(recipe, what))
+
+
+def read(path: Path, kind: str) -> dict[str, Any]:
+    """Return the settings recorded in the file *path*. Raises CommandError if there are none; *kind* words the message."""
+    try:
+        settings: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise CommandError(f"{path.parent} is {kind} that lexbench made; {_REMEDY}") from None
+    return settings
+
+
+def compare(folder: Path, recorded: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Raise CommandError if the settings *recorded* in a folder differ from those *expected*. Names the first difference."""
+    if difference := _difference(recorded, expected):
+        raise CommandError(f"{folder} was made by another recipe ({difference}); {_REMEDY}")
+
+
+def write(folder: Path, recipe: Recipe, what: str) -> None:
+    """Record in *folder* the settings of *recipe* that decide the model *what*."""
+    atomic.write_text(folder / _RECIPE, json.dumps(_deciding(recipe, what), indent=1) + "\n")
+
+
+def _deciding(recipe: Recipe, what: str) -> dict[str, Any]:
+    """Return the settings that decide the weights of *what*: no names, paths or hardware, and nothing about later models."""
+    table: dict[str, Any] = json.loads(msgspec.json.encode(recipe))
+    deciding = {
+        name: value for name, value in table.items() if name not in _DECIDES_NOTHING | _LATER[what] and value is not None
+    }
+    for section, settings in deciding.items():
+        if isinstance(settings, dict):
+            deciding[section] = {key: value for key, value in settings.items() if key not in _DECIDES_NOTHING_IN_SECTIONS}
+    return deciding
+
+
+def _difference(recorded: Any, expected: Any, name: str = "") -> str:
+    """Return the first setting that differs, with both values, or "". A missing setting counts as None."""
+    if not (isinstance(recorded, dict) and isinstance(expected, dict)):
+        return "" if recorded == expected else f"{name}: there {recorded!r}, asked {expected!r}"
+    keys = sorted({*recorded, *expected})
+    differences = (_difference(recorded.get(key), expected.get(key), f"{name}.{key}" if name else key) for key in keys)
+    return next(filter(None, differences), "")
