@@ -48,9 +48,6 @@ build/splade-tiny: | .venv/.dev
 build/training-texts: | .venv/.dev
 	$(BIN)/python tools/training_texts.py $@ --most 40000
 
-build/docstrings: | .venv/.dev
-	$(BIN)/python tools/docstring_collection.py $@ --most 20000
-
 install: .venv/.dev  ## make .venv with all that the tests need
 
 test: .venv/.dev lint  ## lint, then run the tests, a file a process

@@ -84,7 +84,7 @@ def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
     for part in ("pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"):
         assert part in out
     assert "parameters (model/config.json)" in out
-    assert "Nothing was run." in out
+    assert "Nothing was trained." in out
     assert max(map(len, out.splitlines())) <= 100
     assert not (place / "out").exists()
     assert not (place / "store").exists()
@@ -142,7 +142,7 @@ def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
         (["all", "msmarko"], 3, "no recipe or file 'msmarko'; did you mean 'msmarco'?"),
         (["all", "none.toml"], 3, "no recipe or file 'none.toml'"),
         (["all", "mine.toml", "--set", "stage1.lambda=1"], 3, "did you mean 'stage1.lambda_"),
-        (["all", "mine.toml", "--set", "stage1"], 2, "'stage1' sets nothing"),
+        (["all", "mine.toml", "--set", "stage1"], 2, "'stage1' is not a setting"),
         (["all", "mine.toml", "--precision", "fp8"], 2, "hardware.precision=\"fp8\": Invalid enum value 'fp8'"),
         (["all", "mine.toml", "--set", "stage3.steps=1"], 2, "mine.toml has no [stage3]"),
         (["all", "mine.toml", "--set", "selection.datasets=['pydoc/test']"], 3, "pydoc/test is for testing"),
@@ -156,12 +156,12 @@ def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
         (
             ["finetune", "mine.toml", "--stage", 1],
             3,
-            "needs out/pretrained, which is not there yet; type: lexbench train pretrain",
+            "needs out/pretrained, which does not exist yet; type: lexbench train pretrain",
         ),
         (
             ["mine", "mine.toml", "--stage", 2],
             3,
-            "needs out/stage1, which is not there yet; type: lexbench train finetune --stage 1",
+            "needs out/stage1, which does not exist yet; type: lexbench train finetune --stage 1",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_negatives_are_asked_for_before_training(place, capsys):
     exit_code, _, err = run(capsys, "train", "finetune", "mine.toml", "--stage", 1)
 
     assert exit_code == 3
-    assert "needs out/negatives/stage1/mine.trec.gz, which is not there yet; type: lexbench train mine --stage 1" in err
+    assert "needs out/negatives/stage1/mine.trec.gz, which does not exist yet; type: lexbench train mine --stage 1" in err
 
 
 def test_mining_says_what_it_made_and_what_is_next(place, capsys):

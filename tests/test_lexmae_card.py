@@ -15,8 +15,8 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from lexbench.errors import InvalidFile
-from lexbench.lexmae.cards import card
-from lexbench.lexmae.cards.facts import Data, Facts, Loss, Score, Selected
+from lexbench.lexmae import card
+from lexbench.lexmae.card import Data, Facts, Loss, Score, Selected
 from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selection, Stage, Start
 from lexbench.models import exact_terms
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
@@ -177,7 +177,7 @@ TRAINING = """\
 | :-- | --: | --: |
 | contrast | 2.5000 | 0.1250 |
 
-Of the models compared in training, the best was kept:
+The best of the models compared in training was kept:
 
 | selected on | measure | value | step |
 | :-- | --: | --: | --: |
@@ -217,7 +217,7 @@ def test_the_card_says_nothing_else(draft):
     text = finished(draft, facts=facts)
 
     assert "## Scores" not in text
-    assert section(text, "Training").endswith("Nothing was selected: these are the weights of the last step.")
+    assert section(text, "Training").endswith("There was no selection: these are the weights of the last step.")
     assert "| time | 2.2 s, from step 3 on |" in text
 
 
@@ -272,5 +272,5 @@ def test_a_folder_that_tells_nothing_is_said(draft):
         card.read(draft)
     finished(draft)
     (draft / "training.json").write_bytes((draft / "training.json").read_bytes()[:100])
-    with pytest.raises(InvalidFile, match=r"training\.json: .*train it again"):
+    with pytest.raises(InvalidFile, match=r"training\.json: .*train the model again"):
         card.read(draft)

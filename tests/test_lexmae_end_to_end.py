@@ -15,12 +15,10 @@ from topics import VOCABULARY, Process, enter, log, losses, scores, write
 
 from lexbench.cli import code
 from lexbench.errors import CommandError
-from lexbench.lexmae import recipe
-from lexbench.lexmae.cards import provenance
+from lexbench.lexmae import provenance, recipe
 from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.training_sets import open_training_set
-from lexbench.lexmae.model import folders
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load
 from lexbench.lexmae.training import selection
 from lexbench.progress import Silent
 from lexbench.runner.systems import system
@@ -123,7 +121,7 @@ def test_no_pickle_is_left(trained):
 def test_our_encoder_reads_how_to_encode_in_the_folder(place):
     """Without a setting `sparse_mlm` pools, cuts and puts titles as in training, and its vectors are the trained encoder's."""
     encoder = system('sparse_mlm(model="out/stage3", dense_ok=True)@impact').retriever.encoder
-    model, tokenizer = folders.load(place / "out" / "stage3")
+    model, tokenizer = load(place / "out" / "stage3")
     model.eval()
     texts = [" ".join(f"w{word}" for word in range(topic, topic + 20)) for topic in (0, 30)]
     rows = [np.array(tokenizer(text, truncation=True, max_length=16)["input_ids"]) for text in texts]

@@ -11,12 +11,10 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 import torch
 
 from lexbench.errors import MissingData, UnknownName
-from lexbench.lexmae.data import sizes
-from lexbench.lexmae.data.sizes import Size
-from lexbench.lexmae.model import shape
-from lexbench.lexmae.model.shape import BERT_BASE, Shape
+from lexbench.lexmae.data import collections
+from lexbench.lexmae.data.collections import Size
 from lexbench.lexmae.recipe import Encoding, Hardware, Pretrain, Recipe, Selection, Stage, Start
-from lexbench.lexmae.training.estimate import Cost, Machine, costs, measured, total
+from lexbench.lexmae.training.estimate import BERT_BASE, Cost, Machine, Shape, costs, measured, shape_of, total
 from lexbench.lexmae.training.plan import Task
 
 SHAPE = Shape(layers=2, width=4, inner=8, vocabulary=100, positions=16)
@@ -149,10 +147,10 @@ def test_queries_for_selection_are_not_trained_on():
 
 def test_contracts_say_their_sizes():
     """pydoc/dev: 5,048 documents, 50 queries, and 148 + 111 judgements of grade 2, its threshold, and above."""
-    assert sizes.of_dataset("pydoc/dev") == Size(5048, 50, 259)
-    assert sizes.of_corpus("pydoc/dev") == Size(5048, None, None)
+    assert collections.dataset_size("pydoc/dev") == Size(5048, 50, 259)
+    assert collections.corpus_size("pydoc/dev") == Size(5048, None, None)
     with pytest.raises(UnknownName, match="did you mean 'pydoc/dev'"):
-        sizes.of_dataset("pydoc/dec")
+        collections.dataset_size("pydoc/dec")
 
 
 def test_folders_are_counted(tmp_path):
@@ -165,11 +163,11 @@ def test_folders_are_counted(tmp_path):
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\nq\t2\t2\np\t1\t0\n")
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
 
-    assert sizes.of_dataset(str(folder)) == Size(3, 1, 2)
-    assert sizes.of_dataset(str(folder / "qrels" / "test.tsv")) == Size(3, 1, 1)
-    assert sizes.of_corpus(str(folder.parent)) == Size(3, None, None)
+    assert collections.dataset_size(str(folder)) == Size(3, 1, 2)
+    assert collections.dataset_size(str(folder / "qrels" / "test.tsv")) == Size(3, 1, 1)
+    assert collections.corpus_size(str(folder.parent)) == Size(3, None, None)
     with pytest.raises(MissingData, match="has no corpus"):
-        sizes.check_corpus(str(folder / "qrels"))
+        collections.check_corpus(str(folder / "qrels"))
 
 
 def test_the_shape_is_the_models(tmp_path, monkeypatch):
@@ -181,13 +179,13 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
     here = Start(model=str(tmp_path))
     cut = Start(model=str(tmp_path), layers=(0, 3), vocabulary=150)
 
-    assert shape.of_recipe(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
-    assert shape.of_recipe(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
-    assert shape.of_recipe(recipe()) == BERT_BASE
+    assert shape_of(recipe(start=here)) == Shape(6, 32, 64, 200, 64, str(tmp_path / "config.json"))
+    assert shape_of(recipe(start=cut))[:5] == (2, 32, 64, 150, 64)
+    assert shape_of(recipe()) == BERT_BASE
     bert = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 9, "max_position_embeddings": 5}
     (tmp_path / "o" / "start").mkdir(parents=True)
     (tmp_path / "o" / "start" / "config.json").write_text(json.dumps(bert))
-    assert shape.of_recipe(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
+    assert shape_of(recipe(start=cut)) == Shape(1, 8, 16, 9, 5, str(Path("o/start/config.json")))
 
 
 def test_the_machine_is_measured():

@@ -15,8 +15,8 @@ from topics import RECIPE, enter, write
 from lexbench.cli import code
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.tokens import TextReader
-from lexbench.lexmae.model import folders, heads, start
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
+from lexbench.lexmae.model import heads, start
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, load_encoder
 from lexbench.lexmae.recipe import Encoding
 from lexbench.models import exact_terms
 from lexbench.progress import Silent
@@ -36,50 +36,6 @@ def rows():
     """Return texts in tokens: 40 of 20 random word pieces."""
     rng = np.random.default_rng(3)
     return [np.array([2, *rng.integers(10, 140, 20), 3]) for _ in range(40)]
-
-
-def ranks(model, reader, rows):
-    """Return the ranks, from 0, of the word pieces at their own positions among the model's logits."""
-    tensors = reader.tensors(rows)
-    with torch.no_grad():
-        logits = model.eval()(input_ids=tensors["ids"], attention_mask=tensors["real"].long()).logits
-    own = logits.gather(2, tensors["ids"][..., None])
-    return (logits > own).sum(2)[tensors["pools"]].float()
-
-
-def test_regression_is_that_of_the_normal_equations(reader, rows):
-    """The head's layer is the ridge regression of own embeddings on states, each weighted by the word piece's rarity."""
-    model = random_model("bert")
-    heads.project_by_regression(model, reader, rows)
-    tensors = reader.tensors(rows)
-    model.eval()
-    with torch.no_grad():
-        states = model.bert(input_ids=tensors["ids"], attention_mask=tensors["real"].long()).last_hidden_state
-    x = states[tensors["pools"]].double().numpy()
-    x = np.column_stack([x, np.ones(len(x))])
-    ids = tensors["ids"][tensors["pools"]].numpy()
-    embeddings = model.get_input_embeddings().weight.detach().double().numpy()
-    frequency = np.array([sum(piece in row for row in rows) for piece in range(len(embeddings))])
-    weight = np.maximum(np.log1p((len(rows) - frequency + 0.5) / (frequency + 0.5)), 0.2)[ids, None]
-    left = x.T @ (weight * x)
-    diagonal = np.arange(left.shape[0] - 1)
-    left[diagonal, diagonal] += 1e-5 * left[diagonal, diagonal].mean()
-    expected = np.linalg.solve(left, x.T @ (weight * (embeddings - embeddings.mean(0))[ids]))
-
-    dense = model.cls.predictions.transform.dense
-    found = np.column_stack([dense.weight.detach().numpy(), dense.bias.detach().numpy() - 10]).T
-    scale = found.std() / expected.std()
-    np.testing.assert_allclose(found, expected * scale, atol=2e-3 * np.abs(found).max())
-
-
-def test_regression_gives_a_texts_own_pieces_a_better_rank(reader, rows):
-    """With it they are nearer to the front than where the embeddings project the states as they are."""
-    found = []
-    for project in (heads.project_by_embeddings, heads.project_by_regression):
-        model = random_model("bert")
-        project(model, reader, rows)
-        found.append(ranks(model, reader, rows).mean().item())
-    assert found[1] < found[0] / 2
 
 
 def test_words_are_projected_on_their_own_vectors(reader, rows):
@@ -136,7 +92,7 @@ def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
     (place / "exact.toml").write_text(RECIPE.replace("[stage1]", TERMS + "\n[stage1]", 1))
     asked = recipe.read(place / "exact.toml")
     folder = start.make(asked, Silent())
-    encoder, tokenizer = folders.load_encoder(folder)
+    encoder, tokenizer = load_encoder(folder)
     texts = [json.loads(line) for line in (place / "topics" / "corpus.jsonl").read_text().splitlines()]
     pieces = [set(tokenizer(f"{text.get('title', '')} {text['text']}")["input_ids"]) for text in texts]
     words = [tokenizer.get_vocab()[word] for word in ("[MASK]", texts[0]["text"].split()[0])]

@@ -170,4 +170,4 @@ def test_what_a_recipe_asks_for():
     """Each setting of a recipe reaches the masking."""
     asked = {"encoder_share": 0.2, "decoder_share": 0.6, "masking": "random", "corruption": "extend"}
     pretrain = Pretrain(corpora=("a",), steps=1, batch_size=1, learning_rate=1.0, **asked)
-    assert Masking.of(pretrain, MASK, 100) == Masking(MASK, 100, **asked)
+    assert Masking.from_recipe(pretrain, MASK, 100) == Masking(MASK, 100, **asked)

@@ -9,9 +9,8 @@ import torch
 from torch.nn.functional import cross_entropy, gelu, layer_norm, linear, softmax
 
 from lexbench.lexmae.model import losses
-from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder, add_at
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts
-from lexbench.lexmae.model.folders import unique_parameters
+from lexbench.lexmae.model.autoencoder import Decoder, MaskedAutoencoder
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, unique_parameters
 from lexbench.lexmae.recipe import Pretrain
 
 ARCHITECTURES = ("bert", "distilbert", "roberta")
@@ -330,26 +329,6 @@ def test_without_a_decoder_it_is_masked_language_modelling():
     assert found.keys() == {"loss", "encoder_loss"}
     torch.testing.assert_close(found["loss"], first, **ROUNDING)
     assert all(name.startswith("encoder.") for name, _ in model.named_parameters())
-
-
-def test_the_bottleneck_is_added_at_masks():
-    """With bottleneck_at = "masks" the decoder sees the bag of words in place of [CLS], and on top of every [MASK]."""
-    model = autoencoder(bottleneck_at="masks")
-    model.mask_token = 11
-    embedded, bag = torch.randn(2, 3, 4), torch.randn(2, 4)
-    where = torch.tensor([[False, True, False], [False, False, True]])
-    found = add_at(embedded, bag, where)
-    expected = embedded.clone()
-    expected[0, 1] += bag[0]
-    expected[1, 2] += bag[1]
-    torch.testing.assert_close(found, expected)
-
-    inputs = batch(model)
-    inputs["decoder_ids"][:, 2] = 11
-    plain = autoencoder()
-    assert not torch.isclose(model(**inputs)["decoder_loss"], plain(**inputs)["decoder_loss"], atol=1e-4)
-    inputs["decoder_ids"][inputs["decoder_ids"] == 11] = 12
-    torch.testing.assert_close(model(**inputs)["decoder_loss"], plain(**inputs)["decoder_loss"])
 
 
 def test_usage_is_what_anothers_bag_of_words_costs():

@@ -177,10 +177,10 @@ def test_run_that_does_not_read(tmp_path, kept):
     with pytest.raises(InvalidFile, match=r"x.trec.gz: not every line has 6 columns"):
         negatives.read(path, one, kept, Silent())
     path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\nqa Q0 a3 2 0.5 m"))
-    with pytest.raises(InvalidFile, match=r"x.trec.gz: the last line has no end"):
+    with pytest.raises(InvalidFile, match=r"x.trec.gz: the last line is incomplete"):
         negatives.read(path, one, kept, Silent())
     path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\n" * 99)[:-9])
-    with pytest.raises(InvalidFile, match=r"x.trec.gz: .*; remove it, and mine again"):
+    with pytest.raises(InvalidFile, match=r"x.trec.gz: .*; remove the file, and mine again"):
         negatives.read(path, one, kept, Silent())
 
 
@@ -189,14 +189,14 @@ def test_stage_that_is_not_there(tmp_path):
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="recipe fruit has no stage 2; it has: 1"):
         negatives.mine(recipe(tmp_path, [folder]), 2, Silent())
-    with pytest.raises(CommandError, match="stage 1 has a training set twice"):
+    with pytest.raises(CommandError, match="stage 1 names a training set twice"):
         negatives.mine(recipe(tmp_path, [folder, folder]), 1, Silent())
 
 
 def test_model_that_is_not_trained_yet(tmp_path):
     """Negatives of a model need the model's folder."""
     asked = recipe(tmp_path, [write(tmp_path / "fruit")], negatives='lexmae(model="{pretrained}")@impact')
-    with pytest.raises(CannotStart, match=r"mined with \{pretrained\}, and there is no .*out/pretrained"):
+    with pytest.raises(CannotStart, match=r"negatives need \{pretrained\}, but .*out/pretrained does not exist"):
         negatives.mine(asked, 1, Silent())
 
 

@@ -71,11 +71,11 @@ def test_a_tested_query_is_left_out_of_training(folder, tmp_path):
     training_set = open_training_set(str(folder), Store(tmp_path / "store"), progress)
     assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
     assert training_set.positives.lengths.tolist() == [1, 1]
-    assert any("1 of 3 queries are nearly those of a tested dataset" in note for note in progress.notes)
+    assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
 
 
 def test_a_set_of_tested_queries_is_refused(folder, tmp_path):
     """Where every query is nearly a tested one there is nothing to train on."""
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    with pytest.raises(CannotStart, match="nearly one of a tested dataset"):
+    with pytest.raises(CannotStart, match="nearly the same as a test query"):
         open_training_set(str(folder), Store(tmp_path / "store"), Silent())

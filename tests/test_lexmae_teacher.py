@@ -8,9 +8,8 @@ import torch
 import transformers
 from torch.nn import functional
 
-from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData
-from lexbench.lexmae.training import stages, teachers
-from lexbench.lexmae.training.kinds import kinds
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.lexmae.training import teachers
 from lexbench.types import Document
 
 QUERIES = ["sparse retrieval", "the query", "sparse retrieval", "w7"]
@@ -177,22 +176,9 @@ def test_what_is_no_teacher_is_refused(tmp_path):
         (language_model, CommandError, "neither a \\*ForSequenceClassification of transformers nor"),
         (three, CommandError, "it has 3 logits; a teacher has one, or two"),
         (cut, InvalidFile, r"2 weights are missing \(classifier.bias\)"),
-        (prompted, CommandError, "it puts a prompt before texts"),
+        (prompted, CommandError, "it adds a prompt or lower-cases texts"),
         (tmp_path / "empty", MissingData, "no config.json"),
     ):
         with pytest.raises(kind, match=said) as error:
             load(place)
         assert "\n" not in str(error.value)
-
-
-def test_a_file_is_a_kind(tmp_path, monkeypatch):
-    """Teachers and stages are the classes of the files in their folders; one without such a class is named in one line."""
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "__init__.py").write_text("")
-    (tmp_path / "odd" / "nothing.py").write_text("class Something: ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    assert [kind.__name__ for kind in kinds(teachers.__name__)] == ["CrossEncoder", "DualEncoder"]
-    assert [kind.__name__ for kind in kinds(stages.__name__)] == ["Ranking"]
-    with pytest.raises(CannotStart, match=r"^odd\.nothing has no class that is named as the file; name one Nothing$"):
-        kinds("odd")

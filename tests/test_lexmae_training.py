@@ -22,7 +22,7 @@ from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.lexmae import recipe
 from lexbench.lexmae.data.batches import Draws
-from lexbench.lexmae.model.learner import Learner
+from lexbench.lexmae.model.encoder import Learner
 from lexbench.lexmae.recipe import Fitting, Hardware
 from lexbench.lexmae.training import resuming, trainer
 from lexbench.progress import Silent
@@ -69,7 +69,7 @@ UNMARKED = ("lexbench.lexmae.training.resuming", "complete", 2)  # in the second
 BETWEEN = ("lexbench.lexmae.training.trainer", "ProgressCallback.on_step_end", 7)  # between two
 SELECTING = ("lexbench.lexmae.training.resuming", "write_weights", 1)  # before the best weights so far are written
 SELECTED = ("lexbench.lexmae.training.resuming", "selections", 1)  # when they are, and their scores are not noted yet
-PUBLISHING = ("lexbench.lexmae.cards.card", "finish", 1)
+PUBLISHING = ("lexbench.lexmae.card", "finish", 1)
 CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
 
 
@@ -208,7 +208,7 @@ def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
 
     assert code([*command, "--set", "hardware.accumulate=2"]) == 2
     assert capsys.readouterr().err == (
-        "lexbench: batch_size=30 cannot be shared evenly by 2 devices that accumulate 2 times; give a multiple of 4\n"
+        "lexbench: batch_size=30 cannot be divided evenly by 2 devices that accumulate 2 times; give a multiple of 4\n"
     )
     assert not (place / "odd").exists()
 
@@ -352,7 +352,7 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
         fitted(tmp_path, model=Diverging())
     torch.save(Bomb(tmp_path / "run"), tmp_path / "checkpoint-4" / name)
 
-    with pytest.raises(LexbenchError, match=r"checkpoint-4 does not read \(UnpicklingError\); remove it, and training goes on"):
+    with pytest.raises(LexbenchError, match=r"cannot read .*checkpoint-4 \(UnpicklingError\); remove it to resume"):
         fitted(tmp_path)
     assert not (tmp_path / "run").exists()
     (tmp_path / "checkpoint-4" / "complete").unlink()

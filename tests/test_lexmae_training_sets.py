@@ -8,7 +8,7 @@ import pytest
 from fruit import ids, write
 
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
-from lexbench.lexmae.data.training_sets import open_corpus_of, open_training_set, search
+from lexbench.lexmae.data.training_sets import open_corpus, open_training_set, search
 from lexbench.progress import Silent
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
@@ -81,7 +81,7 @@ def test_no_such_dataset(kept):
     with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
         open_training_set("beir/nfcorpus/trian", kept, Silent())
     with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
-        open_corpus_of("beir/nfcorpus/trian", kept, Silent())
+        open_corpus("beir/nfcorpus/trian", kept, Silent())
 
 
 def test_corpus_without_queries(tmp_path, kept):
@@ -90,7 +90,7 @@ def test_corpus_without_queries(tmp_path, kept):
     alone = tmp_path / "alone"
     alone.mkdir()
     shutil.copy(whole / "corpus.jsonl", alone)
-    corpora = [open_corpus_of(str(path), kept, Silent()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
+    corpora = [open_corpus(str(path), kept, Silent()) for path in (alone, whole, whole / "qrels" / "train.tsv")]
 
     assert {corpus.path for corpus in corpora} == {opened(whole, kept).corpus.path}
     assert ids(corpora[0], range(6)) == ["p2", "p1", "a4", "a3", "a2", "a1"]
@@ -100,7 +100,7 @@ def test_corpus_without_queries(tmp_path, kept):
 def test_folder_without_corpus(tmp_path, kept):
     """A folder without a corpus is missed in one line."""
     with pytest.raises(MissingData, match="has no corpus: neither it nor"):
-        open_corpus_of(str(tmp_path), kept, Silent())
+        open_corpus(str(tmp_path), kept, Silent())
 
 
 def test_training_set_travels_to_another_process(tmp_path, kept):

@@ -478,14 +478,14 @@ _SLOW = """
 import sys
 from lexbench.cli import code
 from lexbench.lexmae.recipe import Hardware
-from lexbench.lexmae.training.processes import remark
+from lexbench.lexmae.training.processes import precision_note
 from lexbench.rerankers.cross_encoder import CrossEncoder
 
 for setting in ("dtype='bfloat16'", "dtype='float32'"):
     system = f"sparse_mlm(model={sys.argv[1]!r}, {setting}, device='cpu', dense_ok=True, query_length=9, document_length=9)@csr"
     code(["run", "dataset", sys.argv[2], "-r", system, "-m", "RR@10"])
 print(CrossEncoder("x", dtype="float16", device="cpu").slow_note(), file=sys.stderr)
-print(remark(Hardware(precision="bf16", device="cpu")), [remark(Hardware(device="cpu"))], file=sys.stderr)
+print(precision_note(Hardware(precision="bf16", device="cpu")), [precision_note(Hardware(device="cpu"))], file=sys.stderr)
 """
 
 

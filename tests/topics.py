@@ -92,7 +92,7 @@ threads = 1
 _PATIENCE = 300  # seconds
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
-    ["lexbench.lexmae.training.pretrain", "lexbench.lexmae.training.stages.ranking", "transformers.trainer"]
+    ["lexbench.lexmae.training.pretrain", "lexbench.lexmae.training.finetune", "transformers.trainer"]
 )
 
 

@@ -19,8 +19,8 @@ import safetensors.torch
 import torch
 
 from lexbench.analysis.significance.bootstrap import interval
-from lexbench.lexmae.cards import card
-from lexbench.lexmae.cards.facts import Score, Training
+from lexbench.lexmae import card
+from lexbench.lexmae.card import Score, Training
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.results import load_system
 from lexbench.storage import atomic

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from lexbench.checkpoints.files import read_json
-from lexbench.checkpoints.settings import EXACT_TERMS, K1, B
 from lexbench.errors import InvalidFile
 from lexbench.lexmae.recipe import STAGES, Recipe
+from lexbench.models.checkpoint import read_json
+from lexbench.models.stated_settings import EXACT_TERMS, K1, B
 from lexbench.storage import atomic
 from lexbench.storage.reading import Strict
 from lexbench.table import Table, escape, markdown, number

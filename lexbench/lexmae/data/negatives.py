@@ -20,12 +20,11 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile, NotationErro
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import MODELS, STAGES, Paths, Recipe
 from lexbench.notation import Call, Part, parse
-from lexbench.plugins import ReadsRuns
 from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
-from lexbench.storage.manifest import digest
+from lexbench.storage.artifacts import digest
 from lexbench.storage.reading import blocks, file_digest
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, factorize, lookup
@@ -104,7 +103,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
     }
     if training_set.part:
         made_from["part"] = training_set.part
-    if isinstance(system.retriever, ReadsRuns):
+    if system.retriever.finished:
         made_from["file"] = system.retriever.file_identity(contract.id)
     if path.is_file() and facts_path.is_file():
         facts = json.loads(facts_path.read_bytes())
@@ -134,7 +133,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
 
 def _runs(training_set: TrainingSet, system: System, depth: int, store: Store, progress: Progress) -> Iterator[Run]:
     """Yield runs of some queries at a time, deep enough to leave *depth* documents without the relevant ones."""
-    if isinstance(system.retriever, ReadsRuns):
+    if system.retriever.finished:
         yield system.retriever.read(training_set.contract.id)
         return
     deeper = depth + int(training_set.positives.lengths.max())

@@ -18,9 +18,9 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from lexbench.checkpoints import exact_terms as terms
-from lexbench.checkpoints.exact_terms import ExactTerms
-from lexbench.checkpoints.masked_lm import body_and_transform
+from lexbench.models import exact_terms as terms
+from lexbench.models.architectures import body_and_transform
+from lexbench.models.exact_terms import ExactTerms
 
 _TOGETHER = {"cpu": 2048, "cuda": 32_768}  # tokens, padding included, of texts of similar length that are computed at a time
 _SILENT = -1e4  # below every logit, and representable in half precision

@@ -17,10 +17,6 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-from lexbench.checkpoints import exact_terms as terms
-from lexbench.checkpoints.files import transformer_folder
-from lexbench.checkpoints.hub import fetch_model
-from lexbench.checkpoints.pretrained import load_config, load_model, load_tokenizer
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data.tokens import TextReader, TokenisedCorpus
@@ -28,6 +24,9 @@ from lexbench.lexmae.data.training_sets import open_corpus
 from lexbench.lexmae.model import heads, vocabulary
 from lexbench.lexmae.model.encoder import LexiconEncoder, save
 from lexbench.lexmae.recipe import STAGES, ExactTerms, Paths, Recipe
+from lexbench.models import exact_terms as terms
+from lexbench.models.checkpoint import fetch_model, transformer_folder
+from lexbench.models.loading import load_config, load_model, load_tokenizer
 from lexbench.progress import Progress
 from lexbench.storage import atomic
 from lexbench.storage.store import Store

@@ -56,7 +56,7 @@ class Start(Strict, frozen=True, kw_only=True):
 
 
 class ExactTerms(Strict, frozen=True, kw_only=True):
-    """Initial weights of a text's own word pieces, see `lexbench.checkpoints.exact_terms`. All stages train them."""
+    """Initial weights of a text's own word pieces, see `lexbench.models.exact_terms`. All stages train them."""
 
     corpora: Names  # ids of datasets or BEIR folders; their documents give the inverse document frequencies
     weight: Weight = 2.0  # of a word piece in the text, times its inverse document frequency to the power of `idf`

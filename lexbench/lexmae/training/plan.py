@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lexbench.checkpoints.hub import fetch_model
 from lexbench.errors import CannotStart, CommandError, require
 from lexbench.lexmae import provenance
 from lexbench.lexmae.data import collections
 from lexbench.lexmae.data.negatives import teaching_system
 from lexbench.lexmae.recipe import STAGES, Paths, Recipe, Stage, placeholders
+from lexbench.models.checkpoint import fetch_model
 from lexbench.progress import Progress
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")

@@ -14,14 +14,13 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModel
 
-from lexbench.checkpoints.classifier import check_logits, is_classifier, load_classifier
-from lexbench.checkpoints.files import TRANSFORMER, modules, optional_json, prompts, read_json, transformer_folder
-from lexbench.checkpoints.hub import fetch_model
-from lexbench.checkpoints.pretrained import load_complete_model, load_tokenizer
-from lexbench.checkpoints.settings import pooling_of
 from lexbench.errors import CommandError
-from lexbench.neural.cross_encoder import PairFormat, PairScorer
-from lexbench.neural.transformer_model import FrozenModel, TokenRow
+from lexbench.models.architectures import check_logits, is_classifier, load_classifier
+from lexbench.models.checkpoint import TRANSFORMER, fetch_model, modules, optional_json, prompts, read_json, transformer_folder
+from lexbench.models.loading import load_complete_model, load_tokenizer
+from lexbench.models.pair_scoring import PairFormat, PairScorer
+from lexbench.models.stated_settings import pooling_mode
+from lexbench.models.transformer_model import FrozenModel, TokenRow
 from lexbench.types import Document
 
 LENGTH = 192  # tokens that a teacher reads unless its model takes fewer, including special ones
@@ -95,7 +94,7 @@ def load(name: str, device: torch.device | str, dtype: torch.dtype) -> Teacher:
             f"{name}: neither a *ForSequenceClassification of transformers nor a Transformer with Pooling of "
             "sentence-transformers; give a teacher that is one of them"
         )
-    pooling, length = pooling_of(folder / listed[1].subfolder), _length(folder, body)
+    pooling, length = pooling_mode(folder / listed[1].subfolder), _length(folder, body)
     if pooling == "last":
         raise CommandError(f"{folder}: it pools the last token; a teacher must pool the first one, or the mean")
     frozen, longest = _frozen(body, load_complete_model(body, AutoModel, "a teacher", ("pooler.",)), device, dtype)
