@@ -1,4 +1,4 @@
-"""Dense vectors that others published, of BEIR for one: documents and queries are looked up by id in their files."""
+"""Published dense vectors, e.g. of BEIR: documents and queries are looked up by id in their files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats.dense_table import DenseTable, files_of
 
-_LEAST = np.float32(1e-12)  # of a length that is divided by
+_LEAST = np.float32(1e-12)  # the least length to divide by
 
 
 @dataclass(frozen=True)
 class DenseVectors(Encoder):
-    """Vectors of *documents* and *queries*: files of Parquet or JSON lines, or folders of them, as they are published.
+    """Vectors of *documents* and *queries*: files of Parquet or JSON lines, or folders of them.
 
     A row has an id (docid, qid, _id, id) and a vector (vector, emb, embedding). *similarity* "cosine" makes vectors of length
-    1. While texts are looked up all vectors are in a temporary file of four bytes a number, and their ids in memory.
+    1. During a look-up all vectors are in a temporary file of four bytes per number, and their ids in memory.
     """
 
     documents: str = field(metadata={"runtime": True})
@@ -36,7 +36,7 @@ class DenseVectors(Encoder):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be, MissingData for files that are not there."""
+        """Raise CommandError for impossible settings, MissingData for missing files."""
         if self.similarity not in ("dot", "cosine"):
             raise CommandError(f"dense_vectors(similarity={self.similarity!r}): there is dot, cosine")
         for name in ("documents", "queries"):
@@ -44,25 +44,25 @@ class DenseVectors(Encoder):
                 raise MissingData(f"dense_vectors({name}={path!r}): there is no such file")
 
     def identity(self) -> dict[str, Any]:
-        """Return the digests of the files, wherever they lie."""
+        """Return the digests of the files."""
         return self.index_identity() | {"queries": _digests(self.queries)}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that document vectors come from."""
+        """Return the digests of the files that decide document vectors."""
         return {"documents": _digests(self.documents)}
 
     def tokenise_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Return the ids of *documents*, which stand for them."""
+        """Return the ids of *documents*."""
         return [document.doc_id for document in documents]
 
     def encode_tokens(self, tokens: list[str], advance: Callable[[int], None]) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of document ids; LexbenchError where the files do not have all of them."""
+        """Return the vectors (n, dimensions) of document ids. Raises LexbenchError if the files lack one."""
         vectors = self._scaled(_table(self.documents).find(tokens, f"{self.documents} has no vector of document"))
         advance(len(tokens))
         return vectors
 
     def encode_queries(self, queries: Sequence[Query]) -> NDArray[np.float32]:
-        """Return the vectors (n, dimensions) of queries; LexbenchError where the files do not have all, or are of others."""
+        """Return the vectors (n, dimensions) of queries. Raises LexbenchError if the files lack one, or do not fit."""
         table, width = _table(self.queries), _table(self.documents).width
         if table.width != width:
             raise LexbenchError(f"{self.queries}: vectors of {table.width} dimensions, and {self.documents} has {width}")
@@ -81,11 +81,11 @@ def _table(path: str) -> DenseTable:
 
 @lru_cache(maxsize=2)
 def _read(path: str, _content: tuple[tuple[str, str], ...]) -> DenseTable:
-    """Return the table of files as they are now: those that have been written since are read again."""
+    """Return the table of files; it is read again if their content has changed."""
     return DenseTable(Path(path))
 
 
 def _digests(path: str) -> dict[str, str]:
-    """Return the digest of a file, or of each file of vectors below a folder by its name there."""
+    """Return the digest of a file, or of each file of vectors in a folder, by its name there."""
     top = Path(path)
     return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files_of(top)}

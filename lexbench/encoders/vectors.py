@@ -17,17 +17,17 @@ from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
 from lexbench.vector_formats.vector_table import VectorTable
 
-_QUERIES = {"anserini": "anserini-topics"}  # the format of queries that goes with that of documents, where it is another
+_QUERIES = {"anserini": "anserini-topics"}  # format of documents: format of its queries, if it is another
 
 
 @dataclass(frozen=True)
 class Vectors(Encoder):
     """Documents and queries of one vocabulary, in files that `lexbench.vector_formats` reads.
 
-    *format* is that of *documents*; *query_format*, where it is not given, the one that goes with it. *vocabulary* is a file of
-    one token a line, for formats whose terms are strings; without it they are numbered as they turn up, for which the documents
-    have to be read again whenever queries are. Query terms that no document has are left out. While documents are looked up
-    they are in temporary files of eight bytes a term, and their ids in memory.
+    *format* is that of *documents*. *query_format* is by default the one that goes with it. *vocabulary* is a file with one
+    token per line, for formats whose terms are strings; without it they are numbered in the order of the documents, so encoding
+    queries reads the documents again. Query terms that no document has are left out. During a look-up the documents are in
+    temporary files of eight bytes per term, and their ids in memory.
     """
 
     documents: str = field(metadata={"runtime": True})
@@ -35,12 +35,14 @@ class Vectors(Encoder):
     format: str = "anserini"
     query_format: str | None = None
     vocabulary: str | None = runtime(None)
+
     kind: ClassVar[Kind] = Kind.SPARSE
     names_terms: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        """Raise CommandError for impossible settings, MissingData for missing files."""
         for name in ("format", "query_format"):
             value = getattr(self, name)
             if value is not None and value not in FORMATS:
@@ -51,29 +53,29 @@ class Vectors(Encoder):
                 raise MissingData(f"vectors({name}={path!r}): there is no such file")
 
     def identity(self) -> dict[str, Any]:
-        """Return the digests of the files, wherever they lie."""
+        """Return the digests of the files."""
         return self.index_identity() | {"queries": _digest(self.queries)}
 
     def index_identity(self) -> dict[str, Any]:
-        """Return the digests of the files that document vectors come from."""
+        """Return the digests of the files that decide document vectors."""
         return {name: _digest(getattr(self, name)) for name in ("documents", "vocabulary") if getattr(self, name)}
 
     def token(self, term: int) -> str:
-        """Return a term as text; in formats without tokens that is its number."""
+        """Return the text of a term; its number in formats without tokens."""
         return self._documents.tokens[term] if FORMATS[self.format].tokens else str(term)
 
     def tokenise_documents(self, documents: Sequence[Document]) -> list[str]:
-        """Return the ids of *documents*, which stand for them."""
+        """Return the ids of *documents*."""
         return [document.doc_id for document in documents]
 
     def encode_tokens(self, tokens: list[str], advance: Callable[[int], None]) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary) of document ids; LexbenchError where the file does not have all of them."""
+        """Return the vectors (n, vocabulary) of document ids. Raises LexbenchError if the file lacks one."""
         vectors = self._documents.find(tokens, f"{self.documents} has no vector of document")
         advance(len(tokens))
         return vectors
 
     def encode_queries(self, queries: Sequence[Query]) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary) of queries; LexbenchError where the file does not have all of them."""
+        """Return the vectors (n, vocabulary) of queries. Raises LexbenchError if the file lacks one."""
         return self._queries.find([query.query_id for query in queries], f"{self.queries} has no vector of query")
 
     @property
@@ -88,7 +90,7 @@ class Vectors(Encoder):
 
 
 class _File(NamedTuple):
-    """A file as it was when it was read: one that has been written since is another."""
+    """A file at the time of its last change; it is read again if it has changed."""
 
     path: str | None
     format: str
@@ -96,16 +98,16 @@ class _File(NamedTuple):
 
     @classmethod
     def at(cls, path: str | None, file_format: str = "") -> Self:
-        """Return what there is at *path*."""
+        """Return the file at *path*."""
         return cls(path, file_format, Path(path).stat().st_mtime_ns if path else 0)
 
 
 @lru_cache(maxsize=2)
 def _read(file: _File, vocabulary: _File, terms: tuple[str, ...] | int | None) -> VectorTable:
-    """Return the vectors of *file*. Where these are queries, *terms* are those of the documents: tokens, or their number."""
+    """Return the vectors of *file*. For queries, *terms* are the terms of the documents: tokens, or their number."""
     words = Vocabulary.from_file(Path(vocabulary.path)) if vocabulary.path else Vocabulary()
     if isinstance(terms, tuple):
-        words.numbers(terms)  # numbered as those of the documents; what is new gets numbers behind them
+        words.numbers(terms)  # terms of the documents first, so that they keep their numbers
     width = len(terms) if isinstance(terms, tuple) else terms
     blocks = FORMATS[file.format].read(Path(str(file.path)), words if FORMATS[file.format].tokens else None)
     if width is not None:

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError, shortened
+from lexbench.plugins import Model
 from lexbench.registry import runtime
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ _SESSION = uuid4().hex
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedModel(Model):
     """Base class of plug-ins whose model a server at *url* runs.
 
     *key* names the environment variable with the key of an account. Requests are sent at most *rate* per second (0: no limit),

@@ -1,4 +1,4 @@
-"""Sequence classifiers that read query and document together, one pair at a time: monoBERT, MiniLM of MS MARCO, R2anker."""
+"""Sequence classifiers that read query and document together: monoBERT, MiniLM of MS MARCO, R2anker."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,25 +25,24 @@ _CHOICES = {
     "truncation": ("longest_first", "only_second"),
     "dtype": ("float32", "bfloat16", "float16", "int8"),
 }
-_SHORTEST = 8  # tokens: the special ones of a pair, and something to cut
+_SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 65_536, "mps": 8192}
 
 
 @dataclass(frozen=True)
 class CrossEncoder(Reranker):
-    """Any `…ForSequenceClassification` of transformers. The score is its logit, or of two logits the second less the first.
+    """Any `…ForSequenceClassification` of transformers. The score is its logit, or the second of two logits minus the first.
 
-    It reads [CLS] query [SEP] document [SEP] as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
-    hub, where a *revision* can be given. *length*: tokens of a pair, special ones included, or as many as the model takes if
-    that is fewer. *titles*: "off" takes the document's text as it is, its title in front; "string" puts a separator between
-    title and body. *truncation*: "longest_first" cuts the longer of query and document first, as sentence-transformers does;
-    "only_second" cuts documents, and a query only where it leaves no room by itself. *dtype* is what the model computes in
-    ("int8": its linear layers, on a processor; the one that scores stays in float32). *batch_tokens* is how many tokens are
-    computed at once, padding included; 0 suits the device. No sigmoid is applied: it changes no order, and makes large scores
-    equal.
+    It reads [CLS] query [SEP] document [SEP], as its tokenizer makes pairs. *model* is a folder, or a name on the Hugging Face
+    hub, where a *revision* can be given. *length* is in tokens of a pair, special ones included; a model that takes fewer cuts
+    to its own length. *titles*: "off" takes the document's text as it is, its title in front; "string" puts a separator between
+    title and body. *truncation*: "longest_first" cuts the longer of query and document first, like sentence-transformers;
+    "only_second" cuts documents, and a query only if it alone is too long. *dtype* is the type of the computation ("int8": of
+    linear layers, on a processor; the layer that scores stays in float32). *batch_tokens* is the number of tokens computed at
+    once, padding included; 0 suits the device. There is no sigmoid: it does not change the order, and makes large scores equal.
     """
 
-    model: str = field(metadata={"runtime": True})  # the digests of the files are in the key, and where they lie is not
+    model: str = field(metadata={"runtime": True})  # the digests of its files are in the key instead
     revision: str | None = runtime(None)
     length: int = 512
     titles: str = "off"
@@ -54,12 +53,12 @@ class CrossEncoder(Reranker):
     threads: int = runtime(0)
 
     version: ClassVar[int] = 1
-    deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches round otherwise
+    deterministic: ClassVar[bool] = True  # for the same pairs together, on one machine; other batches are rounded differently
     requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
     extra: ClassVar[str] = "neural"
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise CommandError(f"cross_encoder({name}={value!r}): there is {', '.join(allowed)}")
@@ -77,19 +76,19 @@ class CrossEncoder(Reranker):
         return [self.model]
 
     def training_data(self) -> list[TrainingData | None]:
-        """Return what the model's folder says that it has learned from."""
+        """Return the training data that the model's folder states."""
         return [training_data(fetch(self.model, self.revision))]
 
     def slow_note(self) -> str:
-        """Return a line if this machine computes in `dtype` more slowly than in float32, else ""."""
+        """Return a note if this machine computes more slowly in `dtype` than in float32, else ""."""
         from lexbench.models.dtype_speed import slow_note
 
         return slow_note(self.dtype, self._spec().torch_device, 'type dtype="float32"')
 
     def identity(self) -> dict[str, str]:
-        """Return the digests of weights, tokenizer and configuration, wherever they lie.
+        """Return the digests of weights, tokenizer and configuration.
 
-        MissingData where they are not there, CommandError where the model is no sequence classifier with one logit or two.
+        Raises MissingData if one is missing, CommandError if the model is no sequence classifier with one logit or two.
         """
         return digests(classifier_files(self.model, self.revision))
 
@@ -102,11 +101,11 @@ class CrossEncoder(Reranker):
         return replace(self, model=str(folders["model"]), revision=None)
 
     def weight_files(self) -> dict[str, int]:
-        """Return the bytes of the files of the model's weights."""
+        """Return the bytes of each file of weights, by its path."""
         return weight_bytes(classifier_files(self.model, self.revision))
 
     def score(self, queries: Sequence[str], documents: Sequence[Document]) -> NDArray[np.float32]:
-        """Return how relevant documents[i] is to queries[i] (n,); LexbenchError where that is no number, or out of memory."""
+        """Return how relevant documents[i] is to queries[i] (n,). Raises LexbenchError for NaN, or if memory is short."""
         import torch
 
         from lexbench.models.pair_scoring import CrossEncoderModel, PairFormat, PairScorer
