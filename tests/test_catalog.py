@@ -1,8 +1,9 @@
-"""Known models: their files are sound, their names expand, and their figures are those that were published."""
+"""Known models: their files read, their names expand, and their figures are the published ones."""
 
 import json
 import os
 import re
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from lexbench.runner import systems
 OWN = catalog.names()
 MODELS = {name: catalog.model(name) for name in OWN}
 PACKAGED = Path(catalog.__file__).parent
+FACTS = tomllib.loads((Path(__file__).parent / "data" / "catalog.toml").read_text(encoding="utf-8"))
 
+FIGURE = '{dataset = "pydoc/test", measure = "RR@10", value = 0.5, source = "me", where = "here"}'
 MINE = """
 schema = 1
 name = "mine"
@@ -41,19 +44,19 @@ document_length = 200
 
 @pytest.fixture(autouse=True)
 def unfolded(monkeypatch):
-    """Leave lines as long as they are, whatever started the tests says of the terminal's width."""
+    """Unset the width of the terminal, so that lines are not folded."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Make a folder of models of the user's, and name it as a user does."""
+    """Return a folder of the user's models, which LEXBENCH_MODELS names."""
     monkeypatch.setenv("LEXBENCH_MODELS", str(tmp_path))
     return tmp_path
 
 
 def call(text):
-    """Read what a user types as a call."""
+    """Return the call in *text*."""
     return parse_part(text).head
 
 
@@ -67,40 +70,23 @@ def run(capsys, *arguments):
 # --- our own files
 
 
-def test_the_splade_family_and_lexmae_are_there():
-    """Every system of the SPLADE family that the LexMAE paper compares with is here, with its successors and the presets."""
-    compared = {"splade_max", "distilsplade_max", "splade_mask", "splade_self_distil", "co_self_distil"}
-    assert compared | {"splade_pp_ed", "splade_v3", "bt_splade_large", "v_splade_large"} <= set(OWN)
-    assert {"lexmae", "lexmae_document", "splade"} <= set(OWN)
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_a_model_is_whole(name):
-    """Each file reads, says where its weights or its code are, and names hub ids as the hub writes them."""
-    found = MODELS[name]
-
-    assert found.name == name
-    assert found.source.startswith("https://")
-    assert found.paper
-    if found.weights == "included":
-        assert Path(str(found.settings["model"])) == PACKAGED / name
-    else:
-        for setting in ("model", "query_model"):
-            assert re.fullmatch(r"[\w.-]+/[\w.-]+", str(found.settings.get(setting, "owner/name")))
-    assert not found.license or found.weights in {"public", "included"}
-
-
-def test_no_weights_are_in_two_files():
-    """A name on the hub is in one file, so that what is known of its weights stands in one place."""
+def test_every_file_reads():
+    """Hub ids look like those of the hub and are in one file only; included weights are beside their file."""
     ids = [found.settings[key] for found in MODELS.values() for key in ("model", "query_model") if key in found.settings]
+    included = {
+        name: ids.pop(ids.index(found.settings["model"])) for name, found in MODELS.items() if found.weights == "included"
+    }
 
+    assert {"lexmae", "lexmae_document", "splade", "splade_pp_ed", "splade_v3", "bt_splade_large"} <= set(OWN)
+    assert included == {name: str(PACKAGED / name) for name in included}
     assert len(ids) > 25
     assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+", model) for model in ids)
 
 
 @pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].encoder])
 def test_its_settings_are_those_of_its_encoder(name, tmp_path):
-    """What a file sets, and what it asks for, are settings of its encoder, of the right type: it can be made from them."""
+    """The settings of a file, and those that it requires, are settings of its encoder, which can be made from them."""
     found = MODELS[name]
     try:
         plugin = registry.load("rerankers" if found.family == "reranker" else "encoders", found.encoder)
@@ -116,7 +102,7 @@ def test_its_settings_are_those_of_its_encoder(name, tmp_path):
 
 
 def calls(part):
-    """Yield every call in a part with the groups that it may be of."""
+    """Yield every call in a part, and the groups that it may belong to."""
     yield part.head, ("encoders", "retrievers", "rerankers")
     yield from ((transform, ("transforms",)) for transform in part.transforms)
     if part.engine:
@@ -128,7 +114,7 @@ def calls(part):
 
 @pytest.mark.parametrize("name", [name for name in OWN if MODELS[name].run])
 def test_what_is_typed_reads(name):
-    """The system of a file reads in the notation; each name in it is a plug-in's or a model's, and each setting one of that."""
+    """The system of a file parses. Each name in it is a plug-in or a model, and has the settings that are given."""
     for each, groups in calls(parse_part(MODELS[name].run)):
         group, plugin = next(((group, each.name) for group in groups if each.name in registry.names(group)), ("", ""))
         if not group:
@@ -141,76 +127,69 @@ def test_what_is_typed_reads(name):
         assert dict(each.kwargs).keys() <= known, str(each)
 
 
-def test_a_family_of_weights_is_typed_with_its_engine(folder):
-    """Sparse vectors go to `impact`, a reranker comes after BM25, and other encoders have the exact engine of their kind."""
-    assert catalog.model("splade_v3").run == "splade_v3@impact"
-    assert catalog.model("unicoil").run == 'unicoil(expansions="FILE")@impact'
-    assert catalog.model("tas_b").run == "tas_b"
-    assert catalog.model("minilm_reranker").run == "rerank(bm25, minilm_reranker, k=100)"
-    assert catalog.model("doct5query").run == 'bm25(expansions="FILE")'
-    assert catalog.model("ar2").run == ""
-    assert catalog.command(catalog.model("ar2")) == ""
-    assert catalog.command(catalog.model("adore")) == (
-        """lexbench run suite beir -r 'adore(model="FOLDER", query_model="FOLDER")'"""
-    )
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("splade_v3", "splade_v3@impact"),
+        ("unicoil", 'unicoil(expansions="FILE")@impact'),
+        ("tas_b", "tas_b"),
+        ("minilm_reranker", "rerank(bm25, minilm_reranker, k=100)"),
+        ("doct5query", 'bm25(expansions="FILE")'),
+        ("ar2", ""),
+    ],
+)
+def test_a_family_of_weights_is_typed_with_its_engine(name, typed):
+    """Sparse vectors go to `impact`, a reranker comes after BM25, and other encoders need no engine."""
+    assert catalog.model(name).run == typed
 
 
-def test_models_for_documents_are_run_on_documents():
-    """A model whose figures are all of whole documents has a line that runs it on these."""
-    assert catalog.command(catalog.model("costa")) == """lexbench run suite msmarco_doc -r 'costa(model="FOLDER")'"""
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("ar2", ""),
+        ("adore", """lexbench run suite beir -r 'adore(model="FOLDER", query_model="FOLDER")'"""),
+        ("costa", """lexbench run suite msmarco_doc -r 'costa(model="FOLDER")'"""),  # all its figures are of documents
+    ],
+)
+def test_the_command_runs_a_model_where_it_has_figures(name, command):
+    """The command runs BEIR, or MS MARCO documents for a model of documents."""
+    assert catalog.command(catalog.model(name)) == command
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_its_figures_can_be_compared(name):
-    """A published figure is of a dataset and in a measure that lexbench has, in 0..1, and none is there twice."""
-    found = MODELS[name]
-    for figure in found.published:
-        assert figure.dataset in all_contracts()
-        parse(figure.measure)
-        assert 0 < figure.value < 1
-
-    assert len({(figure.dataset, figure.measure, figure.source) for figure in found.published}) == len(found.published)
+def test_figures_can_be_compared():
+    """Each published figure is of a dataset and in a measure of lexbench. MS MARCO is titled if training had titles."""
+    for name, found in MODELS.items():
+        for figure in found.published:
+            assert figure.dataset in all_contracts()
+            parse(figure.measure)
+            assert 0 < figure.value < 1
+        where = {one.dataset.split("/")[0] for one in found.published if one.dataset.startswith("msmarco-passage")}
+        assert where <= {"msmarco-passage-titled" if found.titles else "msmarco-passage"}, name
+        assert found.settings.get("titles", "off") == "off" or found.titles, name
 
 
 def test_no_model_has_the_name_of_a_plug_in():
-    """What is typed means one thing."""
+    """A name means one thing."""
     groups = ("encoders", "rerankers", "retrievers", "engines", "transforms")
     assert {name for group in groups for name in registry.names(group)}.isdisjoint(OWN)
 
 
 # --- the systems of the LexMAE paper
 
-PRINTED = {  # what each table and figure prints, by hand
-    "Table 1, dense": "ANCE, ADORE, TAS-B, TCT-ColBERT, coCondenser, ColBERTv2, RocketQAv2, AR2, SimLM",
-    "Table 1, lexicon-based": "BM25, DeepCT, RepCONC, SPLADE-max, DistilSPLADE-max, SelfDistil, Co-SelfDistil, LexMAE",
-    "Table 2": "BM25, DocT5, SPLADE, ColBERT, DPR, ANCE, GenQ, TAS-B, Contriever, UnifieR, LexMAE",
-    "Table 3": "BERT, ICT, B-PROP, SEED, COSTA, LexMAE",
-    "Table 4": "ColBERTv2, AR2, SimLM, BM25, SPLADE-max, SPLADE-mask, LexMAE",
-    "Table 5": "LexMAE-pipeline, LexMAE-ensemble, UnifieR-uni, Ensemble of SPLADE, COIL-full, CLEAR",
-    "Table 6": "coCondenser, SimLM, LexMAE",
-    "Table 7": "LexMAE",
-    "Table 8": "RocketQA, PAIR, RocketQAv2, AR2, UnifieR-lexicon, UnifieR-dense, LexMAE",
-    "Table 9": "RepBERT, ME-HYBRID, RocketQA, RocketQAv2, LexMAE",
-    "Table 10": "LexMAE, SimLM, Enc-Dec MLM, Condenser, MLM, Enc-Dec RTD, AutoEncoder, BERT-base",
-    "Figure of speeds": "SimLM, AR2, RepCONC, ADORE-IVF, SPLADEv2, BT-SPLADE, DocT5query, BM25, LexMAE",
-    "Figure of zero-shot retrieval": "BM25, SGPT-CE",
-    "Appendix, the teacher": "R2anker",
-}
-
 
 def named():
-    """Return what the models say that the paper calls them."""
+    """Return the names that the paper has for models."""
     return {printed for found in MODELS.values() for printed in found.named}
 
 
-@pytest.mark.parametrize("place", PRINTED)
+@pytest.mark.parametrize("place", FACTS["printed"])
 def test_every_system_of_the_paper_has_a_file(place):
-    """Whatever a table or figure of the paper names is in the catalogue, runnable or with the reason why not."""
-    assert set(PRINTED[place].split(", ")) <= named()
+    """Each system in a table or figure of the paper is in the catalogue, runnable or with the reason why not."""
+    assert set(FACTS["printed"][place]) <= named()
 
 
 def test_every_system_of_the_papers_records_has_a_file(shared):
-    """None of the systems that the paper has a figure of is forgotten."""
+    """Each system with a figure in the paper is in the catalogue."""
     records = json.loads((shared / "reference" / "reference-results.json").read_text(encoding="utf-8"))["records"]
     printed = {record["system"] for record in records if record["source"] == "paper"}
 
@@ -219,7 +198,7 @@ def test_every_system_of_the_papers_records_has_a_file(shared):
 
 
 def test_what_the_paper_has_twice_is_one_system_or_two_roles():
-    """A printed name stands in two files only where the paper means two things by it."""
+    """Two files have the same printed name only if the paper means two things by it."""
     printed = [each for found in MODELS.values() for each in found.named]
 
     assert {each for each in printed if printed.count(each) > 1} == {
@@ -231,88 +210,16 @@ def test_what_the_paper_has_twice_is_one_system_or_two_roles():
 
 # --- figures
 
-REFERENCE = {  # what the reference file calls exactly these weights: a system, or one of its variants
-    "adore": {"ADORE", "ADORE+STAR"},
-    "ance": {"ANCE", "ance-pytorch"},
-    "ar2": {"AR2"},
-    "b_prop_document": {"B-PROP"},
-    "bert_document": {"BERT"},
-    "bge_base": {"bge-base-en-v1.5.faiss-flat.pytorch", "bge-base-en-v1.5.faiss"},
-    "bm25_anserini": {"BM25: None", "bm25-default", "bm25-flat"},
-    "bm25_tuned": {"bm25-tuned"},
-    "bt_splade_large": {"naver/efficient-splade-VI-BT-large"},
-    "clear": {"CLEAR"},
-    "co_self_distil": {"splade-pp-sd-pytorch", "Co-SelfDistil"},
-    "cocondenser": {"coCondenser: None"},
-    "coil_full": {"COIL-full: None", "COIL-full: without hard negatives"},
-    "colbert_v2": {"ColBERTv2: None"},
-    "contriever": {"contriever"},
-    "contriever_msmarco": {"contriever-msmarco"},
-    "cosdpr_distil": {"cosdpr-distil.faiss-flat.pytorch"},
-    "costa": {"COSTA: None", "COSTA: 2nd iteration"},
-    "deepct": {"DeepCT"},
-    "distilsplade_max": {"distill-splade-max.cached/distill-splade-max-cached", "DistilSPLADE-max"},
-    "doct5query": {"bm25-d2q-t5-default", "DocT5query: None"},
-    "dpr_multiset": {"DPR"},
-    "genq": {"GenQ: None"},
-    "ict_document": {"ICT"},
-    "lexmae": {"LexMAE"},
-    "lexmae_document": {"LexMAE"},
-    "lexmae_ensemble": {"LexMAE-ensemble"},
-    "lexmae_pipeline": {"LexMAE-pipeline"},
-    "me_hybrid": {"ME-HYBRID"},
-    "pair": {"PAIR"},
-    "pretraining_auto_encoder": {"AutoEncoder"},
-    "pretraining_bert_base": {"BERT-base"},
-    "pretraining_condenser": {"Condenser"},
-    "pretraining_enc_dec_mlm": {"Enc-Dec MLM"},
-    "pretraining_enc_dec_rtd": {"Enc-Dec RTD"},
-    "pretraining_mlm": {"MLM"},
-    "repbert_reranker": {"RepBERT: retrieve+rerank"},
-    "repconc": {"RepCONC: None"},
-    "retromae": {"RetroMAE: distilled"},
-    "rocketqa": {"RocketQA: None"},
-    "rocketqa_reranker": {"RocketQA: retrieve+rerank"},
-    "rocketqa_v2": {"RocketQAv2: None"},
-    "rocketqa_v2_reranker": {"RocketQAv2: retrieve+rerank"},
-    "seed_document": {"SEED"},
-    "simlm": {"SimLM: None", "SimLM: simlm-base-msmarco-finetuned"},
-    "splade_ensemble": {"Ensemble of SPLADE"},
-    "splade_mask": {"SPLADE-mask"},
-    "splade_max": {"naver/splade_v2_max", "SPLADE-max"},
-    "splade_pp_ed": {"splade-pp-ed-pytorch", "splade-pp-ed"},
-    "splade_self_distil": {"SelfDistil"},
-    "splade_v3": {"splade-v3-pytorch", "splade-v3.onnx"},
-    "star": {"STAR"},
-    "tas_b": {"TAS-B: None", "distilbert-kd-tasb-pytorch"},
-    "tct_colbert_v2_hnp": {"TCT-ColBERT", "tct_colbert-v2-hnp-pytorch"},
-    "unicoil": {"unicoil-pytorch"},
-    "unicoil_noexp": {"unicoil-noexp-pytorch"},
-    "unifier_dense": {"UnifieR-dense"},
-    "unifier_lexicon": {"UnifieR-lexicon"},
-    "unifier_uni": {"UnifieR-uni"},
-    "v_splade_large": {"naver/efficient-splade-V-large"},
-}
-ELSEWHERE = {  # read there; the reference file has neither model cards nor MTEB
-    ("bt_splade_large", "msmarco-passage/dev/small", "R@1000", "model card"): 0.978,
-    ("v_splade_large", "msmarco-passage/dev/small", "R@1000", "model card"): 0.980,
-    ("minilm", "beir/scifact/test", "nDCG@10", "MTEB"): 0.64508,
-    ("minilm", "beir/nfcorpus/test", "nDCG@10", "MTEB"): 0.31594,
-    ("splade_v3_lexical", "msmarco-passage/dev/small", "RR@10", "model card"): 0.400,
-    ("opensearch_doc_v3_gte", "beir/arguana", "nDCG@10", "model card"): 0.520,
-    ("opensearch_doc_v3_gte", "beir/fiqa/test", "nDCG@10", "model card"): 0.407,
-    ("opensearch_doc_v3_gte", "beir/hotpotqa/test", "nDCG@10", "model card"): 0.716,
-    ("opensearch_doc_v3_gte", "beir/nfcorpus/test", "nDCG@10", "model card"): 0.360,
-    ("opensearch_doc_v3_gte", "beir/nq", "nDCG@10", "model card"): 0.582,
-    ("opensearch_doc_v3_gte", "beir/trec-covid", "nDCG@10", "model card"): 0.734,
-}
 MTEB_FILE = re.compile(r"results/[\w.-]+/[\w.-]+/(?P<task>\w+)\.json@[0-9a-f]{8}")  # of embeddings-benchmark/results
 
 
 def test_figures_are_those_of_the_reference(shared):
-    """Each figure is in the reference file under these weights, for the same dataset, measure and source, to the last digit."""
+    """Each figure is in the reference results: the same weights, dataset, measure, source and all digits."""
     records = json.loads((shared / "reference" / "reference-results.json").read_text(encoding="utf-8"))["records"]
     sources = {"paper": "LexMAE paper"}
+    elsewhere = {
+        tuple(one[key] for key in ("model", "dataset", "measure", "source")): one["value"] for one in FACTS["elsewhere"]
+    }
     known = {
         (label, r["dataset"], r["metric"], sources.get(r["source"], r["source"]), r["where"], r["value"])
         for r in records
@@ -320,37 +227,22 @@ def test_figures_are_those_of_the_reference(shared):
     }
     for name in OWN:
         for figure in MODELS[name].published:
-            if (elsewhere := (name, figure.dataset, figure.measure, figure.source)) in ELSEWHERE:
-                assert figure.value == ELSEWHERE[elsewhere]
+            if (place := (name, figure.dataset, figure.measure, figure.source)) in elsewhere:
+                assert figure.value == elsewhere[place]
                 continue
-            if found := MTEB_FILE.fullmatch(figure.where):  # one file a figure, which anyone can look up
+            if found := MTEB_FILE.fullmatch(figure.where):  # one file per figure, which anyone can look up
                 assert (figure.source, figure.measure) == ("MTEB", "nDCG@10")
                 assert TASKS[figure.dataset].name == found["task"]
                 continue
-            # Passages that have their titles are told apart by our id only.
+            # Only our ids tell passages with titles from those without.
             place = (figure.dataset.replace("-titled", ""), figure.measure, figure.source, figure.where, figure.value)
-            assert any((label, *place) in known for label in REFERENCE[name]), (name, place)
+            assert any((label, *place) in known for label in FACTS["reference"][name]), (name, place)
 
 
 @pytest.mark.parametrize("name", ["gte_moderncolbert", "gte_modernbert_base", "opensearch_doc_v3_distill"])
 def test_every_task_of_mteb_that_is_a_set_of_beir_is_there(name):
-    """Models of today that MTEB has whole have a figure on each of our sets that is a task of MTEB's, and on no other."""
+    """Models that MTEB has completely have a figure for each task of MTEB among our datasets."""
     assert {figure.dataset for figure in MODELS[name].published} == set(TASKS)
-
-
-def test_figures_with_titles_stand_apart():
-    """Figures of MS MARCO stand under the titled dataset where a model was trained with titles, else under the other."""
-    for name, found in MODELS.items():
-        where = {one.dataset.split("/")[0] for one in found.published if one.dataset.startswith("msmarco-passage")}
-        assert where <= {"msmarco-passage-titled" if found.titles else "msmarco-passage"}, name
-
-
-@pytest.mark.parametrize("name", [name for name in OWN if "titles" in MODELS[name].settings])
-def test_titles_are_asked_for_where_a_model_knows_them(name):
-    """Titles are put apart by default only for weights whose training data had them."""
-    found = MODELS[name]
-
-    assert found.settings["titles"] == "off" or found.titles
 
 
 @pytest.mark.parametrize(
@@ -365,7 +257,7 @@ def test_titles_are_asked_for_where_a_model_knows_them(name):
     ],
 )
 def test_all_of_beir_12_is_there(name, mean):
-    """The figures of the twelve sets of `beir-12@1` average to what Pyserini's and Anserini's tables average to."""
+    """The figures of the twelve datasets of `beir-12@1` have the mean of Pyserini's and Anserini's tables."""
     members = suites.suite("beir").aggregates[0].members
     found = [figure.value for figure in catalog.model(name).published if figure.dataset in members]
 
@@ -397,12 +289,12 @@ def test_all_of_beir_12_is_there(name, mean):
     ],
 )
 def test_a_name_stands_for_a_call(typed, meant):
-    """A model's name becomes its encoder with its settings; what the user sets wins; other names stay as they are."""
+    """A model's name becomes its encoder with its settings. The user's settings win, other names stay."""
     assert str(catalog.expand(call(typed))) == meant
 
 
 def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
-    """What a trained model's folder states beats the paper's 144 tokens, which `lexmae` means; what is typed beats both."""
+    """Lengths that a folder states win over those of the catalogue; typed ones win over both."""
     from checkpoints import tiny_bert
 
     config = tiny_bert(tmp_path / "mine") / "config.json"
@@ -447,7 +339,7 @@ def test_a_folder_of_ones_own_says_how_it_is_read(tmp_path):
     ],
 )
 def test_what_cannot_be_meant_is_refused(typed, said):
-    """A model without weights, and settings without names, cost one line that says what to type."""
+    """A model without weights, and settings without names, give one line that says what to type."""
     with pytest.raises(CommandError) as error:
         catalog.expand(call(typed))
     assert str(error.value) == said
@@ -475,7 +367,7 @@ def test_what_cannot_be_meant_is_refused(typed, said):
     ],
 )
 def test_what_is_no_encoder_says_what_to_type(typed, error, said):
-    """The name of a system of parts is answered with its parts, that of what cannot be run with the reason, in one line."""
+    """The error names the parts of a system, or the reason why it cannot be run, in one line."""
     with pytest.raises(error) as raised:
         systems.system(typed)
     assert str(raised.value).startswith(said)
@@ -483,25 +375,25 @@ def test_what_is_no_encoder_says_what_to_type(typed, error, said):
 
 
 def test_a_reranker_by_its_name_comes_after_a_retriever():
-    """Typed alone it is answered with how it is used."""
+    """The error for a reranker alone says how to use it."""
     with pytest.raises(CommandError, match=r"rerank\(bm25, minilm_reranker, k=100\)"):
         systems.system("minilm_reranker")
 
 
 def test_an_unknown_model_says_what_is_near():
-    """A name that is almost right is answered with the right one."""
+    """A misspelt name gets the right one as a suggestion."""
     with pytest.raises(UnknownName, match="no model 'spladev3'; did you mean 'splade_v3'"):
         catalog.model("spladev3")
 
 
-# --- weights that lie beside their file
+# --- included weights
 
 INCLUDED = MINE.replace('"public"', '"included"').replace("me/mine", "mine").replace("document_length = 200\n", "")
 
 
 @pytest.fixture
 def packed(folder):
-    """Write a model as the package has it: half-precision weights, a tokenizer in one file, its settings in config.json."""
+    """Write a model like the packaged one: half-precision weights, a tokenizer in one file, settings in config.json."""
     torch = pytest.importorskip("torch", reason="models are in the extra neural")
     from checkpoints import reconfigure, rewrite, sparsified, tiny_bert
     from transformers import AutoTokenizer
@@ -517,7 +409,7 @@ def packed(folder):
 
 
 def test_weights_beside_the_file_are_found(packed):
-    """A model whose weights lie beside its file needs no folder; these say for themselves how they encode."""
+    """A model with included weights needs no folder; the folder of the weights states its settings."""
     encoder = systems.system("mine|top_k(4)@impact").retriever.encoder
 
     assert encoder.model == str(packed)
@@ -525,7 +417,7 @@ def test_weights_beside_the_file_are_found(packed):
 
 
 def test_weights_in_half_precision_are_read_as_they_are(packed):
-    """Half-precision weights encode in float32: the vectors are those of the same numbers kept as float32, to the last bit."""
+    """Half-precision weights encode in float32: the vectors have the bits of the same numbers stored as float32."""
     import torch
     from checkpoints import rewrite
 
@@ -540,7 +432,7 @@ def test_weights_in_half_precision_are_read_as_they_are(packed):
 
 
 def test_weights_that_are_not_there_are_said(folder, capsys):
-    """Where weights are missing, running the model is one line, giving another folder works, and it is still shown."""
+    """Without the weights, running is an error in one line, another folder works, and the model is still shown."""
     (folder / "mine.toml").write_text(INCLUDED)
     (folder / "mine").mkdir()
 
@@ -560,7 +452,7 @@ def test_weights_that_are_not_there_are_said(folder, capsys):
 
 
 def test_weights_that_are_there_are_shown(folder, capsys):
-    """A model in the package is listed as included; its page has size and card, and a line that runs it as it is."""
+    """A model with included weights is listed so; its page has size, card and a command without a folder."""
     (folder / "mine.toml").write_text(INCLUDED)
     (folder / "mine").mkdir()
     (folder / "mine" / "model.safetensors").write_bytes(bytes(1_300_000))
@@ -573,7 +465,7 @@ def test_weights_that_are_there_are_shown(folder, capsys):
 
 
 def test_the_weights_in_the_package():
-    """lexmae_nano runs by its name alone; card, notice and licence are with it; the catalogue names its data."""
+    """lexmae_nano runs by its name alone, has card, notice and licence, and the catalogue names its data."""
     place = PACKAGED / "lexmae_nano"
     pytest.importorskip("transformers", reason="models are in the extra neural")
     found = catalog.model("lexmae_nano")
@@ -593,7 +485,7 @@ def test_the_weights_in_the_package():
 
 
 def test_a_file_of_ones_own_is_a_model(folder):
-    """A TOML in a folder that LEXBENCH_MODELS names is a model like ours."""
+    """A TOML file in a folder of LEXBENCH_MODELS is a model like ours."""
     (folder / "mine.toml").write_text(MINE)
 
     assert catalog.names() == sorted([*OWN, "mine"])
@@ -601,7 +493,7 @@ def test_a_file_of_ones_own_is_a_model(folder):
 
 
 def test_ones_own_weights_can_be_named_in_the_file(folder):
-    """A file for weights of the user's names their folder, or says why it names none."""
+    """A file for the user's weights names their folder, or says why it does not."""
     (folder / "mine.toml").write_text(MINE.replace('"public"', '"bring"').replace("me/mine", "/weights"))
     assert catalog.expand(Call("mine")) == call('sparse_mlm(model="/weights", document_length=200)')
 
@@ -623,7 +515,7 @@ BARE = MINE.partition("[settings]")[0].replace('encoder = "sparse_mlm"\n', "")
     ],
 )
 def test_a_system_of_ones_own_says_what_it_needs(folder, change, said):
-    """A file without encoder names a system, or says why there is nothing to run."""
+    """A file without an encoder names a system, or says why it cannot be run."""
     (folder / "mine.toml").write_text(BARE.replace(*change) if change else BARE)
     with pytest.raises(InvalidFile) as error:
         catalog.model("mine")
@@ -635,7 +527,7 @@ def test_a_system_of_ones_own_says_what_it_needs(folder, change, said):
 
 
 def test_several_folders_are_read(folder, monkeypatch):
-    """LEXBENCH_MODELS names folders as PATH does, and a folder that is named twice is read once."""
+    """LEXBENCH_MODELS lists folders like PATH, and a folder that is listed twice is read once."""
     for name in ("first", "second"):
         (folder / name).mkdir()
         (folder / name / f"{name}.toml").write_text(MINE.replace('"mine"', f'"{name}"'))
@@ -647,7 +539,7 @@ def test_several_folders_are_read(folder, monkeypatch):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Return a function that makes an installed package: one module, and an entry point of `lexbench.models`."""
+    """Return a function that installs a package with one module and an entry point of `lexbench.models`."""
 
     def make(module, value):
         info = tmp_path / "theirs-1.0.dist-info"
@@ -665,7 +557,7 @@ def install(tmp_path, monkeypatch):
 
 
 def test_a_package_adds_models_by_an_entry_point(install):
-    """The TOMLs beside a module that an entry point of `lexbench.models` names are models; the module is not imported."""
+    """TOML files beside the module of an entry point of `lexbench.models` are models; the module is not imported."""
     install("their_models", "their_models")
 
     assert catalog.model("mine").settings["model"] == "me/mine"
@@ -676,7 +568,7 @@ def test_a_package_adds_models_by_an_entry_point(install):
     [("no_such_module", "there is no module no_such_module"), ("their_faults.inner", "ZeroDivisionError: division by zero")],
 )
 def test_a_package_without_its_module_is_named(install, value, said):
-    """An entry point whose module is not there, or inside one that raises, is one line that names the plug-in."""
+    """An entry point whose module is missing, or inside a package that raises, gives one line with its name."""
     install("their_faults", value)
 
     with pytest.raises(CannotStart, match=f"models of plug-in 'theirs' do not load: {said}"):
@@ -684,7 +576,7 @@ def test_a_package_without_its_module_is_named(install, value, said):
 
 
 def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
-    """A wrong LEXBENCH_MODELS is one line."""
+    """A wrong LEXBENCH_MODELS gives one line."""
     monkeypatch.setenv("LEXBENCH_MODELS", str(folder / "nowhere"))
     with pytest.raises(CommandError, match=r"LEXBENCH_MODELS names .*nowhere, which is no folder"):
         catalog.names()
@@ -705,11 +597,15 @@ def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
         (('encoder = "sparse_mlm"', 'encoder = "sparse_mlm"\nsystem = "bm25"'), "encoder and system exclude each other"),
         (('family = "sparse"', 'family = "spare"'), "$.family"),
         (('weights = "public"', 'weights = "public"\nasks = { query_model = "FOLDER" }'), "why something is asked"),
+        (('source = "https', 'source = "http'), "$.source"),
+        (('paper = "none"', 'paper = ""'), "$.paper"),
+        (('weights = "public"', 'weights = "bring"\nwhy = "x"\nlicense = "mit"'), "license is that of weights"),
+        (("family =", f"published = [{FIGURE}, {FIGURE}]\nfamily ="), "two published values"),
         (("[settings]", "[settings"), "line"),
     ],
 )
 def test_a_bad_file_names_itself_and_the_place(folder, change, said):
-    """A file that does not read is an error that names it and the key, for its own model and for no other."""
+    """The error for a bad file names the file and the key. Other models are not affected."""
     path = folder / "mine.toml"
     path.write_text(MINE.replace(*change))
 
@@ -726,7 +622,7 @@ def test_a_bad_file_names_itself_and_the_place(folder, change, said):
     [("splade_v3", "two files for the model 'splade_v3'"), ("bm25", "the name of a plug-in"), ("my-own", "cannot be typed")],
 )
 def test_a_name_that_is_taken_is_refused(folder, name, said):
-    """A name of two files, of a plug-in too, or one that is no name, is an error that names the file."""
+    """A name of two files, of a plug-in, or one that cannot be typed is an error that names the file."""
     path = folder / f"{name}.toml"
     path.write_text(MINE.replace('"mine"', f'"{name}"'))
 
@@ -739,7 +635,7 @@ def test_a_name_that_is_taken_is_refused(folder, name, said):
 
 
 def test_list_models(folder, capsys):
-    """One row a model; one whose file does not read stands there as broken, and the rest is listed all the same."""
+    """There is one row per model; a model whose file does not read is listed as broken."""
     (folder / "mine.toml").write_text("schema = 2")
     exit_code, out, err = run(capsys, "list", "models")
 
@@ -753,7 +649,7 @@ def test_list_models(folder, capsys):
 
 
 def test_list_models_as_json(folder, capsys):
-    """With --json every model is there whole, or with the reason why not."""
+    """With --json every model is there with all keys, or with the error."""
     (folder / "mine.toml").write_text("schema = 2")
     exit_code, out, _ = run(capsys, "list", "models", "--json")
     found = {each["name"]: each for each in json.loads(out)}
@@ -790,12 +686,12 @@ run: lexbench run suite beir -r 'splade_mask(model="FOLDER")@impact'
 
 
 def test_show_model(capsys):
-    """All that is known of a model, and the line that runs it."""
+    """The page has all facts about a model, and the command that runs it."""
     assert run(capsys, "show", "model", "splade_mask") == (0, SHOWN, "")
 
 
 def test_in_a_terminal_long_lines_are_folded_between_words(capsys, monkeypatch):
-    """No line is wider than the terminal, what goes on stands further in, and no word, thus no address, is cut."""
+    """No line is wider than the terminal, continuation lines are indented, and no word is cut."""
     monkeypatch.setenv("COLUMNS", "72")
     _, out, _ = run(capsys, "show", "model", "splade_mask")
 

@@ -1,12 +1,12 @@
-"""Known models by name, such as `splade_v3`: which plug-in runs one, with which settings, and what was published of it.
+"""Known models by name, e.g. `splade_v3`: the plug-in that runs one, its settings, and its published figures.
 
-A model is one TOML file in the form of `Model`; its name is the file's, and it can be typed wherever an encoder can, or a
-reranker if it is one. What is neither, as BM25 over expanded documents, has a file too, which says what to type for it; and so
-has what cannot be run, with the reason. Ours are in `lexbench/catalog/`; a user's are in the folders that the variable
-LEXBENCH_MODELS names (separated as in PATH), another package's beside the module of its entry point in the group
-`lexbench.models`. A file is read when its model is asked for, so one that does not read harms no other.
+A model is one TOML file in the form of `Model`, with the model's name. It can be typed wherever an encoder can, or a reranker
+if it is one. Systems that are neither, e.g. BM25 over expanded documents, also have a file, which says what to type for them;
+models that cannot be run have a file with the reason. Ours are in `lexbench/catalog/`. A user's are in the folders of the
+variable LEXBENCH_MODELS (separated as in PATH), another package's beside the module of its entry point in the group
+`lexbench.models`. A file is read when its model is asked for, so a broken file affects no other model.
 
-Other packages look models up (`names`, `model`, `listing`), and replace a model's name by its plug-in's call (`expand`).
+Other packages look models up (`names`, `model`, `listing`), and replace a model's name by a call of its plug-in (`expand`).
 """
 
 import os
@@ -30,8 +30,12 @@ from lexbench.storage.store import readable_bytes
 
 _OWN = Path(__file__).parent
 _VARIABLE = "LEXBENCH_MODELS"
-_SETTINGS_MODEL = {"public": "the id on the hub", "included": "their folder, beside this file"}  # what it is, by `weights`
-_WEIGHTS_FILE = "model.safetensors"  # of weights that are included
+# What settings.model is, by `weights`.
+_SETTINGS_MODEL = {
+    "public": "the id on the hub",
+    "included": "their folder, beside this file",
+}
+_WEIGHTS_FILE = "model.safetensors"  # of included weights
 Family: TypeAlias = Literal[
     "bm25",
     "document expansion",
@@ -43,21 +47,21 @@ Family: TypeAlias = Literal[
     "hybrid",
     "reranker",
 ]
-_SPARSE = ("sparse", "term weights")  # families whose vectors the engine `impact` takes
+_SPARSE = ("sparse", "term weights")  # families for the engine `impact`
 
 
 class Published(Strict, frozen=True):
-    """A value of a measure that others have printed for exactly these weights."""
+    """A value of a measure that others published for exactly these weights."""
 
     dataset: str  # its contract's id
     measure: str  # in ir-measures' notation
     value: Annotated[float, Meta(ge=0, le=1)]
-    source: Annotated[str, Meta(min_length=1)]  # who printed it
+    source: Annotated[str, Meta(min_length=1)]  # who published it
     where: Annotated[str, Meta(min_length=1)]  # the table, or the file with its commit
 
 
 class PublishedSpeed(Strict, frozen=True):
-    """A speed that others have printed. It stands beside no measurement: `unstated` is what one would have to know of it."""
+    """A speed that others published. It is not compared with measurements, because of the conditions that are *unstated*."""
 
     dataset: str
     queries_per_second: float
@@ -67,60 +71,65 @@ class PublishedSpeed(Strict, frozen=True):
 
 
 class Training(Strict, frozen=True, kw_only=True):
-    """What a model has learned from, by the names that contracts know collections by (their corpora, and `related`)."""
+    """The training data of a model, by the names of collections in contracts (their corpora, and `related`)."""
 
     queries: tuple[str, ...] = ()  # with judgements, or as pairs
-    texts: tuple[str, ...] = ()  # without; the general text of language models is not counted
-    where: Annotated[str, Meta(min_length=1)]  # who says so
+    texts: tuple[str, ...] = ()  # without judgements; the general text of language models does not count
+    where: Annotated[str, Meta(min_length=1)]  # who states it
 
 
 class Model(Strict, frozen=True, kw_only=True):
-    """One preset, known checkpoint or published system; what has neither *encoder* nor *system* cannot be run."""
+    """A preset, a known checkpoint or a published system. Without *encoder* and *system* it cannot be run."""
 
-    schema: Literal[1]  # of this file's format
-    name: str  # the file's
+    schema: Literal[1]  # version of the format
+    name: str  # the name of the file
     summary: str
-    named: tuple[str, ...] = ()  # what the LexMAE paper calls it
+    named: tuple[str, ...] = ()  # its names in the LexMAE paper
     encoder: str = ""  # a plug-in of the group `encoders` or `rerankers`
-    system: str = ""  # what a user types for a system that no one plug-in makes
+    system: str = ""  # what a user types for a system of several plug-ins
     family: Family
-    # In order: beside this file; on the hub; the user's own, or files; never released, or of no use here; a system without any.
+    # Where the weights are: beside this file; on the hub; with the user; never released, or unusable here; not needed.
     weights: Literal["included", "public", "bring", "none", "unneeded"]
-    why: str = ""  # why there is no settings.model, or why something is asked; errors say it
-    settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # of the encoder; `model`: a hub id or folder
-    asks: dict[str, str] = field(default_factory=dict)  # more settings that only a user can give: {query_model = "FOLDER"}
+    why: str = ""  # why there is no settings.model, or why a setting is required; shown in error messages
+    settings: dict[str, str | int | float | bool] = field(default_factory=dict)  # `model` is a hub id or a folder
+    asks: dict[str, str] = field(default_factory=dict)  # others that only a user can give: {query_model = "FOLDER"}
     titles: bool | None = None  # whether passages had their titles in training
     license: str = ""  # of the weights
-    data: str = ""  # what they were trained on, in words
-    training: Training | None = None  # the same by names; None: nobody says, or a user's own folder does
-    source: str  # where the weights, or failing these the code, are
-    paper: str
+    data: str = ""  # the training data in words
+    training: Training | None = None  # the same by names; None if unknown, or if a user's own folder states it
+    source: Annotated[str, Meta(pattern="^https://")]  # of the weights, or else of the code
+    paper: Annotated[str, Meta(min_length=1)]
     note: str = ""
     published: tuple[Published, ...] = ()
-    speeds: tuple[PublishedSpeed, ...] = ()  # under other rules: shown, never compared
+    speeds: tuple[PublishedSpeed, ...] = ()  # measured under other rules: shown, never compared
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a file that would leave a user without weights or without the reason."""
-        if self.encoder and self.system:
-            raise ValueError("encoder and system exclude each other")
-        if not self.encoder and (self.settings or self.asks):
-            raise ValueError("settings are those of an encoder, and none is named")
-        if self.weights in _SETTINGS_MODEL and self.encoder and "model" not in self.settings:
-            raise ValueError(f'weights = "{self.weights}" needs settings.model, {_SETTINGS_MODEL[self.weights]}')
-        if self.weights == "none" and (self.system or "model" in self.settings):
-            raise ValueError('weights = "none" has no settings.model, and no system')
-        if self.weights != "none" and not (self.encoder or self.system):
-            raise ValueError(f'weights = "{self.weights}" needs an encoder or a system')
-        if self.weights == "unneeded" and not self.system:
-            raise ValueError('weights = "unneeded" is for a system; an encoder needs some')
-        if self.asks and not self.why:
-            raise ValueError("the key `why` must say why something is asked")
-        if self.weights in ("bring", "none") and not self.why and "model" not in self.settings:
-            raise ValueError("without settings.model the key `why` must say why there is none")
+        """Raise ValueError if keys contradict each other, or if a user would get neither weights nor the reason."""
+        runnable, model = self.encoder or self.system, "model" in self.settings
+        sources = [(value.dataset, value.measure, value.source) for value in self.published]
+        faults = {
+            "encoder and system exclude each other": self.encoder and self.system,
+            "settings are those of an encoder, and none is named": not self.encoder and (self.settings or self.asks),
+            f'weights = "{self.weights}" needs settings.model, {_SETTINGS_MODEL.get(self.weights)}': (
+                self.weights in _SETTINGS_MODEL and self.encoder and not model
+            ),
+            'weights = "none" has no settings.model, and no system': self.weights == "none" and (self.system or model),
+            f'weights = "{self.weights}" needs an encoder or a system': self.weights != "none" and not runnable,
+            'weights = "unneeded" is for a system; an encoder needs some': self.weights == "unneeded" and not self.system,
+            "the key `why` must say why something is asked": self.asks and not self.why,
+            "without settings.model the key `why` must say why there is none": (
+                self.weights in ("bring", "none") and not self.why and not model
+            ),
+            "license is that of weights, and there are none here": self.license and self.weights not in _SETTINGS_MODEL,
+            "two published values are of the same dataset, measure and source": len(set(sources)) < len(sources),
+        }
+        for fault, found in faults.items():
+            if found:
+                raise ValueError(fault)
 
     @property
     def typed(self) -> str:
-        """How a user names it: `splade_v3`, `lexmae(model="FOLDER")`, `bm25(expansions="FILE")`; "" for what cannot be run."""
+        """What a user types: `splade_v3`, `lexmae(model="FOLDER")`, `bm25(expansions="FILE")`; "" if it cannot be run."""
         if not self.encoder:
             return self.system
         settings = ", ".join(f'{setting}="{value}"' for setting, value in self.required.items())
@@ -128,25 +137,25 @@ class Model(Strict, frozen=True, kw_only=True):
 
     @property
     def required(self) -> dict[str, str]:
-        """The settings that a user must give, and what stands for each: "FOLDER"."""
+        """The settings that a user must give, each with a placeholder: "FOLDER"."""
         return ({} if "model" in self.settings else {"model": "FOLDER"}) | self.asks
 
     @property
     def run(self) -> str:
-        """What is typed after `-r`: an encoder with its engine, a reranker after BM25; "" for what cannot be run."""
+        """What is typed after `-r`: an encoder with its engine, a reranker after BM25; "" if it cannot be run."""
         if self.encoder and self.family == "reranker":
             return f"rerank(bm25, {self.typed}, k=100)"
-        on_impact = self.encoder and self.family in _SPARSE  # others: the exact engine of their kind, which needs no name
+        on_impact = self.encoder and self.family in _SPARSE  # other kinds have a default engine
         return f"{self.typed}@impact" if on_impact else self.typed
 
 
 def names() -> list[str]:
-    """Return the names of all models, sorted; their files are not read."""
+    """Return the names of all models, sorted, without reading their files."""
     return sorted(_paths())
 
 
 def model(name: str) -> Model:
-    """Return a model; UnknownName, or InvalidFile where its file does not read or the name is taken."""
+    """Return a model. Raises UnknownName, or InvalidFile if its file does not read or its name is taken."""
     return _read(name, _paths())
 
 
@@ -163,13 +172,13 @@ def _read(name: str, paths: Mapping[str, Sequence[Path]]) -> Model:
     entry = read_toml(path, Model)
     if entry.name != name:
         raise InvalidFile(f"{path}: the name is {entry.name!r}, and the file's is {name!r} - at `$.name`")
-    if entry.weights == "included":  # they lie beside the file, wherever that was installed
+    if entry.weights == "included":  # beside the file, wherever that is installed
         return replace(entry, settings={**entry.settings, "model": str(path.parent / str(entry.settings["model"]))})
     return entry
 
 
 def listing() -> dict[str, Model | LexbenchError]:
-    """Return every model by name, sorted; in place of one whose file does not read, the error."""
+    """Return every model by name, sorted; the error instead of a model whose file does not read."""
     entries: dict[str, Model | LexbenchError] = {}
     paths = _paths()
     for name in sorted(paths):
@@ -181,13 +190,13 @@ def listing() -> dict[str, Model | LexbenchError]:
 
 
 def command(entry: Model) -> str:
-    """Return the line for a shell that runs a model on BEIR, or on documents if it is one for these; "" if none does."""
+    """Return the shell command that runs a model on BEIR, or on MS MARCO documents if its figures are; "" if there is none."""
     for_documents = entry.published and all(value.dataset.startswith("msmarco-document/") for value in entry.published)
     return f"lexbench run suite {'msmarco_doc' if for_documents else 'beir'} -r {shlex.quote(entry.run)}" if entry.run else ""
 
 
 def included(entry: Model) -> dict[str, Any]:
-    """Return whether weights that belong beside a model's file are there, their size and model card; {} for other models."""
+    """Return whether included weights are there, their size and model card; {} for other models."""
     if entry.weights != "included":
         return {}
     folder = Path(str(entry.settings["model"]))
@@ -198,12 +207,11 @@ def included(entry: Model) -> dict[str, Any]:
 
 
 def expand(call: Call) -> Call:
-    """Return the call of the plug-in that a model's name stands for; settings of *call* come before those of the file.
+    """Return the plug-in's call for the name of a model, unchanged for other names. Settings of *call* win over the file's.
 
-    Where *call* names a folder as the model, the lengths that it states come before the file's, which are of other weights.
-    A name that is no model's comes back as it is. CommandError where *call* lacks a setting that the model requires, or the
-    model is a system, which is typed otherwise; CannotStart where it cannot be run; MissingData where weights that belong
-    beside its file are not there.
+    If *call* names a folder as the model, the lengths that the folder states also win, because the file's are for other
+    weights. Raises CommandError if *call* lacks a required setting or names a system, CannotStart if the model cannot be run,
+    MissingData if included weights are missing.
     """
     if call.name not in _paths():
         return call
@@ -231,9 +239,10 @@ def expand(call: Call) -> Call:
 
 
 def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
-    """Return the names of the numbers, as of tokens, that the folder of a user's own model states, if *settings* name one.
+    """Return the names of numeric settings, e.g. lengths, that the folder of a user's own model states.
 
-    Ways, such as which positions are pooled, are the name's: who types `splade` for a LexMAE gets that, with a remark.
+    Other settings, e.g. which positions are pooled, define what the name means: they stay, and a note points out the
+    difference.
     """
     folder = Path(str(settings["model"])) if "model" in settings else None
     if folder is None or not folder.is_dir():
@@ -243,14 +252,14 @@ def _stated(entry: Model, settings: Mapping[str, Any]) -> set[str]:
 
 
 def _not_callable(entry: Model) -> LexbenchError:
-    """Return the error that says what to type in place of a system's name, or why nothing can be typed."""
+    """Return the error that says what to type instead of a system's name, or why it cannot be run."""
     if not entry.system:
         return CannotStart(f"{entry.name} cannot be run: {entry.why}; see: lexbench show model {entry.name}")
     return CommandError(f"{entry.name} is made of parts: type {entry.system}" + (f"; {entry.why}" if entry.why else ""))
 
 
 def _paths() -> dict[str, list[Path]]:
-    """Return the files of each name: one, unless two are called the same."""
+    """Return the files of each name; `_read` refuses names with several."""
     user_folders = [Path(part).expanduser() for part in os.environ.get(_VARIABLE, "").split(os.pathsep) if part]
     for folder in user_folders:
         if not folder.is_dir():
@@ -268,10 +277,10 @@ def _plugged_in() -> tuple[Path, ...]:
 
 
 def _folder(entry: EntryPoint) -> Path:
-    """Return the folder of the module that *entry* names, which is not imported."""
+    """Return the folder of the module of *entry*, without importing it. Raises CannotStart if there is none."""
     try:
         spec = find_spec(entry.module)
-    except Exception as error:  # the package around it is imported, and its mistake is no reason for a traceback of ours
+    except Exception as error:  # its parent package is imported, and may raise anything
         raise CannotStart(f"models of plug-in {entry.name!r} do not load: {type(error).__name__}: {error}") from error
     folders = [*(spec.submodule_search_locations or []), spec.origin and str(Path(spec.origin).parent)] if spec else []
     if not folders or not folders[0]:
