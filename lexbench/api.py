@@ -9,7 +9,6 @@ from lexbench.errors import require
 from lexbench.executors import executor
 from lexbench.progress import Progress
 from lexbench.report.run import tables
-from lexbench.table import escape, markdown
 from lexbench.report.terminal import render
 from lexbench.results import Result
 from lexbench.runner import jobs
@@ -17,6 +16,7 @@ from lexbench.runner.jobs import Outcome
 from lexbench.runner.plan import plan_suite
 from lexbench.storage.store import Store
 from lexbench.suites import Suite, suite
+from lexbench.table import escape, markdown
 from lexbench.timing.protocol import Settings
 from lexbench.timing.timer import Timer
 

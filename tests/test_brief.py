@@ -1,4 +1,4 @@
-"""The first screen: one table, the mission's figures by their names, at most twenty lines."""
+"""The one table of `--brief`: four measures, QPS and index size in at most twenty lines."""
 
 from rich.console import Console
 
@@ -10,7 +10,7 @@ MEANS = {"nDCG@10": 0.26, "RR(rel=2)@10": 0.39, "R(rel=2)@100": 0.61, "Success(r
 
 
 def result(system, qps=6796.0, means=MEANS, dropped=0):
-    """Return a timed result of an index of 0.77 MB."""
+    """Return a timed result with an index of 0.77 MB."""
     timing = Timing(
         scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1, checked=True,
         stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, fingerprint="f",
@@ -22,8 +22,8 @@ def result(system, qps=6796.0, means=MEANS, dropped=0):
     )  # fmt: skip
 
 
-def test_the_first_screen_has_the_missions_figures():
-    """nDCG, MRR, the official recall and DPR's at the same cut-off, queries a second and megabytes, each with its name."""
+def test_a_brief_table_has_the_main_figures():
+    """nDCG, MRR, both recalls at one cutoff, queries per second and megabytes, each with its name."""
     (table,) = brief_tables([result("bm25")])
 
     assert table.header == (
@@ -35,7 +35,7 @@ def test_the_first_screen_has_the_missions_figures():
 
 
 def test_it_is_at_most_twenty_lines():
-    """Of fifteen systems nine are shown and six counted; a top_k that took nothing away is no row of its own."""
+    """Of fifteen systems, nine are shown and six counted; a top_k without effect has no row."""
     many = [result(f"s{number}") for number in range(14)] + [result("m|top_k(256)"), result("m|top_k(8)", dropped=9)]
     (table,) = brief_tables(many)
     console = Console(width=100)

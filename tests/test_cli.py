@@ -1,4 +1,4 @@
-"""The command line: answers on stdout, complaints on stderr, exit codes."""
+"""The command line: answers on stdout, errors on stderr, exit codes."""
 
 import json
 import subprocess
@@ -17,20 +17,20 @@ from lexbench.runner import plan
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Make a BEIR folder of three documents, and a store of its own."""
+    """Make a BEIR folder of three documents, and a separate store."""
     tiny.enter(tmp_path, monkeypatch)
     return tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
 
 
 def run(capsys, *arguments):
-    """Run the command line; return its exit code, stdout and stderr."""
+    """Run the command line and return its exit code, stdout and stderr."""
     exit_code = code([str(word) for word in arguments])
     captured = capsys.readouterr()
     return exit_code, captured.out, captured.err
 
 
 def test_a_folder_runs_and_prints_a_table(folder, capsys):
-    """A BEIR folder of the user's needs no contract: one command scores it."""
+    """A user's BEIR folder needs no contract: one command scores it."""
     exit_code, out, err = run(capsys, "run", "dataset", folder)
 
     assert exit_code == 0, err
@@ -40,7 +40,7 @@ def test_a_folder_runs_and_prints_a_table(folder, capsys):
 
 
 def test_json_is_one_document(folder, capsys):
-    """With --json stdout holds one document, with the value of every query."""
+    """--json prints one document with the value of every query."""
     exit_code, out, _ = run(capsys, "run", "dataset", folder, "-m", "nDCG@10", "--json")
     result = json.loads(out)["results"][0]
 
@@ -51,7 +51,7 @@ def test_json_is_one_document(folder, capsys):
 
 
 def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
-    """However many systems have been run, a line tells how many results there are, where, and what to type next."""
+    """For any number of systems, one line has their number, the folder, and what to type next."""
     planned = plan.plan_suite(suites.suite("pydoc"), [f"bm25(k1={k1})" for k1 in (0.5, 1, 2)])
     facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
     made = [Result(system=job.system.label, dataset=job.contract.id, **facts) for job in planned.jobs]
@@ -66,7 +66,7 @@ def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
 
 
 def test_the_second_time_nothing_is_done(folder, capsys):
-    """The same command again finds every stage finished, and gives the same answer."""
+    """Repeating a command repeats no work and gives the same answer."""
     first = run(capsys, "run", "dataset", folder, "--json")
     again = run(capsys, "run", "dataset", folder, "--json")
 
@@ -74,7 +74,7 @@ def test_the_second_time_nothing_is_done(folder, capsys):
 
 
 def test_a_dry_run_does_nothing(folder, capsys):
-    """--dry-run prints the jobs and leaves no store behind."""
+    """--dry-run prints the jobs and makes no store."""
     exit_code, out, _ = run(capsys, "run", "dataset", folder, "--dry-run")
 
     assert exit_code == 0
@@ -107,7 +107,7 @@ def test_a_dry_run_does_nothing(folder, capsys):
     ],
 )
 def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, exit_code, said):
-    """What is wrong stands in one line on stderr; stdout stays empty."""
+    """An error is one line on stderr; stdout stays empty."""
     found, out, err = run(capsys, *arguments)
 
     assert (found, out) == (exit_code, "")
@@ -116,7 +116,7 @@ def test_a_mistake_costs_one_line_and_the_right_code(folder, capsys, arguments, 
 
 
 def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
-    """A dataset that is not here costs one line and exit code 1; the other datasets of the suite still run."""
+    """A missing dataset gives one line and exit code 1; the other datasets of the suite still run."""
     suite = folder.parent / "mine.toml"
     suite.write_text(
         'schema = 1\nid = "mine"\nversion = 1\nname = "Mine"\ndescription = ""\ndatasets = ["beir/nq", "beir/fiqa/test"]\n'
@@ -130,7 +130,7 @@ def test_missing_data_does_not_stop_the_rest(folder, capsys, monkeypatch):
 
 
 def test_a_wrong_suite_names_the_place(folder, capsys):
-    """An unknown key in a suite is an error that names the file and the place in it."""
+    """An unknown key in a suite is an error with the file and the place in it."""
     suite = folder.parent / "wrong.toml"
     suite.write_text('schema = 1\nid = "w"\n[[aggregates]]\nid = "a"\nmeasure = "AP"\nmembers = []\nexclude = 1\n')
     exit_code, _, err = run(capsys, "run", "suite", suite)
@@ -141,7 +141,7 @@ def test_a_wrong_suite_names_the_place(folder, capsys):
 
 
 def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypatch):
-    """A store in a place where no folder can be made costs one line, before anything is read."""
+    """A store that cannot be created gives one line before anything is read."""
     monkeypatch.setenv("LEXBENCH_STORE", "/dev/null/store")
     exit_code, out, err = run(capsys, "run", "dataset", folder)
 
@@ -151,7 +151,7 @@ def test_a_store_that_cannot_be_written_is_said_at_once(folder, capsys, monkeypa
 
 
 def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
-    """An exception in one system is one line with where the traceback is; the next system still runs."""
+    """An exception in one system gives one line with the path of its traceback; the next system still runs."""
     from lexbench.runner.jobs import run as carry_out
     from lexbench.runner.plan import plan_dataset
     from lexbench.storage.store import Store
@@ -177,7 +177,7 @@ def test_a_plug_in_that_breaks_costs_its_own_job_only(folder, monkeypatch):
 
 
 def test_a_full_disk_costs_one_line(folder):
-    """A disk that fills up while work goes on is said as that, with the command that goes on afterwards."""
+    """A disk that fills up gives one line, with the command to continue."""
     from lexbench.retrievers.bm25 import BM25
     from lexbench.runner.jobs import run as carry_out
     from lexbench.runner.plan import plan_dataset
@@ -198,7 +198,7 @@ def test_a_full_disk_costs_one_line(folder):
 
 
 def test_score_and_export_agree(folder, capsys):
-    """A run that was exported scores, from its file, what it scored when it was made."""
+    """An exported run file has the score of the original run."""
     run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
     exit_code, out, err = run(capsys, "export", "trec", "out")
     assert exit_code == 0, err
@@ -209,7 +209,7 @@ def test_score_and_export_agree(folder, capsys):
 
 
 def test_export_writes_every_format(folder, capsys):
-    """Values by query as CSV, whole results as JSON, ranks as MS MARCO wants them."""
+    """CSV has values per query, JSON whole results, and msmarco ranks."""
     run(capsys, "run", "dataset", folder, "-m", "nDCG@10")
     paths = {layout: run(capsys, "export", layout, "out")[1].strip() for layout in ("csv", "json", "msmarco")}
 
@@ -222,7 +222,7 @@ def test_export_writes_every_format(folder, capsys):
     "what", ["suites", "datasets", "encoders", "engines", "measures", "retrievers", "sources", "transforms"]
 )
 def test_every_list_is_a_table_and_json(folder, capsys, what):
-    """Each list prints, for people and for programs."""
+    """Each list prints as a table and as JSON."""
     exit_code, table, err = run(capsys, "list", what)
     assert exit_code == 0, err
     rows = json.loads(run(capsys, "list", what, "--json")[1])
@@ -231,7 +231,7 @@ def test_every_list_is_a_table_and_json(folder, capsys, what):
 
 
 def test_show_tells_all(folder, capsys, monkeypatch):
-    """A suite, a contract, a result and the machine can be looked at."""
+    """A suite, a contract, a result, the machine and a model can be shown."""
     monkeypatch.setenv("COLUMNS", "200")  # long lines are folded
     run(capsys, "run", "dataset", folder)
 
@@ -245,7 +245,7 @@ def test_show_tells_all(folder, capsys, monkeypatch):
 
 
 def test_doctor_says_what_to_type(folder, capsys):
-    """The doctor lists the core and every extra, and what installs those that are not there."""
+    """`doctor` lists the core and every extra, and how to install missing ones."""
     exit_code, out, _ = run(capsys, "doctor", "--json")
     told = json.loads(out)
 
@@ -257,7 +257,7 @@ def test_doctor_says_what_to_type(folder, capsys):
 
 
 def every_command():
-    """Yield the words of every command there is."""
+    """Yield the words of every command."""
     from click import Context, Group
 
     context = Context(app)
@@ -270,7 +270,7 @@ def every_command():
 
 @pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
 def test_every_command_has_help(capsys, words):
-    """Each command says in its help what it does."""
+    """The help of each command says what it does."""
     exit_code, out, _ = run(capsys, *words, "--help")
 
     assert exit_code == 0
@@ -279,7 +279,7 @@ def test_every_command_has_help(capsys, words):
 
 
 def test_ctrl_c_keeps_what_is_finished(folder):
-    """SIGINT ends with exit code 130 and one line; what was finished is still there."""
+    """SIGINT gives exit code 130 and one line; finished work is kept."""
     program = (
         "import os, signal, sys; from lexbench.runner import stages; from lexbench.cli import code\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it, as nohup does
@@ -296,7 +296,7 @@ def test_ctrl_c_keeps_what_is_finished(folder):
 
 @pytest.mark.usefixtures("bread_suite")
 def test_an_incomplete_suite_says_so(capsys, tmp_path, monkeypatch):
-    """A set that is not here costs a line, the mean of all is not there, and the exit code is 1."""
+    """A missing dataset gives one line, no mean over all, and exit code 1."""
     for name in ("LEXBENCH_STORE", "IR_DATASETS_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
@@ -309,14 +309,14 @@ def test_an_incomplete_suite_says_so(capsys, tmp_path, monkeypatch):
 
 
 def test_commands_are_found_by_file_name():
-    """One file adds a command."""
+    """A file adds a command."""
     assert isinstance(app, Commands)
     assert {"run", "list", "show", "score", "leaderboard", "export", "doctor"} <= set(app.list_commands(None))
 
 
 @pytest.mark.usefixtures("bread_suite")
 def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, monkeypatch):
-    """With both, the rules are the contract's and no data are needed; judgements of another dataset are refused."""
+    """With both, the contract's rules count and no data are needed; judgements of another dataset are refused."""
     monkeypatch.delenv("LEXBENCH_DATA")
     run_file = folder.parent / "a.run"
     run_file.write_text("q01 Q0 b20 1 9.0 x\nq01 Q0 b45 2 8.0 x\n")
@@ -337,7 +337,7 @@ def test_rules_of_a_contract_with_judgements_from_a_file(folder, capsys, bread, 
 
 
 def test_what_is_replaced_is_said(folder, capsys):
-    """Files that export and import write over are named, and an import never writes over what it reads."""
+    """Files that export and import overwrite are named, and an import never overwrites its source."""
     assert run(capsys, "run", "dataset", folder)[0] == 0
     assert "replaced" not in run(capsys, "export", "csv", "out")[2]
     exit_code, out, err = run(capsys, "export", "csv", "out")
@@ -352,7 +352,7 @@ def test_what_is_replaced_is_said(folder, capsys):
 
 
 def test_the_estimate_of_disk_is_no_less_than_what_is_written(bread, capsys, tmp_path, monkeypatch):
-    """What --dry-run says will be taken is at least what the store has after the run, and not ten times as much."""
+    """The estimate of --dry-run is at least the size of the store after the run, and at most ten times as much."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     many = tmp_path / "many"
     (many / "qrels").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The boundary of the command line: whatever goes wrong costs one line and the right exit code; nothing read or typed acts."""
+"""The boundary of the command line: every error is one line with the right exit code, and no input acts on the terminal."""
 
 import json
 import os
@@ -22,14 +22,14 @@ HOSTILE = "a\x1b[31mb\x07\x9bc\u202ed\x7f\nnext"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Make a BEIR folder with a hostile name, whose query has controls, and a store of its own."""
+    """Make a BEIR folder with a hostile name and control characters in its query, and a separate store."""
     tiny.enter(tmp_path, monkeypatch)
     documents = {"d1": "the red fox", "d2": "a red red car"}
     return tiny.write(tmp_path / "tiny\x1b[31m\u202e", documents, {"q\x1b": f"red {HOSTILE}"}, [("q\x1b", "d2", 1)])
 
 
 def typed(words, *, stdout=subprocess.PIPE, **environment):
-    """Run the command line in a process of its own."""
+    """Run the command line in a separate process."""
     return subprocess.run(
         [*LEXBENCH, *map(str, words)],
         stdout=stdout,
@@ -43,7 +43,7 @@ def typed(words, *, stdout=subprocess.PIPE, **environment):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("words", [["list", "suites"], ["list", "suites", "--json"], ["show", "suite", "pydoc"]])
 def test_an_answer_that_cannot_be_written_is_said(words):
-    """On a full disk the exit code is 1 and one line says so, whoever prints: click, rich, or the last flush."""
+    """A full disk gives exit code 1 and one line, whether click, rich or the last flush prints."""
     with Path("/dev/full").open("w") as full:
         done = typed(words, stdout=full)
 
@@ -52,7 +52,7 @@ def test_an_answer_that_cannot_be_written_is_said(words):
 
 
 def test_a_closed_stdout_is_said():
-    """With stdout closed there is nobody to answer to: nothing is run, and no file of ours gets the answer."""
+    """With stdout closed, nothing is run, and no other open file gets the answer."""
     done = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m lexbench list suites >&-"], stderr=subprocess.PIPE, check=False
     )
@@ -63,7 +63,7 @@ def test_a_closed_stdout_is_said():
 
 
 def test_a_closed_stderr_loses_complaints_and_no_answer():
-    """With stderr closed the answer and the exit code are the same, and complaints do not go to stdout."""
+    """With stderr closed, answer and exit code are the same, and errors do not go to stdout."""
     wrong = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m lexbench show suite bier 2>&-"], stdout=subprocess.PIPE, check=False
     )
@@ -77,7 +77,7 @@ def test_a_closed_stderr_loses_complaints_and_no_answer():
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_locale_without_utf8(folder, encoding):
-    """Where stdout's encoding has no dashes or umlauts, tables have escapes, and JSON is the same document."""
+    """If stdout cannot encode dashes or umlauts, tables have escapes, and JSON is the same document."""
     (folder / "queries.jsonl").write_text(json.dumps({"_id": "q\x1b", "text": "röd \U0001f98a"}) + "\n")
     words = ["run", "dataset", folder, "-m", "nDCG@10"]
     place = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding}
@@ -98,7 +98,7 @@ def test_a_locale_without_utf8(folder, encoding):
     ],
 )
 def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path, words):
-    """Whatever is written, a place where it cannot be is named in one line, without a traceback."""
+    """A target that cannot be written gives one line without a traceback."""
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 1.0 x\n")
     assert code(["run", "dataset", str(folder)]) == 0
@@ -112,8 +112,8 @@ def test_a_folder_that_cannot_be_written_costs_one_line(folder, capsys, tmp_path
     assert str(tmp_path / "file") in err[-1]
 
 
-def test_what_nobody_thought_of_costs_one_line(folder, capsys, monkeypatch):
-    """Any other exception is one line with the place of its traceback, and so is the want of memory."""
+def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
+    """An unexpected exception gives one line with the path of its traceback; so does lack of memory."""
 
     def breaks(_name):
         raise ZeroDivisionError("so\nit is")
@@ -136,7 +136,7 @@ def test_what_nobody_thought_of_costs_one_line(folder, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("name", "exit_code", "said"), [("SIGTERM", 143, "terminated"), ("SIGHUP", 129, "terminated")])
 def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
-    """SIGTERM and SIGHUP end as Ctrl-C does: with one line, what is finished kept, and the code that shells give them."""
+    """SIGTERM and SIGHUP end like Ctrl-C: with one line, finished work kept, and the shell's exit code."""
     program = (
         "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
         f"signal.signal(signal.{name}, signal.SIG_DFL)\n"
@@ -152,7 +152,7 @@ def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
 
 
 def test_an_ignored_signal_stays_ignored(folder):
-    """Under `nohup` a SIGHUP does not end a run."""
+    """Under `nohup`, a SIGHUP does not end a run."""
     program = (
         "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
         "before = stages.DatasetRunner.run\n"
@@ -165,7 +165,7 @@ def test_an_ignored_signal_stays_ignored(folder):
 
 
 def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
-    """Who interrupts an encoding does not wait until the shard at hand is tokenised, which nobody needs any more."""
+    """Interrupting an encoding does not wait for the tokenisation of the current shard."""
     program = (
         "import os, signal, threading, time; from lexbench.encodings import encoding; from lexbench import cli\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it
@@ -185,14 +185,14 @@ def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
 
 
 def test_visible_text_does_nothing_to_a_terminal():
-    """ESC, bells, C1 controls and marks of direction are shown as escapes, letters of any language as they are."""
+    """ESC, bells, C1 controls and direction marks become escapes; letters of all languages stay."""
     assert visible(HOSTILE) == r"a\x1b[31mb\x07\x9bc\u202ed\x7f next"
     assert visible("Žluťoučký 東京 فارسی می‌خواهم 🦊") == "Žluťoučký 東京 فارسی می‌خواهم 🦊"
     assert visible("\ud800") == r"\ud800"
 
 
 def test_controls_reach_no_output(folder, capsys):
-    """No command prints a control of a folder's name, a query's id or text, or a label, in tables, JSON, pages or errors."""
+    """No command prints control characters from a folder name, a query or a label: in tables, JSON, pages or errors."""
     label = f'run_file(path="{folder.name}/a.run")'
     (folder / "a.run").write_text("q\x1b Q0 d1 1 2.0 x\nq\x1b Q0 d2 2 1.0 x\n")
     said = ""
@@ -221,7 +221,7 @@ def test_controls_reach_no_output(folder, capsys):
 
 @pytest.mark.parametrize("live", [False, True])
 def test_progress_shows_controls(live, monkeypatch, capsys):
-    """Lines of progress and bars show names as tables do."""
+    """Progress lines and bars escape names like tables do."""
     from lexbench.cli import _progress
 
     monkeypatch.setattr(_progress, "_SHOWN", 0)
@@ -239,7 +239,7 @@ def test_progress_shows_controls(live, monkeypatch, capsys):
 
 
 def test_commands_print_by_one_module():
-    """No command prints by itself, past what makes control characters visible."""
+    """No command prints by itself, past the escaping of control characters."""
     modules = Path(cli.__file__).parent.glob("*.py")
     printing = {path.name for path in modules if re.search(r"\b(click\.echo|print)\(", path.read_text(encoding="utf-8"))}
 

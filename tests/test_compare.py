@@ -1,4 +1,4 @@
-"""`lexbench compare`: what differs, what the tests say, which queries changed and why."""
+"""`lexbench compare`: settings that differ, tests, and the queries that changed."""
 
 import json
 
@@ -20,7 +20,7 @@ BASE = RNG.random(QUERIES) * 0.8
 
 
 def result(system, values, dataset="pydoc/test", **facts):
-    """Make a result of one measure."""
+    """Make a result with one measure."""
     given = {"recipe": {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}} | facts
     return Result(
         system=system,
@@ -37,7 +37,7 @@ def result(system, values, dataset="pydoc/test", **facts):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Return an empty store, which the command line uses too."""
+    """Return an empty store that the command line also uses."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "100")
@@ -46,20 +46,20 @@ def store(tmp_path, monkeypatch):
 
 
 def saved(folder, *found):
-    """Write results as --results does; return the folder as it would be typed."""
+    """Write results like `--results` does and return the folder."""
     write_results(found, "pydoc", folder)
     return str(folder)
 
 
 def run(capsys, *arguments):
-    """Run the command line; return its exit code, stdout and stderr."""
+    """Run the command line and return its exit code, stdout and stderr."""
     exit_code = code([str(word) for word in arguments])
     captured = capsys.readouterr()
     return exit_code, captured.out, captured.err
 
 
 def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):
-    """A system that is .1 below on every query is worse; with --fail-if-worse the exit code is 1, and 0 the other way round."""
+    """A system that loses .1 on every query is worse: exit code 1 with --fail-if-worse, and 0 in the other direction."""
     folder = saved(tmp_path / "saved", result("old", BASE), result("new", BASE - 0.1))
     exit_code, out, err = run(capsys, "compare", "old", "new", folder, "--fail-if-worse")
 
@@ -73,7 +73,7 @@ def test_a_clear_loss_is_found_and_can_fail_a_build(store, tmp_path, capsys):
 
 
 def test_with_a_margin_a_system_fails_unless_it_is_shown_to_be_no_worse(store, tmp_path, capsys):
-    """A loss of .01 everywhere is within a margin of .12 and not of .005; no loss at all, of much noise, is not shown to be."""
+    """A loss of .01 on every query is within a margin of .12 but not .005; a noisy system without a loss is not shown to be."""
     noisy = np.flip(BASE)
     pruned = np.maximum(BASE - 0.01, 0)
     folder = saved(tmp_path / "saved", result("full", BASE), result("pruned", pruned), result("noisy", noisy))
@@ -88,8 +88,8 @@ def test_with_a_margin_a_system_fails_unless_it_is_shown_to_be_no_worse(store, t
     ]
 
 
-def test_p_is_corrected_over_all_that_is_shown(store, tmp_path):
-    """Two systems on two datasets are a family of four: the least p is multiplied by four."""
+def test_p_is_corrected_over_all_systems_and_datasets(store, tmp_path):
+    """Two systems on two datasets are a family of four: the smallest p is multiplied by four."""
     lower = BASE - RNG.random(QUERIES) * 0.1
     found = [
         result(name, values, dataset)
@@ -103,8 +103,8 @@ def test_p_is_corrected_over_all_that_is_shown(store, tmp_path):
     assert ps == [(pytest.approx(1 / 10_001), pytest.approx(4 / 10_001)), (1.0, 1.0)] * 2
 
 
-def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
-    """Settings, models, depth, machine and versions that differ are listed; what is the same is not."""
+def test_every_setting_that_differs_is_listed(store, tmp_path, capsys):
+    """Settings, models, depth, machine and versions that differ are listed, and equal ones are not."""
     other = {"plugin": "retrievers/bm25", "version": 2, "settings": {"k1": 1.2}}
     first = result("a", BASE, measured=Measurement(machine={"processor": "P", "cores": "2"}, versions={"numpy": "2.0"}))
     second = result("b", BASE, recipe=other, measured=Measurement(machine={"processor": "P", "cores": "4"}, versions={}))
@@ -121,8 +121,8 @@ def test_every_setting_that_differs_is_told(store, tmp_path, capsys):
     assert out.index("what differs") < out.index("machine.cores") < out.index("pydoc/test, nDCG@10")
 
 
-def test_a_transform_more_is_one_that_the_other_has_not():
-    """Transforms are told apart by their classes, so that one more does not shift the others."""
+def test_an_additional_transform_does_not_shift_the_others():
+    """Transforms are named by their classes, so one more of them does not rename the others."""
 
     def recipe(*transforms):
         settings = {"transforms": [{"plugin": f"transforms/{name}", "version": 1, "settings": s} for name, s in transforms]}
@@ -140,7 +140,7 @@ def test_a_transform_more_is_one_that_the_other_has_not():
 
 
 def test_settings_of_another_kind_of_system_are_implied():
-    """That BM25 has no query length is said by its being BM25; one that both kinds have, with other values, is told."""
+    """That BM25 has no query length follows from its plug-in; a different value of a common setting is listed."""
     other = {"plugin": "retrievers/encoded", "version": 2, "settings": {"query_length": 32}}
 
     both = [result("c", BASE, recipe=other | {"settings": {"k1": 2.0}})]
@@ -164,8 +164,8 @@ def test_settings_of_another_kind_of_system_are_implied():
         ({"per_query": {"RR@10": [0.0] * QUERIES}, "means": {"RR@10": 0.0}}, "b on pydoc/test has no nDCG@10; it has: RR@10"),
     ],
 )
-def test_results_that_are_no_comparison_are_refused(store, tmp_path, capsys, facts, said):
-    """Another corpus, contract, set of queries or measure costs one line, and exit code 3."""
+def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, facts, said):
+    """A different corpus, contract, set of queries or measure gives one line and exit code 3."""
     first = result("a", BASE, digests={"corpus": "e" * 64})
     second = msgspec.structs.replace(result("b", BASE), **facts)
     exit_code, out, err = run(capsys, "compare", saved(tmp_path / "saved", first, second))
@@ -187,8 +187,8 @@ def test_results_that_are_no_comparison_are_refused(store, tmp_path, capsys, fac
         (["saved", "--margin", "0"], 2, "margin"),
     ],
 )
-def test_a_mistake_costs_one_line(store, tmp_path, capsys, arguments, exit_code, said):
-    """What is wrong stands in one line on stderr; stdout stays empty."""
+def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
+    """An error is one line on stderr; stdout stays empty."""
     saved(tmp_path / "saved", result("a", BASE))
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.json").write_text("[")
@@ -200,8 +200,8 @@ def test_a_mistake_costs_one_line(store, tmp_path, capsys, arguments, exit_code,
     assert err.count("\n") == 1
 
 
-def test_the_same_system_of_two_folders_is_two(store, tmp_path):
-    """Results of one name that differ are told apart by where they are from; the same results given twice are one system."""
+def test_one_name_in_two_folders_is_two_systems(store, tmp_path):
+    """Different results of one name are labelled by folder; equal results given twice are one system."""
     old, new = saved(tmp_path / "old", result("bm25", BASE)), saved(tmp_path / "new", result("bm25", BASE + 0.1))
 
     assert compare([old, new], store=store).systems == [f"{old}: bm25", f"{new}: bm25"]
@@ -209,8 +209,8 @@ def test_the_same_system_of_two_folders_is_two(store, tmp_path):
     assert compare(["other", old, with_other], store=store).systems == ["other", "bm25"]
 
 
-def test_names_can_be_looked_for_in_a_folder_instead_of_the_store(store, tmp_path, capsys):
-    """With --results systems are named as they were run, and those of the folder are compared; others are not there."""
+def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
+    """With --results, names are looked up in the folder and not in the store."""
     folder = saved(tmp_path / "saved", result("old", BASE), result("new", BASE - 0.1), result("bm25", BASE))
     document = json.loads(run(capsys, "compare", "old", "new", "--results", folder, "--json")[1])
 
@@ -221,8 +221,8 @@ def test_names_can_be_looked_for_in_a_folder_instead_of_the_store(store, tmp_pat
     assert f"no result in {folder} of 'other'" in err
 
 
-def test_a_macro_mean_is_there_where_all_its_members_are(store, tmp_path):
-    """Of the twelve sets of beir-12@1 eleven give no mean; twelve do, with the mean of the twelve differences."""
+def test_a_mean_needs_all_its_members(store, tmp_path):
+    """Eleven of the twelve datasets of beir-12@1 give no mean; twelve give the mean of the twelve differences."""
     members = next(one for one in suites.suite("beir").aggregates if one.id == "beir-12@1").members
     losses = {name: 0.01 * at for at, name in enumerate(members)}
     found = [result(name, BASE - loss * (name == "b"), dataset) for dataset, loss in losses.items() for name in ("a", "b")]
@@ -237,7 +237,7 @@ def test_a_macro_mean_is_there_where_all_its_members_are(store, tmp_path):
 
 
 def test_checkpoints_are_a_learning_curve(store, tmp_path, capsys):
-    """With --sweep systems stand in the order of their steps, each with its interval, its terms and its FLOPS."""
+    """With --sweep, systems are in the order of their steps, each with its interval, terms and FLOPS."""
     found = [
         result(
             f"model(step={step})",
@@ -256,15 +256,15 @@ def test_checkpoints_are_a_learning_curve(store, tmp_path, capsys):
     assert "queries that changed" not in out
 
 
-def test_an_upper_bound_is_said_to_be_one(store, tmp_path):
-    """A result whose weights were chosen on the tested queries carries its note."""
+def test_an_upper_bound_has_a_note(store, tmp_path):
+    """A result with weights tuned on the tested queries keeps its note."""
     folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE, notes=[f"{BOUND}chosen on these queries"]))
 
     assert compare([folder], store=store).notes == [f"b on pydoc/test: {BOUND}chosen on these queries"]
 
 
 def test_json_is_one_document(store, tmp_path, capsys):
-    """With --json stdout holds one document: the same figures, whole digests, and what the table leaves out."""
+    """--json prints one document with the same figures, whole digests, and what the table leaves out."""
     folder = saved(tmp_path / "saved", result("a", BASE), result("b", BASE - 0.1))
     document = json.loads(run(capsys, "compare", folder, "--json")[1])
 
@@ -276,7 +276,7 @@ def test_json_is_one_document(store, tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Run two sets of sparse vectors on pydoc, which differ in the weights of one relevant document; return store and names."""
+    """Run two sets of sparse vectors on pydoc that differ in one relevant document; return the store and names."""
     from lexbench.datasets.dataset import open_dataset
     from lexbench.runner.jobs import run as run_plan
     from lexbench.runner.plan import plan_suite
@@ -303,7 +303,7 @@ def runs(tmp_path_factory):
 
 
 def test_the_terms_that_made_the_difference_are_named(runs):
-    """The document's score is 2 x 1 with the first vectors, below nine of 4, and 2 x 3 + 1 x 2 with the second."""
+    """The document scores 2 x 1 with the first vectors, behind nine documents with 4, and 2 x 3 + 1 x 2 with the second."""
     store, names, query, document = runs
     changed = next(one for one in compare(names, store=store, queries=200).query_changes if one.query == query)
 
@@ -315,8 +315,8 @@ def test_the_terms_that_made_the_difference_are_named(runs):
     assert changed.moved.unavailable == []
 
 
-def test_a_system_without_terms_is_named_as_such(runs):
-    """Against BM25 it is said why BM25's terms are not known; a document that shares no term with the query has none."""
+def test_a_system_without_terms_has_a_reason(runs):
+    """Against BM25 there is a reason instead of its terms; a document that shares no term with the query has none."""
     store, names, _, _ = runs
     moved = [one.moved for one in compare(["bm25", names[1]], store=store, queries=200).query_changes if one.moved]
 
@@ -326,7 +326,7 @@ def test_a_system_without_terms_is_named_as_such(runs):
 
 
 def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
-    """The table has the document with its ranks, and a line has its terms; it fits 100 columns but for long names."""
+    """The table has the document with its ranks, and a note its terms, within 100 columns."""
     store, names, query, document = runs
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
@@ -339,7 +339,7 @@ def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
 
 
 def test_vectors_that_changed_since_explain_nothing(runs):
-    """Where a system's files are others today than when it was run, its terms are not told."""
+    """If the files of a system have changed since it was run, its terms are unknown."""
     store, names, query, _ = runs
     path = store.root.parent / "second"
     before = path.read_bytes()

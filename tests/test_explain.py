@@ -43,7 +43,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def vectors(tmp_path):
-    """Return the notation of an encoder of known vectors."""
+    """Return the expression of an encoder of known vectors."""
     for name, own in (("documents", DOCUMENTS), ("queries", QUERIES)):
         lines = fruit.lines({"id": one, "contents": "", "vector": vector} for one, vector in own.items())
         (tmp_path / f"{name}.jsonl").write_text(lines)
@@ -51,7 +51,7 @@ def vectors(tmp_path):
 
 
 def test_the_products_of_the_weights_are_the_score(store, folder, vectors):
-    """On csr, apple 1.5 x 3 and fig 0.25 x 0.5 are the score 4.625 that the engine gives a3."""
+    """On csr, apple 1.5 x 3 and fig 0.25 x 0.5 add up to 4.625, the score of a3."""
     found = explain("qid:qa", f"{vectors}@csr", folder, k=2, store=store)
 
     assert found.query == "apple"
@@ -64,7 +64,7 @@ def test_the_products_of_the_weights_are_the_score(store, folder, vectors):
 
 
 def test_weights_are_those_that_the_engine_has(store, folder, vectors):
-    """On impact, weights are whole: quantised by 4, apple is 6 and 12, fig 1 and 2; their products add up to the score 74."""
+    """On impact, weights are integers: quantised by 4, apple is 6 and 12, fig 1 and 2, and the score is 74."""
     found = explain("qid:qa", f"{vectors}|quantize(4)@impact", folder, documents=["a3"], store=store)
 
     (one,) = found.documents
@@ -74,7 +74,7 @@ def test_weights_are_those_that_the_engine_has(store, folder, vectors):
 
 @pytest.mark.parametrize("engine", ["csr", "impact"])
 def test_sums_are_the_engines_scores(store, folder, vectors, engine):
-    """For every document that an exact engine finds, the sum of the contributions is its score."""
+    """With an exact engine, the contributions of every document add up to its score."""
     for query in ("qa", "qf", "qp", "qn"):
         found = explain(f"qid:{query}", f"{vectors}@{engine}", folder, k=9, store=store)
 
@@ -83,7 +83,7 @@ def test_sums_are_the_engines_scores(store, folder, vectors, engine):
 
 
 def test_bm25_by_hand(store, folder):
-    """A term adds idf x tf / (tf + k1), where all documents are as long as the mean one; a word that none has is told."""
+    """A term adds idf x tf / (tf + k1) if all documents have the mean length; unknown words are listed."""
     found = explain("apple fig apple kiwi", "bm25", folder, k=2, store=store)
 
     idf = {"appl": log(1 + (6 - 4 + 0.5) / (4 + 0.5)), "fig": log(1 + (6 - 3 + 0.5) / (3 + 0.5))}
@@ -98,7 +98,7 @@ def test_bm25_by_hand(store, folder):
 
 
 def test_a_query_alone(vectors):
-    """Without a dataset the query's terms are told; bm25, ids and documents need one."""
+    """Without a dataset, the terms of the query are shown; bm25, ids and documents need one."""
     with pytest.raises(CommandError, match="the weight of a term in bm25 depends on the dataset; name it with -d"):
         explain("apple", "bm25")
     with pytest.raises(CommandError, match="a query's id is of a dataset"):
@@ -107,8 +107,8 @@ def test_a_query_alone(vectors):
         explain("apple", f"{vectors}@csr", documents=["a1"])
 
 
-def test_what_is_not_there(store, folder):
-    """An unknown query or document is one line that says so."""
+def test_an_unknown_query_or_document(store, folder):
+    """An unknown query or document gives one line."""
     with pytest.raises(UnknownName, match="no judged query of fruit: 'q'"):
         explain("qid:q", "bm25", folder, store=store)
     with pytest.raises(CannotStart, match="no document 'x' in fruit"):
@@ -116,13 +116,13 @@ def test_what_is_not_there(store, folder):
 
 
 def test_systems_without_terms():
-    """Several retrievers have none of their own."""
+    """A system of several retrievers has no terms of its own."""
     with pytest.raises(CannotStart, match=r"ensemble\(bm25, bm25\(k1=2.0\)\) is made of several systems; explain each of them"):
         explain("apple", "ensemble(bm25, bm25(k1=2.0))")
 
 
 def test_dense_vectors_have_no_terms(tmp_path, capsys):
-    """One line says so."""
+    """Explaining a dense system gives one line."""
     place = checkpoints.tiny_bert(tmp_path / "bert", form="transformers", safetensors=True)
 
     assert code(["explain", "apple", "-r", f'dense(model="{place}", pooling="cls")']) == 3
@@ -130,7 +130,7 @@ def test_dense_vectors_have_no_terms(tmp_path, capsys):
 
 
 def test_the_command(folder, monkeypatch, tmp_path, capsys):
-    """The tables show the terms and the score; --json has all of it."""
+    """The tables show the terms and the score; --json has everything."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
 
     assert code(["explain", "apple fig", "-r", "bm25", "-d", folder, "-k", "1", "--terms", "1"]) == 0

@@ -1,4 +1,4 @@
-"""Figures: which points they have, where names stand, and that the same results give the same bytes."""
+"""Figures: their points, the placement of labels, and that equal results give equal bytes."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -18,7 +18,7 @@ MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(3
 
 
 def result(system, dataset="x/test", **more):
-    """Make a result of four queries over a thousand documents."""
+    """Make a result with four queries over a thousand documents."""
     mean = MEANS.get(system, 0.5)
     return Result(
         system=system, dataset=dataset, contract="x@1", depth=10, means={"nDCG@10": mean, "R@10": 1.0},
@@ -41,7 +41,7 @@ RESULTS = [result(system) for system in MEANS]
 
 
 def test_points_of_the_index_figure():
-    """Bytes a document go right, the mean goes up; systems that differ in top-K alone are a family, smallest K first."""
+    """X is bytes per document, y the mean; systems that differ only in top_k are a family, smallest k first."""
     points = index_points(RESULTS, "nDCG@10")
 
     assert {(one.label, one.x, one.y) for one in points} == {
@@ -54,7 +54,7 @@ def test_points_of_the_index_figure():
 
 
 def test_the_frontier_has_what_nothing_beats():
-    """Of two that are as good the smaller one is on the frontier, or the faster one; bounds are in no figure."""
+    """Of two equally good systems, the smaller or the faster one is on the frontier; upper bounds are left out."""
     points = index_points([*RESULTS, result("o", notes=[f"{BOUND}chosen on these queries"])], "nDCG@10")
 
     assert [one.x for one in on_frontier(points, smaller=True)] == [40.0, 60.0, 90.0]
@@ -62,7 +62,7 @@ def test_the_frontier_has_what_nothing_beats():
 
 
 def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
-    """Each machine and each k has a figure of its own; unranked and offline timings have none; x is e2e, query encoding too."""
+    """Each machine and each k has its own figure; unranked and offline timings have none; x is e2e QPS."""
     timings = [
         timing(200.0), timing(100.0, k=1000), timing(300.0, fingerprint="f2"), timing(9.0, flags=["noisy"]),
         timing(7.0, flags=["workers"]), timing(8.0, scenario="offline-2t", threads=2), timing(50.0, exact=False),
@@ -78,7 +78,7 @@ def test_speeds_of_two_kinds_or_machines_are_never_in_one_figure():
 
 
 def test_what_is_missing_is_said():
-    """Results without timings or without an index cost one line each, which says what to type."""
+    """Results without timings or without an index give one line each, which says what to type."""
     bare = msgspec.structs.replace(RESULTS[0], sizes={})
     timed = msgspec.structs.replace(RESULTS[1], timings=[timing(5.0)])
 
@@ -95,7 +95,7 @@ def test_what_is_missing_is_said():
 
 
 def test_a_headline_is_the_measure_that_most_results_have():
-    """Of several that all have, it is the first one."""
+    """Of several measures that all results have, it is the first."""
     other = msgspec.structs.replace(RESULTS[0], means={"R@10": 1.0})
 
     assert headline(RESULTS) == "nDCG@10"
@@ -115,7 +115,7 @@ def drawn(tmp_path_factory):
 
 
 def test_figures_are_repeatable(drawn):
-    """The same results give the same bytes in every format: no time, no random ids."""
+    """Equal results give equal bytes in every format: no time, no random ids."""
     first, second = drawn
     names = {f"{name}.{form}" for name in ("datasets", "index.x-test", "speed.x-test.f1") for form in ("svg", "pdf", "png")}
 
@@ -125,7 +125,7 @@ def test_figures_are_repeatable(drawn):
 
 
 def test_names_stay_text(drawn):
-    """A name with $, < or a control character is drawn as it is: the SVG is sound XML without scripts."""
+    """A name with $, < or a control character is drawn literally: the SVG is valid XML without scripts."""
     for path in drawn[0].glob("*.svg"):
         root = ET.fromstring(path.read_bytes())  # raises for what is no XML
         assert not [one for one in root.iter() if one.tag.endswith("script")]
@@ -133,7 +133,7 @@ def test_names_stay_text(drawn):
 
 
 def test_what_others_published_stands_across(tmp_path):
-    """Levels are the board's anchors: of each family the best that was published of the dataset; of no other dataset any."""
+    """Levels are the best published score of each family on this dataset, the same as on the board."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     results = [result(system, dataset) for system in MEANS for dataset in ("beir/scifact/test", "x/test")]
     (section,) = board({"beir": {r.system: {r.dataset: r} for r in results if r.dataset.startswith("beir")}}).suites
@@ -151,7 +151,7 @@ def test_what_others_published_stands_across(tmp_path):
 
 
 def test_names_hide_neither_points_nor_names():
-    """Ten systems in a small space: no name covers another one's, and none is outside of the axes."""
+    """Of ten systems in a small space, no label covers another or leaves the axes."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -177,7 +177,7 @@ def test_names_hide_neither_points_nor_names():
 
 
 def test_the_command_draws_saved_results(tmp_path, capsys):
-    """`lexbench export figures` takes a folder of saved results, prints the paths, and says what is missing."""
+    """`lexbench export figures` reads a folder of results, prints the paths, and says what is missing."""
     pytest.importorskip("matplotlib", reason="it is in the extra figures")
     write_results(RESULTS[:1], "beir", tmp_path / "board")
     assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board")]) == 0

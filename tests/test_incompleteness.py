@@ -1,4 +1,4 @@
-"""Documents that nobody judged: condensed lists, the most that a mean could be, and the gaps between systems."""
+"""Unjudged documents: condensed lists, the highest possible mean, gaps between systems, and leaving contributors out."""
 
 import json
 
@@ -23,7 +23,7 @@ RUN = Run.from_entries(["q"] * 5 + ["other"], [*"xbayc", "a"], [5, 4, 3, 2, 1, 1
 
 
 def test_condensed_lists_and_the_most_by_hand():
-    """Without x and y the list is b a c; with these of the best grade the first document is relevant, and so is the third."""
+    """Without x and y the list is b a c; with both at the best grade, the first and the third document are relevant."""
     found = incomplete_report(RUN, QRELS, ["RR@3", "P@2", "nDCG@2", "Judged@2", "AP"])
     gain = 1 / np.log2(3)
 
@@ -35,7 +35,7 @@ def test_condensed_lists_and_the_most_by_hand():
 
 
 def test_where_all_is_judged_nothing_is_open():
-    """Both figures are the mean itself."""
+    """If everything is judged, both figures equal the mean."""
     run = Run.from_entries(["q", "q", "r"], ["b", "a", "a"], [2, 1, 1])
     means = score(run, QRELS, ["nDCG@10", "RR@10"]).means
 
@@ -44,7 +44,7 @@ def test_where_all_is_judged_nothing_is_open():
 
 
 def result(system, judged, **more):
-    """Return a result with that share of judged documents."""
+    """Return a result with this share of judged documents."""
     means = {"nDCG@10": 0.5, "Judged@10": judged}
     return Result(
         system=system, dataset="pydoc/test", contract="pydoc/test@1", depth=10, means=means, query_ids=["a", "b"],
@@ -53,8 +53,8 @@ def result(system, judged, **more):
     )  # fmt: skip
 
 
-def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
-    """.97 and .63 are no peers: the line says so, who judged what, and what is open of the one below; .05 is no gap."""
+def test_a_gap_of_judged_documents_has_notes(tmp_path):
+    """.97 and .63 are not comparable: notes name the gap, the pool, and the bounds of the lower one; .05 is no gap."""
     open_ = {"nDCG@10": Incomplete(condensed=0.6, highest=0.8)}
     made = [result("bm25", 0.97), result("lexmae", 0.63, incomplete=open_)]
     lines = list(judged_gaps(made))
@@ -74,14 +74,14 @@ def test_a_gap_in_what_is_judged_is_told_with_the_pool_and_the_bounds(tmp_path):
 
 
 def test_complete_judgements_leave_nothing_open():
-    """Cranfield's people looked through all documents: what is not listed is irrelevant."""
+    """Cranfield's judges read all documents, so unjudged documents are irrelevant."""
     made = [result("a", 0.97), result("b", 0.10)]
 
     assert list(judged_gaps([msgspec.structs.replace(one, dataset="cranfield") for one in made])) == []
 
 
 def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():
-    """Cranfield's source papers are taken out of lists and counted; the contract's version says so."""
+    """Cranfield's source papers are dropped from lists and counted; the contract's version says so."""
     stamps = {"system": "s", "dataset": "d", "contract": "c"}
     kept = score_ranked(RUN, QRELS, ["RR@3"], stamps)
     dropped = score_ranked(RUN, QRELS, ["RR@3"], stamps, protocol=Protocol(drop_grade=0))
@@ -92,12 +92,12 @@ def test_documents_of_a_grade_that_says_they_are_no_answers_are_dropped():
 
 
 def pooled(**lists):
-    """Return runs of the query q, a document a letter, best first."""
+    """Return runs of the query q, one document per letter, best first."""
     return {name: Run.from_entries(["q"] * len(docs), [*docs], range(len(docs), 0, -1)) for name, docs in lists.items()}
 
 
 def test_a_contributor_is_left_out_by_hand():
-    """The first finds a and b, the second c: without c's judgement the second has found nothing, and is last."""
+    """The first finds a and b, the second c: without the judgement of c, the second has found nothing and is last."""
     qrels = Qrels.from_judgements(
         [Judgement("q", "a", 1), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "z", 1)]
     )
@@ -114,7 +114,7 @@ def test_a_contributor_is_left_out_by_hand():
 
 
 def test_what_two_contributors_found_is_nobodys_own():
-    """Where the lists are the same nothing is unique, and nothing changes; a contributor must have a run."""
+    """Equal lists have no unique documents, so nothing changes; a contributor must have a run."""
     rows = leave_one_out(pooled(one="a", two="a"), QRELS, "nDCG@10", ["one", "two"], depth=10)
 
     assert [(row.unique, row.mean_without == row.mean, row.rank_without) for row in rows] == [(0, True, 1)] * 2
@@ -125,7 +125,7 @@ def test_what_two_contributors_found_is_nobodys_own():
 
 
 def test_contributors_are_in_the_contract():
-    """BM25 and MiniLM, however they are set and on whatever engine, were judged on pydoc; nothing made of them was."""
+    """BM25 and MiniLM with any settings and engine contributed to pydoc; systems made of them did not."""
     contract = contract_of("pydoc/test")
     told = {name: is_contributor(name, contract) for name in ("bm25(b=0.3)", 'minilm(model="x")@faiss', "splade@impact", "me")}
     deep = contract_of("pydoc/test/depth10")
@@ -138,7 +138,7 @@ def test_contributors_are_in_the_contract():
 
 
 def test_the_command_takes_run_files(tmp_path, capsys):
-    """With a qrels file every run contributes; neither file nor stored run is a line."""
+    """With a qrels file, every run contributes; an unknown name gives one line."""
     for name, run in pooled(one="axb", two="cy").items():
         write_run(run, tmp_path / name)
     write_qrels(QRELS, tmp_path / "qrels")

@@ -1,4 +1,4 @@
-"""The leaderboard page."""
+"""The leaderboard: its pages, tests, published scores, and the checks of result files."""
 
 from typing import get_args
 
@@ -24,7 +24,7 @@ from lexbench.table import escape
 
 
 def result(system, dataset="pydoc/test", ndcg=0.5, **more):
-    """Make a result of two queries."""
+    """Make a result with two queries."""
     means = {"nDCG@10": ndcg}
     per_query = {"nDCG@10": [ndcg, ndcg]}
     counts = Counts(queries=2, **more.pop("counts", {}))
@@ -36,7 +36,7 @@ def result(system, dataset="pydoc/test", ndcg=0.5, **more):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Make a leaderboard folder with three systems on pydoc."""
+    """Make a folder of results with three systems on pydoc."""
     write_results([result("bm25", ndcg=0.5), result("a", ndcg=0.25), result("b", ndcg=0.75)], "pydoc", tmp_path)
     return tmp_path
 
@@ -47,7 +47,7 @@ def markdown(folder):
 
 
 def test_the_pages_are_a_function_of_the_files(folder):
-    """The same files give the same bytes, and the check knows a stale page from a fresh one."""
+    """Equal files give equal bytes, and `stale` finds a page that is out of date."""
     made = leaderboard.pages(folder)
     assert leaderboard.stale(made) == [folder / "README.md", folder / "index.html"]
     leaderboard.write(made)
@@ -62,7 +62,7 @@ def test_the_pages_are_a_function_of_the_files(folder):
 
 
 def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
-    """`lexbench leaderboard --results FOLDER` writes what is stale; with --check it writes nothing and exits with 1."""
+    """`lexbench leaderboard --results FOLDER` writes both pages; with --check it writes nothing and exits with 1."""
     assert code(["leaderboard", "--results", str(folder), "--check"]) == 1
     assert (
         f"out of date: {folder / 'README.md'}, {folder / 'index.html'}; type: lexbench leaderboard" in capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_the_command_writes_both_pages_and_checks_them(folder, capsys):
 
 
 def test_best_is_bold_and_second_underlined(folder):
-    """The best figure of a column is bold, the second underlined, and rows come best first."""
+    """The best score of a column is bold, the second underlined, and rows come best first."""
     rows = [line for line in markdown(folder).splitlines() if line.startswith("| ")]
 
     assert rows[2].startswith("| b | **0.7500** |")
@@ -84,13 +84,13 @@ def test_best_is_bold_and_second_underlined(folder):
 
 
 def test_equal_figures_are_marked_alike():
-    """Two systems that print the same figure share their mark."""
+    """Two systems whose scores print alike share their mark."""
     assert ranks({"a": 0.50001, "b": 0.50002, "c": 0.4, "d": None, "e": 0.3}) == {"a": 1, "b": 1, "c": 2}
     assert ranks({"a": 0.5}) == {}
 
 
 def test_hostile_names_stay_inert(tmp_path):
-    """A system's name cannot break the table or smuggle HTML into the page."""
+    """The name of a system cannot break the table or smuggle HTML into the page."""
     write_results([result("<img src=x onerror=alert(1)>|`*\n```\n<b>")], "pydoc", tmp_path)
     before, start, rest = markdown(tmp_path).partition("\n```sh\n")
     command, end, after = rest.partition("\n```\n")  # in a code block, of one line, nothing is markup
@@ -105,7 +105,7 @@ def test_hostile_names_stay_inert(tmp_path):
 
 
 def test_two_systems_never_share_a_file():
-    """Labels that differ only in characters that no file name can hold get different files."""
+    """Names that differ only in characters that file names cannot have get different files."""
     assert file_name("run_file(path='a/b')") != file_name("run_file(path='a?b')")
     assert file_name("bm25@lucene") == "bm25@lucene"
 
@@ -117,7 +117,7 @@ def test_an_empty_folder_says_what_to_type(tmp_path):
 
 
 def test_a_result_in_the_folder_of_another_suite_is_refused(tmp_path, capsys):
-    """A dataset that the suite has not is no silent omission: one line, exit 2."""
+    """A dataset that is not in the suite gives one line and exit code 2."""
     write_results([result("bm25", "beir/arguana")], "pydoc", tmp_path)
 
     assert code(["leaderboard", "--results", str(tmp_path)]) == 2
@@ -133,8 +133,8 @@ def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     assert "| 0.2000 | 0.3000 | 2/12 |" in markdown(tmp_path)
 
 
-def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
-    """Two systems share a letter exactly where no significant difference was found between them."""
+def test_systems_without_a_significant_difference_share_a_letter(tmp_path):
+    """Two systems share a letter if and only if they have no significant difference."""
     levels = {"high": 0.8, "high too": 0.8, "low": 0.2}
     many = [f"q{number}" for number in range(30)]
     wobble = {"high": [0.1, -0.1], "high too": [-0.1, 0.1], "low": [0.0, 0.0]}
@@ -155,8 +155,8 @@ def test_letters_say_which_systems_cannot_be_told_apart(tmp_path):
     assert rows[2].startswith("| low | <ins>0.2000</ins> <sup>b</sup> |")
 
 
-def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(tmp_path):
-    """Among nine twins and one other, the median is of pairs that differ, at .05 / 45; resamples are as drawn."""
+def test_the_detectable_difference_is_the_median_over_pairs_that_differ(tmp_path):
+    """Among nine twins and one other, the median is over pairs that differ, at .05 / 45."""
     rng = np.random.default_rng(3)
     twin, other, names = rng.random(50), rng.random(50), [f"q{number}" for number in range(50)]
     scores = {f"twin{number}": twin for number in range(9)} | {"other": other}
@@ -172,7 +172,7 @@ def test_what_could_be_found_is_said_of_systems_that_differ_at_holms_first_step(
     write_results(made, "pydoc", tmp_path)
     least = minimum_detectable(twin - other, level=0.05 / 45)
 
-    assert f"A difference of {least:.3f} on pydoc/test would be found four times in five at Holm's" in markdown(tmp_path)
+    assert f"The tests have 80 % power for differences of {least:.3f} on pydoc/test (at Holm's" in markdown(tmp_path)
     assert "Tests draw 10,000 resamples." in markdown(tmp_path)
     assert compare_all({"a": twin, "b": twin}).detectable is None
     assert compare_all({f"s{n:02}": rng.random(9) for n in range(27)}).resamples == resamples_for(351) == 14_040
@@ -196,7 +196,7 @@ def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
 
 
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
-    """A result of other queries than the rest has its score, and a note says that it was not compared."""
+    """A result with other queries has its score, and a note says that it is not tested."""
     other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
     write_results([result("bm25"), other], "pydoc", tmp_path)
 
@@ -205,8 +205,8 @@ def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     )
 
 
-def test_what_is_wrong_in_the_data_is_told_with_its_source(tmp_path):
-    """The notes of a dataset begin with what its contract knows to be wrong in the data; ArguAna lacks five documents."""
+def test_known_data_issues_come_with_their_source(tmp_path):
+    """The notes of a dataset begin with its known data issues; ArguAna lacks five documents."""
     write_results([result("bm25", "beir/arguana")], "beir", tmp_path)
 
     said = "- data issue: Five judged documents are not in the corpus: their five queries score 0 with every system. (https://"
@@ -214,7 +214,7 @@ def test_what_is_wrong_in_the_data_is_told_with_its_source(tmp_path):
 
 
 def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
-    """Timed systems are in one table a machine, scenario and depth, fastest first, with the machine above it."""
+    """Timed systems have one table per machine, scenario and k, fastest first, with the machine above it."""
 
     def timed(system, qps, fingerprint, flags=()):
         timing = Timing(
@@ -240,7 +240,7 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
 
 
 def test_what_a_model_weighs_and_how_long_building_took_are_columns(tmp_path):
-    """Megabytes of weights and seconds of encoding and indexing stand beside the index; of a resumed build no seconds do."""
+    """Megabytes of weights and seconds of building are columns; a resumed build has no seconds."""
     sizes = {"index": 2_500_000, "model": 8_960_416}
     whole = Measurement(seconds={"encode": 40.25, "build": 1.0, "search": 9.0})
     cut = msgspec.structs.replace(whole, resumed=True)
@@ -255,7 +255,7 @@ def test_what_a_model_weighs_and_how_long_building_took_are_columns(tmp_path):
 
 
 def test_published_scores_are_marked_and_have_one_row_a_system():
-    """BM25's figures of three sources are one row, of that with most; figures of another protocol are not there."""
+    """BM25's scores from three sources are one row, from the source with most; scores under other rules are left out."""
     rows = published_systems(read_published(), suites.suite("beir"), ["beir/arguana", "beir/scifact/test"])
     anserini = [row for row in rows if row.system.label == "bm25_anserini"]
 
@@ -277,7 +277,7 @@ def test_published_scores_are_marked_and_have_one_row_a_system():
     ],
 )
 def test_the_frontier(points, lower, expected):
-    """What is on the frontier no other point equals on one axis and beats on the other; equal points are on it together."""
+    """No other point dominates a point of the frontier; equal points are both on it."""
     assert frontier(points, lower_is_better=lower) == expected
 
 
@@ -288,7 +288,7 @@ SUITE = Suite(
 
 
 def test_a_mean_needs_every_member():
-    """The mean over datasets is there when all are; else the count is, and no mean."""
+    """A mean over datasets needs all members; otherwise their number is shown."""
     half = tables([result("a", "x", 0.2), result("b", "x", 0.4), result("b", "y", 0.6)], SUITE)[0]
     assert half.rows[-1] == ("both@1", "1/2", "0.5000")
 
@@ -305,12 +305,12 @@ def test_a_mean_needs_every_member():
     ],
 )
 def test_a_family_is_what_the_plug_in_says(recipe, expected):
-    """A system's family is its encoder's, or else its retriever's; of a plug-in that is not here it is not known."""
+    """A system has the family of its encoder or else its retriever; it is "other" if the plug-in is not installed."""
     assert family(result("a", recipe=recipe)) == expected
 
 
 def test_families_are_the_catalogues():
-    """What plug-ins say is a family in which a model of the catalogue can be, so that filters need one word."""
+    """Families of plug-ins are also families of the catalogue, so that filters need one word."""
     plugins = [registry.find(f"{group}/{name}") for group in ("encoders", "retrievers") for name in registry.names(group)]
     families = {plugin.family for plugin in plugins}
 
@@ -319,14 +319,14 @@ def test_families_are_the_catalogues():
 
 
 def test_a_family_can_be_left_to_the_part():
-    """Passages are of the family of what searches them."""
+    """Passages have the family of the system that searches them."""
     part = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
 
     assert family(result("a", recipe={"plugin": "retrievers/passages", "settings": {"members": [part]}})) == "dense"
 
 
 def test_measures_that_were_asked_for_are_shown():
-    """Several systems on several datasets show the suite's headline; other measures, asked for by name, are shown instead."""
+    """Several systems on several datasets show the headline of the suite, unless other measures were asked for by name."""
     every = [result(system, dataset, 0.2) for system in "ab" for dataset in "xy"]
     asked = [msgspec.structs.replace(one, means={"R@10": 0.3, "P@5": 0.1}) for one in every]
 
@@ -335,8 +335,8 @@ def test_measures_that_were_asked_for_are_shown():
     assert tables(asked, SUITE)[1].rows[0] == ("x", "0.1000", "0.1000")
 
 
-def test_what_a_reader_must_know_is_said():
-    """Queries without hits, dropped self-matches and wide tie intervals are notes under the table."""
+def test_notes_of_a_table():
+    """Queries without hits, dropped self-matches and wide tie intervals are notes below the table."""
     told = result(
         "a", "x", counts={"missing": 1, "self_matches": 3}, ties={"nDCG@10": Tie(lowest=0.4, highest=0.6, queries=0.5)}
     )
@@ -348,7 +348,7 @@ def test_what_a_reader_must_know_is_said():
 
 
 def test_results_survive_the_disk(tmp_path):
-    """Saving and loading gives an equal result, and the same result gives the same bytes."""
+    """Saving and loading gives an equal result, and equal results give equal bytes."""
     one = result("bm25")
     save(one, tmp_path / "r.json")
 
@@ -357,14 +357,14 @@ def test_results_survive_the_disk(tmp_path):
 
 
 def test_a_result_that_does_not_read_names_the_place(tmp_path):
-    """A damaged result file costs one line that names the file and the place in it."""
+    """A damaged result file gives one line with the file and the place in it."""
     (tmp_path / "r.json").write_bytes(json_bytes(result("bm25")).replace(b'"depth": 10', b'"depth": "ten"'))
     with pytest.raises(InvalidFile, match=r"r\.json: .* at `\$\.depth`"):
         load(tmp_path / "r.json")
 
 
 def _changed(entry, where, **values):
-    """Return a stored entry whose result, or itself, has other values."""
+    """Return a stored entry with other values in it or in its result."""
     target = entry if where == "entry" else entry["results"][0]
     return {**entry, **values} if target is entry else {**entry, "results": [{**target, **values}, *entry["results"][1:]]}
 
@@ -393,7 +393,7 @@ def _changed(entry, where, **values):
     ],
 )
 def test_results_that_cannot_be_true_are_refused(folder, capsys, where, values, said):
-    """What contradicts itself, its name or its measure is refused by its file, and no page is made of it."""
+    """A file that contradicts itself, its name or its measure is refused, and no page is made."""
     path = folder / "results" / "pydoc" / "bm25.json"
     path.write_bytes(json_bytes(_changed(msgspec.json.decode(path.read_bytes()), where, **values)))
 
@@ -405,7 +405,7 @@ def test_results_that_cannot_be_true_are_refused(folder, capsys, where, values, 
 
 
 def test_a_dataset_twice_is_refused(folder):
-    """Of two results of one system on one dataset nobody knows which is meant."""
+    """Two results of one system on one dataset are refused."""
     path = folder / "results" / "pydoc" / "bm25.json"
     entry = msgspec.json.decode(path.read_bytes())
     path.write_bytes(json_bytes({**entry, "results": entry["results"] * 2}))

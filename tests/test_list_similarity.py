@@ -1,4 +1,4 @@
-"""How alike ranked lists are: overlap and rank-biased overlap, against other implementations and the paper."""
+"""Similarity of ranked lists: overlap and rank-biased overlap, compared with another implementation and the paper."""
 
 import json
 from math import log
@@ -13,12 +13,12 @@ from lexbench.trec.runs import Run
 
 
 def letters(text):
-    """Return a list of documents, one a letter."""
+    """Return a list of documents, one per letter."""
     return np.array([ord(letter) for letter in text], np.int64)
 
 
 def endless(one, two, p, depth=400):
-    """Return RBO by its definition, of lists that go on: what is in common at depth d, as a share of d, weighted and summed."""
+    """Return RBO of infinite lists by its definition: weighted shares of common documents, summed over depths."""
     common = [len({*one[:d].tolist()} & {*two[:d].tolist()}) / d for d in range(1, depth)]
     return (1 - p) * sum(share * p**at for at, share in enumerate(common))
 
@@ -36,13 +36,13 @@ def endless(one, two, p, depth=400):
     ],
 )
 def test_extrapolated_rbo_is_that_of_another_implementation(one, two, p, expected):
-    """Of lists of one length and of two, alike, reversed and disjoint; whichever is first."""
+    """For lists of equal and different length, equal, reversed and disjoint, in both orders."""
     assert rbo(letters(one), letters(two), p).extrapolated == pytest.approx(expected, abs=1e-12)
     assert rbo(letters(two), letters(one), p).extrapolated == pytest.approx(expected, abs=1e-12)
 
 
-def test_rbo_lies_between_what_the_unseen_rest_can_make_of_it():
-    """The least is that of lists that go on with nothing in common; the greatest, of one rest for both, all else in common."""
+def test_rbo_lies_between_its_bounds():
+    """The lowest value continues both lists with different documents, the highest with the same ones."""
     one, two, rest = letters("abcdefgh"), letters("hgbaij"), np.arange(1000, 1400)
     found = rbo(one, two, 0.9)
 
@@ -62,13 +62,13 @@ def test_the_weight_of_the_first_documents_is_the_papers():
 
 
 def run(**lists):
-    """Make a run of lists of documents, one letter each, best first."""
+    """Make a run from lists of documents, one letter each, best first."""
     entries = [(query, doc, -rank) for query, docs in lists.items() for rank, doc in enumerate(docs)]
     return Run.from_entries(*map(list, zip(*entries, strict=True)))
 
 
 def test_overlap_is_a_mean_over_the_queries_of_either():
-    """By hand: q1 shares two of three and begins alike; q2 is the same, two long; q3 and q4 have one list each, and count 0."""
+    """By hand: q1 shares two of three documents, q2 is equal, and q3 and q4 have only one list, which counts 0."""
     first = run(q1="abc", q2="de", q3="x")
     other = run(q2="de", q1="acz", q4="y")
     (found,) = list_similarities({"first": first, "other": other}, [1, 3])
@@ -81,7 +81,7 @@ def test_overlap_is_a_mean_over_the_queries_of_either():
 
 
 def test_the_command_takes_run_files_without_judgements(tmp_path, monkeypatch, capsys):
-    """Two run files are compared; one alone, a name that is none, and p of 1 cost a line."""
+    """Two run files are compared; a single one, an unknown name, and p = 1 give one line each."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
     (tmp_path / "b.run").write_text("q1 Q0 d1 1 2 b\nq1 Q0 d3 2 1 b\n")

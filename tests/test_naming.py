@@ -1,4 +1,4 @@
-"""Names for systems, tables to paste elsewhere, and boards of several people's results."""
+"""Names for systems, tables to paste elsewhere, and merged boards."""
 
 import csv
 import io
@@ -32,19 +32,19 @@ from lexbench.storage.store import Store
     ],
 )
 def test_a_name_stands_before_a_sign_of_equality(text, name, notation):
-    """What stands before the first = is a name, unless a bracket or a quote comes before: then the sign is a setting's."""
+    """The text before the first = is a name, unless a bracket or a quote comes first: then the = is a setting's."""
     assert named(text) == (name, notation)
 
 
 @pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 61 + "= bm25", "a:b = bm25"])
 def test_a_name_that_no_table_could_show_is_refused(text):
-    """A name is refused in one line where it is empty, too long, or has characters that do something to a terminal."""
+    """A name is refused if it is empty, too long, or has control characters."""
     with pytest.raises(NotationError, match="is no name for a system"):
         named(text)
 
 
 def test_one_name_is_of_one_system():
-    """A list of values is several systems, which one name cannot be of."""
+    """A list of values stands for several systems, which cannot share a name."""
     assert named_systems("bm25") == [(None, "bm25")]
     with pytest.raises(CommandError, match=r"'two' would be the name of 2 systems, as lexmae_nano\|top_k\(8\)"):
         named_systems("two = lexmae_nano|top_k([8, 4])")
@@ -52,7 +52,7 @@ def test_one_name_is_of_one_system():
 
 @pytest.mark.usefixtures("bread_suite")
 def test_a_name_is_in_results_tables_and_pages(tmp_path, monkeypatch, capsys):
-    """A named system runs once with the one it is; its name is in tables, files and pages, with its notation beside it."""
+    """A named system runs once; its name is in tables, files and pages, with its expression beside it."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = ["run", "suite", "bread", "-d", "bread/test", "--results", str(tmp_path / "board")]
     assert code([*run, "-r", "bm25", "-r", "flat = bm25(b=0.0)"]) == 0
@@ -80,7 +80,7 @@ HARD = View(
 
 
 def test_latex_reads_as_a_table_of_booktabs():
-    """The LaTeX has the rules of booktabs, as many columns in every row, escaped texts, marks and tie groups."""
+    """The LaTeX has booktabs rules, equal numbers of columns, escaped texts, marks and tie groups."""
     text = copies.latex(HARD)
     (columns,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
     assert columns == "llr"  # the column with superscripts begins at the left
@@ -100,7 +100,7 @@ def test_latex_reads_as_a_table_of_booktabs():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex to compile the table by")
 @pytest.mark.parametrize("columns", [2, 14], ids=["narrow", "wider than the page"])
 def test_latex_compiles(tmp_path, columns):
-    """LaTeX makes a page of it without an error and without a line that is too wide, whatever stands in names."""
+    """LaTeX compiles it without an error or an overfull line, for any characters in names."""
     names = (*HARD.header, *(f"a/b-{number}" for number in range(columns - 2)))
     extra = Row('x --y `z\' "w" <a>~^ \\end{tabular}', "", (Score("0.1", 1, "ab", "0.0033"), Score("0.2", 2)))
     rows = [row._replace(scores=row.scores + (Score("0.3333"),) * (columns - 2)) for row in (*HARD.rows, extra)]
@@ -116,7 +116,7 @@ def test_latex_compiles(tmp_path, columns):
 
 
 def test_markdown_and_csv():
-    """The Markdown escapes and marks; the CSV has bare numbers, quotes what it must, and no formula for a spreadsheet."""
+    """Markdown is escaped and marked; CSV has bare numbers, necessary quotes, and no formula for a spreadsheet."""
     assert copies.markdown(HARD).splitlines()[2:] == [
         r"| bm25\|x | **0.5000** <sup>ab</sup> | — |",
         "| =1+1 | <ins>0.2500</ins> | 2/12 |",
@@ -126,7 +126,7 @@ def test_markdown_and_csv():
 
 
 def result(system, value, who="anna", dataset="pydoc/test"):
-    """Make a result of two queries, run on a machine called after *who*."""
+    """Make a result with two queries, on a machine named after *who*."""
     measured = Measurement(versions={"lexbench": "0.2.0"}, machine={"processor": f"{who}'s CPU", "cores": "2"})
     return Result(
         system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means={"nDCG@10": value}, query_ids=["a", "b"],
@@ -145,7 +145,7 @@ def two(tmp_path):
 
 
 def test_boards_of_two_people_are_merged(two):
-    """What two ran alike is one row, what differs a row each; the page says who ran what on which machine."""
+    """Equal results are one row, different ones a row each; the page says who ran what on which machine."""
     (section,) = leaderboard.read_board(two / "anna", {"bo": two / "bo"}).suites
     ours = {system.label: system.who for system in section.systems if not system.source}
     assert ours == {"x (bo)": ("bo",), "bm25": ("anna", "bo"), "x (anna)": ("anna",), "y": ("bo",)}
@@ -158,7 +158,7 @@ def test_boards_of_two_people_are_merged(two):
 
 
 def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
-    """Two that call different systems the same have a note each on what theirs stands for, under the name of its row."""
+    """If two people use one name for different systems, each has a note under the name of its row."""
     for who, notation, value in (("anna", "bm25(b=0.0)", 0.25), ("bo", "bm25(b=0.1)", 0.75)):
         write_results([msgspec.structs.replace(result("x", value, who), notation=notation)], "pydoc", tmp_path / who)
     (section,) = leaderboard.read_board(tmp_path / "anna", {"bo": tmp_path / "bo"}).suites
@@ -166,7 +166,7 @@ def test_notes_of_merged_boards_say_whose_system_is_meant(tmp_path):
 
 
 def test_the_command_merges_and_prints_one_table(two, capsys):
-    """`--merge NAME=FOLDER` and `--copy` work together; a dataset that is not there is one line."""
+    """`--merge NAME=FOLDER` and `--copy` work together; an unknown dataset gives one line."""
     merge = ["leaderboard", "--results", str(two / "anna"), "--merge", f"bo={two / 'bo'}"]
     assert code([*merge, "--copy", "csv", "-d", "pydoc/test"]) == 0
     names = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))]

@@ -1,4 +1,4 @@
-"""The leaderboard page, as a browser shows it."""
+"""The leaderboard page in a browser."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>docume
 
 
 def timing(qps, fingerprint="aaaa", **more):
-    """Make a timing of a stream of single queries."""
+    """Make a single-stream timing."""
     return Timing(
         scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=40, passes=5, warm_up=1,
         stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
@@ -86,7 +86,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Return a function that opens a board as a file, without network, and fails on any complaint or other request."""
+    """Return a function that opens a board as a file without network, and fails on any console error or request."""
     complaints, requests, contexts = [], [], []
 
     def opened(made, **settings):
@@ -118,12 +118,12 @@ def systems(page, table="table.scores"):
 
 @pytest.fixture(scope="module")
 def speeds():
-    """Make the board of the systems that were timed."""
+    """Make the board of timed systems."""
     return board_of(SPEEDS)
 
 
 def test_the_policy_names_exactly_the_script_and_the_style(speeds):
-    """The page allows nothing but its one script and its one style, by their SHA-256, and holds no address to load from."""
+    """The page allows only its script and its style, by their SHA-256, and has no address to load from."""
     text = html(speeds)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
@@ -141,7 +141,7 @@ def test_the_policy_names_exactly_the_script_and_the_style(speeds):
 
 
 def test_the_same_results_give_the_same_bytes(speeds):
-    """Nothing but the results is in either page: neither dates nor chance."""
+    """Both pages depend on the results only, not on dates or chance."""
     again = board_of(SPEEDS)
 
     assert html(again) == html(speeds)
@@ -149,7 +149,7 @@ def test_the_same_results_give_the_same_bytes(speeds):
 
 
 def test_the_table_sorts_by_its_headings(show, speeds):
-    """A click on a heading sorts by it, a second one the other way, and aria-sort says which; what is missing comes last."""
+    """A click on a heading sorts, a second one reverses, and aria-sort says which; missing values come last."""
     page = show(speeds)
     page.uncheck("#published")
     page.select_option("#suite-beir select", "0")
@@ -173,7 +173,7 @@ def test_the_table_sorts_by_its_headings(show, speeds):
 
 
 def test_the_table_filters(show, speeds):
-    """Text, family and the published scores that are not ours narrow the rows, and how many are left is said."""
+    """Text, family and published scores filter the rows, and the number of remaining rows is shown."""
     page = show(speeds)
     assert "splade_v3" in systems(page)
     assert page.locator("tr.published .tag").first.inner_text().startswith("published: ")
@@ -187,21 +187,21 @@ def test_the_table_filters(show, speeds):
     page.select_option("#family", "bm25")
     assert systems(page) == ["c"]
     page.fill("#find", "nothing is called so")
-    assert page.locator("table.scores tbody").inner_text() == "no system fits the filter"
+    assert page.locator("table.scores tbody").inner_text() == "no system matches the filter"
 
 
 def test_best_and_second_leave_oracles_and_published_scores_out(show, speeds):
-    """The best of ours is bold and the second underlined, though an oracle and published systems score more."""
+    """Our best is bold and our second underlined, although an upper bound and published systems score more."""
     page = show(speeds)
     page.select_option("#suite-beir select", "0")
 
     assert page.locator("table.scores tbody tr", has=page.locator("strong")).locator("th code").all_inner_texts() == ["a"]
     assert page.locator("table.scores tbody tr", has=page.locator("td u")).locator("th code").all_inner_texts() == ["b"]
-    assert page.locator("tr.bound .tag").inner_text() == "oracle, not ranked"
+    assert page.locator("tr.bound .tag").inner_text() == "upper bound, not ranked"
 
 
 def test_hostile_names_stay_text(show):
-    """Markup in names, notes and query ids is shown as it is: no element of it is made, no script of it runs."""
+    """Markup in names, notes and query ids is shown literally: it makes no element and runs no script."""
     bad = msgspec.structs.replace(result(HOSTILE, 0.7, notes=[HOSTILE]), query_ids=[HOSTILE, *QUERIES[1:]])
     page = show(board_of([bad, msgspec.structs.replace(result("b", 0.5), query_ids=bad.query_ids)]))
 
@@ -214,7 +214,7 @@ def test_hostile_names_stay_text(show):
 
 
 def test_the_frontier_is_what_no_other_system_beats(show, speeds):
-    """Of a set made by hand the points on the frontier are blue, dominated ones grey, noisy and oracle ones hollow."""
+    """Points of the frontier are blue, dominated ones grey, noisy timings and upper bounds hollow."""
     page = show(speeds)
     plots = page.locator("#trade-off figure")
     assert plots.locator("figcaption").all_inner_texts() == [
@@ -237,10 +237,7 @@ def test_the_frontier_is_what_no_other_system_beats(show, speeds):
 
 
 def test_the_best_published_of_each_family_are_levels(show, speeds):
-    """Every plot of effectiveness has the best published score of each family as a dashed level, which can be turned off.
-
-    The levels are numbered as the table is, and tell name, family, score and source.
-    """
+    """Plots of effectiveness have the best published score of each family as a dashed line, which can be turned off."""
     section = speeds.suites[0]
     panel = section.datasets[0]
     published = {
@@ -256,14 +253,14 @@ def test_the_best_published_of_each_family_are_levels(show, speeds):
     assert [(plot.y, plot.anchors) for plot in panel.plots] == [("nDCG@10", panel.plots[0].anchors)] * 3
     assert {published[number] for number in panel.plots[0].anchors} == set(best.items())
     assert labels.all_text_contents() == [str(number + 1) for number in panel.plots[0].anchors]
-    assert "splade_v3, sparse: nDCG@10 0.7140, published (anserini prebuilt), not ours" in told
+    assert "splade_v3, sparse: nDCG@10 0.7140, published (anserini prebuilt), not measured here" in told
     page.uncheck("#anchors")
     assert page.locator("#trade-off .level").count() == 0
     assert "anchors=false" in page.url
 
 
 def test_what_was_not_published_of_a_dataset_is_no_level(speeds):
-    """A share of exact search is nobody's published score: such a plot has no levels."""
+    """A plot of recall of exact has no published levels."""
     rough = result("rough", 0.5, timings=[msgspec.structs.replace(timing(400), exact=False)], found={"10": 0.8})
     plots = board_of([SPEEDS[0], rough]).suites[0].datasets[0].plots
 
@@ -271,7 +268,7 @@ def test_what_was_not_published_of_a_dataset_is_no_level(speeds):
 
 
 def test_a_system_that_is_beaten_by_its_equals_alone_is_open():
-    """What is beaten on both axes only by what it was not told apart from is open; by one that is better, it is not."""
+    """A point is ringed if only systems without a significant difference beat it on both axes."""
     same = result("near", 0.8, timings=[timing(80)], index=9000)
     near = msgspec.structs.replace(same, per_query={"nDCG@10": same.per_query["nDCG@10"][::-1]})
     made = board_of([SPEEDS[0], near, result("b", 0.5, timings=[timing(50)], index=9900)])
@@ -285,7 +282,7 @@ def test_a_system_that_is_beaten_by_its_equals_alone_is_open():
 
 
 def test_what_approximate_search_finds_is_a_plot_over_speed(speeds):
-    """Approximate engines are beside the exact ones, which find all; without any there is no such plot."""
+    """Approximate engines are plotted beside exact ones, whose recall is 1; without any there is no such plot."""
     rough = [
         result(
             f"rough {number}", 0.5, timings=[msgspec.structs.replace(timing(qps), exact=False)], found={"10": share, "100": 0.1}
@@ -303,7 +300,7 @@ def test_what_approximate_search_finds_is_a_plot_over_speed(speeds):
 
 
 def test_top_k_variants_make_a_curve(show):
-    """Systems that differ in nothing but how many terms they keep are one curve, from the fewest to all."""
+    """Systems that differ only in how many terms they keep are one curve, from the fewest to all."""
     sizes = {"x|top_k(8)@impact": (8, 24.0), "x@impact": (0, 300.0), "x|top_k(64)@impact": (64, 180.0)}
     made = [
         result(name, 0.3 + size / 1000, recipe=top_k(k), vectors=Vectors(bytes_per_document=size))
@@ -317,7 +314,7 @@ def test_top_k_variants_make_a_curve(show):
 
 
 def test_the_heat_map_shows_differences_to_the_chosen_baseline(show):
-    """Each cell is the system's mean less the baseline's; significant ones have a dot, and another baseline can be chosen."""
+    """Each cell is the system's mean minus the baseline's, significant ones have a dot, and the baseline can be changed."""
     page = show(board_of([result("a", 0.8), result("b", 0.5), result("b", 0.4, "beir/nfcorpus/test")]))
     page.select_option("#baseline", "b")
     cells = dict(zip(systems(page, "table.heat"), page.locator("table.heat tbody tr").all_inner_texts(), strict=True))
@@ -329,7 +326,7 @@ def test_the_heat_map_shows_differences_to_the_chosen_baseline(show):
 
 
 def test_two_systems_are_compared_query_by_query(show):
-    """The choice of two systems gives their difference, its interval and p, wins, ties and losses, and the queries."""
+    """Two chosen systems have their difference, its interval and p, wins, ties and losses, and the queries."""
     other = msgspec.structs.replace(
         result("b", 0.5), per_query={"nDCG@10": [0.9, 0.1, *result("a", 0.5).per_query["nDCG@10"][2:]]}
     )
@@ -348,7 +345,7 @@ def test_two_systems_are_compared_query_by_query(show):
 
 
 def test_query_texts_are_there_only_where_they_are_ours():
-    """The page has the texts of pydoc's queries, and of other datasets the ids alone."""
+    """The page has the query texts of pydoc, and only the ids of other datasets."""
     folder = Path(__file__).parent.parent / "leaderboard"
     made = json.loads(msgspec.json.encode(leaderboard.read_board(folder)))
     texts = {dataset["id"]: "texts" in dataset for suite in made["suites"] for dataset in suite["datasets"]}
@@ -358,7 +355,7 @@ def test_query_texts_are_there_only_where_they_are_ours():
 
 
 def test_the_keyboard_reaches_every_cell_and_its_interval(show, speeds):
-    """A table is one stop of the Tab key, the arrow keys go from cell to cell, and the focused cell tells its interval."""
+    """A table is one stop of the Tab key, arrow keys move between cells, and the focused cell shows its interval."""
     page = show(speeds)
     page.locator("table.scores td[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
@@ -373,7 +370,7 @@ def test_the_keyboard_reaches_every_cell_and_its_interval(show, speeds):
 
 
 def test_without_javascript_there_are_tables(show, speeds):
-    """A browser that runs no script shows the scores of each dataset."""
+    """A browser without JavaScript shows the scores of each dataset."""
     page = show(speeds, java_script_enabled=False)
     text = page.locator("body").inner_text()
 
@@ -386,7 +383,7 @@ def test_without_javascript_there_are_tables(show, speeds):
     "settings", [{"color_scheme": "dark"}, {"viewport": {"width": 600, "height": 900}}], ids=["dark", "narrow"]
 )
 def test_dark_and_narrow(show, speeds, settings):
-    """Dark is dark; a window of 600 points scrolls in its tables, never as a whole."""
+    """Dark mode is dark; in a window of 600 pixels only tables scroll sideways."""
     page = show(speeds, **settings)
     if "color_scheme" in settings:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 27)"
@@ -394,7 +391,7 @@ def test_dark_and_narrow(show, speeds, settings):
 
 
 def test_print_shows_the_whole_on_white(show, speeds):
-    """On paper there are no controls, the ground is white even in dark mode, and provenance is unfolded."""
+    """In print there are no controls, the background is white even in dark mode, and provenance is unfolded."""
     page = show(speeds, color_scheme="dark")
     page.pdf()
     page.emulate_media(media="print", color_scheme="dark")
@@ -405,7 +402,7 @@ def test_print_shows_the_whole_on_white(show, speeds):
 
 
 def test_the_committed_results_make_a_small_page(show, tmp_path):
-    """The page of our own results opens without a complaint and is well below a megabyte."""
+    """The page of our own results opens without an error and is well below a megabyte."""
     shutil.copytree(Path(__file__).parent.parent / "leaderboard" / "results", tmp_path / "results")
     made = leaderboard.read_board(tmp_path)
 
@@ -415,7 +412,7 @@ def test_the_committed_results_make_a_small_page(show, tmp_path):
 
 
 def test_the_page_copies_what_the_command_prints(show, browser, tmp_path):
-    """Each button gives the text that `lexbench leaderboard --copy` prints, of all datasets and of one."""
+    """Each button copies the text that `lexbench leaderboard --copy` prints, for all datasets and for one."""
     del browser, tmp_path
     made = board_of(
         [
@@ -439,7 +436,7 @@ def test_the_page_copies_what_the_command_prints(show, browser, tmp_path):
 
 
 def test_a_link_shows_the_view_again(show):
-    """The address holds the view, the order, filters and the chosen systems; opened anew it shows the same table."""
+    """The address has the view, the order, the filters and the chosen systems; opened again it shows the same table."""
     made = board_of([result("a", 0.8), result("b", 0.6), result("c", 0.4), result("a", 0.5, "beir/nq")])
     page = show(made)
     assert "#" not in page.url
@@ -463,8 +460,8 @@ def test_a_link_shows_the_view_again(show):
     assert page.input_value("#view-beir") == "all"
 
 
-def test_a_name_shows_its_notation_at_a_click(show):
-    """A named system shows its name; one click shows the notation that it stands for."""
+def test_a_name_shows_its_expression_at_a_click(show):
+    """A click on the name of a system shows the expression behind it."""
     page = show(board_of([result("short", 0.8, notation="bm25(k1=0.8)"), result("b", 0.6)]))
     assert not page.is_visible("text=bm25(k1=0.8)")
     page.click("summary:text-is('short')")

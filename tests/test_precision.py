@@ -1,4 +1,4 @@
-"""As what the scores of run files are compared: as double, as trec_eval since 2023, or as float32, as before."""
+"""The precision for comparing scores of run files: double like trec_eval since 2023, or float32 like before."""
 
 import json
 
@@ -17,7 +17,7 @@ CLOSE = "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 1 t\n"  # a an
 
 @pytest.fixture
 def files(tmp_path):
-    """Return what writes a run, and gives its path and that of judgements."""
+    """Return a function that writes a run and returns its path and that of the judgements."""
 
     def write(text):
         (tmp_path / "qrels").write_text(QRELS)
@@ -28,7 +28,7 @@ def files(tmp_path):
 
 
 def test_double_scores_decide_and_leave_nothing_open(files):
-    """RR is 1 as trec_eval 10 says, its tie interval is [1, 1], and the result says how scores were compared."""
+    """RR is 1 like in trec_eval 10, its tie interval is [1, 1], and the result names the precision."""
     path, qrels = files(CLOSE)
     result = score_file(path, ["RR", "nDCG@10"], qrels=qrels)
 
@@ -37,7 +37,7 @@ def test_double_scores_decide_and_leave_nothing_open(files):
 
 
 def test_float32_repeats_older_figures_and_says_what_double_gives(files):
-    """With float32 the values are pytrec_eval's, the tie shows, and the mean as double stands beside."""
+    """With float32, values equal pytrec_eval's, the tie shows, and the mean as double is given."""
     path, qrels = files(CLOSE)
     result = score_file(path, ["RR"], qrels=qrels, precision="float32")
     ranked = {"q": {"a": 12.34567891, "b": 12.3456789, "c": 1.0}}
@@ -49,14 +49,14 @@ def test_float32_repeats_older_figures_and_says_what_double_gives(files):
 
 
 def test_where_both_orders_give_the_same_nothing_is_said(files):
-    """An order that differs among documents without judgement, or not at all, leaves no note."""
+    """If the order differs only among unjudged documents, or not at all, there is no note."""
     path, qrels = files("q Q0 a 1 2 t\nq Q0 x 2 1.00000001 t\nq Q0 y 3 1 t\n")
 
     assert score_file(path, ["RR", "nDCG@10"], qrels=qrels).other_precision == {}
 
 
 def test_scores_beyond_float32_are_scored_as_double_alone(files):
-    """1e39 is a double; as float32 it is refused in a line."""
+    """1e39 is a valid double; with float32 it is refused in one line."""
     path, qrels = files("q Q0 a 1 2e39 t\nq Q0 b 2 1e39 t\n")
 
     assert score_file(path, ["RR"], qrels=qrels).means == {"RR": 1.0}
@@ -65,7 +65,7 @@ def test_scores_beyond_float32_are_scored_as_double_alone(files):
 
 
 def test_the_command_line_prints_both(files, capsys):
-    """`score` names the other way of comparing, whose it is, and its mean; --scores float32 turns it round."""
+    """`score` names the other precision, its tools and its mean; --scores float32 swaps them."""
     path, qrels = files(CLOSE)
     words = ["score", str(path), "--qrels", str(qrels), "-m", "RR@10"]
 
@@ -77,7 +77,7 @@ def test_the_command_line_prints_both(files, capsys):
 
 
 def test_measures_deeper_than_a_run_are_named(files):
-    """R@1000 of lists of three documents is R@3, and the result says so; RR@2 looks no deeper than they go."""
+    """R@1000 of lists with three documents is R@3, and a note says so; RR@2 needs no note."""
     path, qrels = files(CLOSE)
 
     assert score_file(path, ["R@1000", "RR@2"], qrels=qrels).notes == [
@@ -86,7 +86,7 @@ def test_measures_deeper_than_a_run_are_named(files):
 
 
 def test_a_run_file_in_a_suite_is_read_in_either_precision(files):
-    """The setting is in the identity of the file, so neither answer is taken for the other."""
+    """The setting is part of the file's identity, so the two precisions are never confused."""
     path, _ = files(CLOSE)
     double, single = RunFile(str(path)), RunFile(str(path), scores="float32")
 

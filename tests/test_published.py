@@ -1,4 +1,4 @@
-"""The main job on real collections, held against published figures."""
+"""Runs on real collections against published scores."""
 
 import json
 import os
@@ -17,7 +17,7 @@ ANSERINI = {  # BM25 "flat", Anserini's regressions and Pyserini's 2CR
 
 @pytest.fixture(scope="module")
 def finished(shared, tmp_path_factory):
-    """Run BM25, and BM25 on Lucene where that is installed, on the whole of BEIR, of which two sets are here."""
+    """Run BM25, and BM25 on Lucene if installed, on BEIR, of which two datasets are on this machine."""
     place = tmp_path_factory.mktemp("published")
     home = writable_copy(REAL, place / "home")
     environment = {
@@ -40,7 +40,7 @@ def finished(shared, tmp_path_factory):
 @pytest.mark.parametrize("dataset", ANSERINI)
 @pytest.mark.parametrize("system", ["bm25", "bm25@lucene"])
 def test_bm25_has_anserinis_figures(finished, system, dataset):
-    """BM25 of ours and of Lucene equal what Anserini publishes, to four digits."""
+    """Our BM25 and Lucene's equal what Anserini publishes, to four digits."""
     results = {(found["system"], found["dataset"]): found for found in json.loads(finished.stdout)["results"]}
     if (system, dataset) not in results:
         pytest.skip("bm25@lucene is in the extra lucene")
@@ -50,7 +50,7 @@ def test_bm25_has_anserinis_figures(finished, system, dataset):
 
 
 def test_the_published_figure_lies_in_the_tie_interval(finished):
-    """What ties leave open holds the figure, and shows that on NFCorpus the fourth digit is a matter of their order."""
+    """The tie interval contains the published score: on NFCorpus the fourth digit depends on the order of ties."""
     results = json.loads(finished.stdout)["results"]
     tie = next(found for found in results if found["dataset"] == "beir/nfcorpus/test")["ties"]["nDCG@10"]
 
@@ -60,7 +60,7 @@ def test_the_published_figure_lies_in_the_tie_interval(finished):
 
 
 def test_an_incomplete_suite_says_so(finished):
-    """The ten sets that are not here cost a line each, the mean is not there, and the exit code is 1."""
+    """Each of the ten missing datasets gives one line, there is no mean, and the exit code is 1."""
     mean = json.loads(finished.stdout)["aggregates"][0]
 
     assert finished.returncode == 1

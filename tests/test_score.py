@@ -1,4 +1,4 @@
-"""`lexbench score` beyond means: slices, runs of the store, and files that do not read."""
+"""`lexbench score`: slices, runs of the store, compressed and damaged files."""
 
 import bz2
 import gzip
@@ -22,7 +22,7 @@ from lexbench.types import Judgement
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Write a run of four queries, its judgements, and slices; the first relevant document is at 1, 2, 1 and nowhere."""
+    """Write a run of four queries, judgements, and slices; the first relevant document is at rank 1, 2, 1 and nowhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     ranks = {"q1": "ab", "q2": "ba", "q3": "ab", "q4": "bc"}
@@ -34,7 +34,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsys):
-    """RR of short is (1 + .5) / 2, of long 0, of odd .5; intervals are the bootstrap's at 1 - .05 / 3."""
+    """RR of short is (1 + .5) / 2, of long 0, of odd .5; intervals are bootstrap intervals at 1 - .05 / 3."""
     words = ["score", "x.run", "--qrels", "x.qrels", "-m", "RR@10", "--slices", "x.slices"]
     assert code([*words, "--json"]) == 0
     slices = json.loads(capsys.readouterr().out)["slices"]
@@ -57,7 +57,7 @@ def test_each_slice_has_its_mean_its_count_and_a_corrected_interval(files, capsy
     [("", "no slices"), ("q1\n", "1 columns, not 2"), ("q1 a\nq1 a\n", "twice"), ("q9 a\n", "not among the 4 judged queries")],
 )
 def test_slices_that_do_not_fit_are_refused(files, capsys, text, said):
-    """An empty file, a line of one column, a query twice, and a query that is not judged: one line each."""
+    """An empty file, a missing column, a repeated line, and an unjudged query give one line each."""
     (files / "x.slices").write_text(text)
     exit_code = code(["score", "x.run", "--qrels", "x.qrels", "--slices", "x.slices"])
 
@@ -68,7 +68,7 @@ def test_slices_that_do_not_fit_are_refused(files, capsys, text, said):
 
 
 def test_compare_tests_every_slice_and_corrects_for_all_of_them(files, tmp_path, monkeypatch, capsys):
-    """Of two runs in two slices, p is Holm's over both; queries of no slice count in neither; two datasets are refused."""
+    """For two runs on two slices, p is corrected by Holm over both."""
     folder = tiny.write(tmp_path / "tiny", tiny.DOCUMENTS, tiny.QUERIES, [("q1", "d2", 2), ("q1", "d1", 1), ("q2", "d3", 1)])
     assert code(["run", "dataset", str(folder), "-r", "bm25", "-r", "bm25(k1=2.0)", "-m", "RR@10"]) == 0
     (tmp_path / "declared").write_text("q1 one\nq2 two\n")
@@ -99,7 +99,7 @@ def test_a_system_of_the_store_is_scored_by_any_measure(tmp_path, monkeypatch, c
 
 
 def test_a_system_that_was_run_again_is_scored_by_its_newest_run(tmp_path, monkeypatch, capsys):
-    """Expansions that were written anew make another index under the same name: the run on the last ones counts."""
+    """Changed expansions give another index under the same name; the newest run counts."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     for document in ("abc", "difflib", "ast", "difflib.Differ"):  # by turns, so that no other order than time would do
@@ -115,7 +115,7 @@ def test_a_system_that_was_run_again_is_scored_by_its_newest_run(tmp_path, monke
 
 
 def test_intervals_of_a_slice_are_of_its_queries_alone(files):
-    """A slice of all queries has the whole result's means."""
+    """A slice of all queries has the means of the whole result."""
     run = Run.from_entries(["q1", "q2"], ["a", "a"], [1.0, 1.0])
     qrels = Qrels.from_judgements([Judgement("q1", "a", 1), Judgement("q2", "b", 1)])
     result = score_run(run, qrels, ["P@1"], system="x", dataset="x", contract="none", depth=1)
@@ -128,7 +128,7 @@ def test_intervals_of_a_slice_are_of_its_queries_alone(files):
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
 def test_a_compressed_run_is_read_whatever_its_name_is(files, capsys, pack):
-    """The bytes say how a file is compressed: the scores are those of the plain one; a cut file costs a line."""
+    """The compression is recognised by the bytes, scores are equal, and a truncated file gives one line."""
     packed = pack((files / "x.run").read_bytes())
     words = ["--qrels", "x.qrels", "-m", "RR@10", "--json"]
     (files / "packed").write_bytes(packed)
@@ -143,7 +143,7 @@ def test_a_compressed_run_is_read_whatever_its_name_is(files, capsys, pack):
 
 @pytest.mark.parametrize(("begin", "typed"), [(b"\x28\xb5\x2f\xfd", "zstd -d packed"), (b"PK\x03\x04", "unzip packed")])
 def test_what_is_compressed_otherwise_is_told_how_to_unpack(files, capsys, begin, typed):
-    """A file of zstd or zip is refused in a line that says what to type."""
+    """A zstd or zip file is refused with the command to unpack it."""
     (files / "packed").write_bytes(begin + bytes(range(90)))
 
     assert code(["score", "packed", "--qrels", "x.qrels"]) == InvalidFile.exit_code
@@ -151,7 +151,7 @@ def test_what_is_compressed_otherwise_is_told_how_to_unpack(files, capsys, begin
 
 
 def test_queries_that_nobody_could_score_on_are_told(files, capsys):
-    """Of four judged queries one has no relevant document; of a run with other ids none is judged, and both are shown."""
+    """A judged query without relevant documents is noted; so is a run without any judged query, with both kinds of ids."""
     (files / "x.qrels").write_text("q1 0 a 1\nq2 0 a 1\nq3 0 a 0\nq4 0 a 1\n")
     assert code(["score", "x.run", "--qrels", "x.qrels", "--json"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
@@ -164,7 +164,7 @@ def test_queries_that_nobody_could_score_on_are_told(files, capsys):
 
 
 def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):
-    """It is one line with much behind the tag: what is read over then must not be the rest of the run."""
+    """Such a file is one long line; its rest must not be ignored as text behind the tag."""
     (files / "old.run").write_bytes((files / "x.run").read_bytes().replace(b"\n", b"\r"))
 
     assert code(["score", "old.run", "--qrels", "x.qrels"]) == InvalidFile.exit_code

@@ -1,4 +1,4 @@
-"""Several trainings as one system: means and deviations by hand, what its tests are of, and where it is shown."""
+"""Several trainings as one system: means and deviations by hand, intervals, and where they are shown."""
 
 import json
 from math import sqrt
@@ -19,7 +19,7 @@ from lexbench.storage.store import Store
 
 
 def result(system, values, dataset="pydoc/test", **facts):
-    """Make a result of one measure."""
+    """Make a result with one measure."""
     given = {"recipe": {"plugin": "retrievers/encoded", "settings": {"model": system, "length": 256}}} | facts
     return Result(
         system=system,
@@ -39,7 +39,7 @@ SEEDS = [result("n42", [0.25, 0.75]), result("n43", [0.5, 1.0]), result("n44", [
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Return an empty store, which the command line uses too."""
+    """Return an empty store that the command line also uses."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
@@ -47,7 +47,7 @@ def store(tmp_path, monkeypatch):
 
 
 def test_a_system_of_seeds_has_means_and_a_deviation():
-    """.5, .75 and .375 are .541667 +- .190940; a query has the mean of its values; what recipes have in common is kept."""
+    """.5, .75 and .375 are .541667 +- .190940; queries have mean values; the common part of the recipes is kept."""
     one = as_one("nano", SEEDS)
 
     assert one.means == {"nDCG@10": pytest.approx(1.625 / 3)}
@@ -59,7 +59,7 @@ def test_a_system_of_seeds_has_means_and_a_deviation():
 
 
 def test_what_one_seed_had_seen_counts_for_all():
-    """Of seeds that met a dataset unseen and one that was trained on it, the system is in-domain."""
+    """If one seed was trained on the dataset, the system is in-domain."""
     seen = Exposure(status="in-domain", because=["n43 was trained on it"])
     unseen = Exposure(status="zero-shot")
     one = as_one("nano", [msgspec.structs.replace(SEEDS[0], exposure=unseen), msgspec.structs.replace(SEEDS[1], exposure=seen)])
@@ -68,7 +68,7 @@ def test_what_one_seed_had_seen_counts_for_all():
 
 
 def test_the_interval_over_seeds_is_welchs():
-    """It is scipy's of two groups; of a group and a single run it is the group's own t interval; of two runs there is none."""
+    """It equals scipy's for two groups, the t interval for a group and a single run, and is None for two runs."""
     one, other = [0.5, 0.75, 0.375], [0.25, 0.5]
     ours = interval_over_seeds(one, other)
     theirs = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
@@ -81,20 +81,20 @@ def test_the_interval_over_seeds_is_welchs():
 
 
 def test_seeds_are_read_by_commas_outside_of_brackets():
-    """Commas of settings and strings set nothing apart."""
+    """Commas inside settings and strings do not separate seeds."""
     assert split('a, b(k1=1, b=0)@c(x="1,2"),d') == ["a", 'b(k1=1, b=0)@c(x="1,2")', "d"]
     assert seed_groups(["nano = bm25(k1=1, b=0), bm25"]) == {"nano": ["bm25(k1=1, b=0)", "bm25"]}
 
 
 @pytest.mark.parametrize("text", ["nano", "nano = a", "nano = a, ", "nano = a, a", "= a, b"])
 def test_seeds_that_do_not_read_are_refused(text):
-    """A group has a name and two members or more, each once."""
+    """A group has a name and at least two different members."""
     with pytest.raises(CommandError):
         seed_groups([text])
 
 
 def test_members_that_are_not_of_one_system_are_refused():
-    """Members must have results, of the same queries; a system of seeds is no seed."""
+    """Members must have results on the same queries; a system of seeds cannot be a seed."""
     with pytest.raises(UnknownName, match="n45"):
         merge_seeds(SEEDS, {"nano": ["n42", "n45"]})
     with pytest.raises(CannotStart, match="cannot be seeds of one system"):
@@ -106,7 +106,7 @@ def test_members_that_are_not_of_one_system_are_refused():
 
 
 def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path, capsys):
-    """A against the mean of three: by hand +.0417 with p 1, for one query gains and one loses; over seeds the t interval."""
+    """A against the mean of three: by hand +.0417 with p 1, because one query gains and one loses; and the t interval."""
     write_results([result("bm25", [0.5, 0.5]), *SEEDS], "pydoc", tmp_path / "saved")
     words = ["compare", "bm25", "--seeds", "nano = n42, n43, n44", "--results", "saved", "-d", "pydoc/test"]
 
@@ -130,7 +130,7 @@ def test_compare_takes_seeds_as_one_and_says_what_its_test_is_of(store, tmp_path
 
 
 def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
-    """Of three settings of BM25, two as seeds: one row for both, with +-, on screen, in the folder, on the page."""
+    """Two of three BM25 settings as seeds are one row with +-, on screen, in the folder, and on the page."""
     words = ["run", "suite", "pydoc", "-r", "bm25", "-r", "one = bm25(k1=1.2)", "-r", "two = bm25(b=0.7)", "-m", "nDCG@10"]
     assert code([*words, "--seeds", "both = one, two", "--results", "saved", "--json"]) == 0
     bm25, both = json.loads(capsys.readouterr().out)["results"]
@@ -149,7 +149,7 @@ def test_a_run_takes_seeds_as_one(store, tmp_path, capsys):
 
 
 def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
-    """The mean must be that of the seeds."""
+    """The mean must be the mean of the seeds."""
     one = as_one("nano", SEEDS)
     wrong = msgspec.structs.replace(one, seeds=msgspec.structs.replace(one.seeds, means={"nDCG@10": [0.5, 0.75, 0.5]}))
     (path,) = write_results([wrong], "pydoc", tmp_path)
@@ -159,7 +159,7 @@ def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
 
 
 def test_without_seeds_nothing_is_said_of_them(store, tmp_path, capsys):
-    """A comparison of runs alone has no table of seeds."""
+    """A comparison without seeds has no table of seeds."""
     made = compare(["n42", "n43", str(write_results(SEEDS, "pydoc", tmp_path)[0].parent)], store=store)
 
     assert [one.over_seeds for one in made.datasets[0].differences] == [None, None]

@@ -1,4 +1,4 @@
-"""Tests, intervals, corrections and groups, against hand-made values, scipy and ranx."""
+"""Tests, intervals, corrections and tie groups, compared with values by hand, scipy and ranx."""
 
 import itertools
 
@@ -16,13 +16,13 @@ RESAMPLES = 10_000
 
 
 def monte_carlo(p, deviations=4):
-    """Return by how much two estimates of p, each of RESAMPLES draws, may differ: that many standard deviations."""
+    """Return how far two estimates of p from RESAMPLES draws may differ, as this many standard deviations."""
     return deviations * np.sqrt(2 * p * (1 - p) / RESAMPLES) + 1 / RESAMPLES
 
 
 @pytest.fixture(scope="module")
 def runs():
-    """Return nDCG@10 (50,) of each of twenty made-up runs, by collection and name: some queries are hard for all."""
+    """Return nDCG@10 (50,) of each of twenty synthetic runs, by collection and name; some queries are hard for all."""
     chance, found = np.random.default_rng(2), {}
     for kind, number in (("doc", 14), ("passage", 6)):
         hard = chance.normal(0.2, 0.3, 50)
@@ -34,31 +34,31 @@ def runs():
 
 @pytest.fixture(scope="module")
 def pairs(runs):
-    """Return the differences of every two of the runs on one collection: 91 and 15."""
+    """Return the differences of every two runs of one collection: 91 and 15."""
     every = itertools.combinations(runs, 2)
     return [runs[one] - runs[other] for one, other in every if one[0] == other[0]]
 
 
 def test_p_of_few_queries_is_exact():
-    """Of eight ways to sign (1, 2, 3), 6 and -6 are as far from 0: p = 2/8; of sixteen for (3, 1, -1, -1), ten: 2 or more."""
+    """Of eight sign patterns of (1, 2, 3), 6 and -6 are as far from 0: p = 2/8; of sixteen for (3, 1, -1, -1), ten are."""
     assert randomisation.p_value(np.array([1.0, 2.0, 3.0])) == 0.25
     assert randomisation.p_value(np.array([3.0, 1.0, -1.0, -1.0])) == 14 / 16
     assert randomisation.p_value(np.array([3.0, 1.0, 1.0, -1.0, 0.0, 0.0])) == 8 / 16
 
 
 def test_equal_systems_have_p_1():
-    """No difference at all is no evidence, of however many queries."""
+    """Systems without any difference have p = 1 for any number of queries."""
     assert randomisation.p_value(np.zeros(6980)) == 1.0
 
 
 def test_p_is_never_0():
-    """The observed signs are one of the draws: the least p is 1 / (1 + resamples)."""
+    """The observed signs count as one draw, so the smallest p is 1 / (1 + resamples)."""
     assert randomisation.p_value(np.full(100, 0.5)) == 1 / (1 + RESAMPLES)
 
 
 @pytest.mark.parametrize("values", [[], [0.1, np.nan]])
-def test_what_no_test_can_use_is_refused(values):
-    """No query, or a value that is not finite, is an error and not a p."""
+def test_empty_and_infinite_values_are_refused(values):
+    """No query, or a value that is not finite, is an error."""
     with pytest.raises(ValueError, match="at least one query, and finite values"):
         randomisation.p_value(np.array(values))
     with pytest.raises(ValueError, match="at least one query, and finite values"):
@@ -66,7 +66,7 @@ def test_what_no_test_can_use_is_refused(values):
 
 
 def test_p_agrees_with_scipy(pairs):
-    """On every two runs p is scipy's, within four standard deviations of two Monte Carlo estimates."""
+    """For every two runs, p equals scipy's within four standard deviations of two Monte Carlo estimates."""
     assert len(pairs) == 91 + 15
     for differences in pairs:
         theirs = stats.permutation_test(
@@ -83,7 +83,7 @@ def test_p_agrees_with_scipy(pairs):
 
 @pytest.mark.slow  # ranx is compiled first
 def test_p_agrees_with_ranx(runs, ir_datasets_home, monkeypatch):
-    """On each of the runs against its BM25 p is that of ranx, within the same bounds."""
+    """For each run against its BM25, p equals ranx's within the same bounds."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
     module = pytest.importorskip("ranx.statistical_tests")
     for (kind, name), values in runs.items():
@@ -95,7 +95,7 @@ def test_p_agrees_with_ranx(runs, ir_datasets_home, monkeypatch):
 
 
 def test_the_interval_agrees_with_scipy(pairs):
-    """Both ends are scipy's within four standard deviations of two such percentiles: .15 standard errors of the mean."""
+    """Both ends equal scipy's within four standard deviations of such percentiles: .15 standard errors of the mean."""
     for differences in pairs:
         theirs = stats.bootstrap(
             (differences,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(1)
@@ -105,7 +105,7 @@ def test_the_interval_agrees_with_scipy(pairs):
 
 
 def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
-    """Of 2,000 pairs of systems that are the same but for chance, 5 % are found different: 70 to 130 are."""
+    """Of 2,000 pairs of equal systems, 5 % have a significant difference: 70 to 130 of them."""
     rng = np.random.default_rng(7)
     found = [randomisation.p_value(rng.normal(0, 0.3, 25), resamples=999, seed=at) for at in range(2000)]
 
@@ -113,7 +113,7 @@ def test_under_the_null_hypothesis_p_is_below_5_percent_in_5_percent_of_cases():
 
 
 def test_all_pairs_at_once_are_the_pairs_one_by_one():
-    """The matrix of p has what p_value gives for every two systems, a pair with few differences included."""
+    """`pairwise` gives the same as `p_value` for every two systems, including a pair with few differences."""
     rng = np.random.default_rng(3)
     scores = rng.random((5, 60))
     scores[4] = scores[3]
@@ -126,7 +126,7 @@ def test_all_pairs_at_once_are_the_pairs_one_by_one():
 
 
 def test_intervals_of_many_systems_are_those_of_each():
-    """The same queries are drawn for all: a row's interval does not depend on the others."""
+    """All systems share their draws, so the interval of one does not depend on the others."""
     values = np.random.default_rng(5).random((6, 80))
     found = bootstrap.intervals(values)
 
@@ -134,7 +134,7 @@ def test_intervals_of_many_systems_are_those_of_each():
 
 
 def test_a_macro_mean_has_the_interval_of_independent_datasets():
-    """Its standard error is half the root of the summed squares of the two datasets', however different their sizes are."""
+    """Its standard error is half the root of the summed squares of two datasets' errors, for any sizes."""
     rng = np.random.default_rng(11)
     large, small = rng.normal(0.5, 0.2, 2000), rng.normal(0.1, 0.3, 300)
     low, high = bootstrap.macro_interval([large, small])
@@ -144,15 +144,15 @@ def test_a_macro_mean_has_the_interval_of_independent_datasets():
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.03)
 
 
-def test_holm_is_the_hand_made_correction():
-    """Of four, the least is multiplied by 4, the next by 3, and none is below one before it; at most 1."""
+def test_holm_by_hand():
+    """Of four, the smallest is multiplied by 4 and the next by 3; the result never decreases and is at most 1."""
     assert randomisation.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert randomisation.holm([0.9, 0.6]) == [1.0, 1.0]
     assert randomisation.holm([]) == []
 
 
 def test_the_detectable_difference_is_found_with_that_power():
-    """By the noncentral t distribution, a paired test of that difference has power .8 within a hundredth."""
+    """By the noncentral t distribution, a paired test of this difference has power .8 within .01."""
     for queries in (10, 50, 300):
         differences = np.random.default_rng(queries).normal(0, 0.2, queries)
         effect = randomisation.minimum_detectable(differences) / differences.std(ddof=1) * np.sqrt(queries)
@@ -161,7 +161,7 @@ def test_the_detectable_difference_is_found_with_that_power():
 
 
 def test_the_detectable_difference_is_that_of_g_power():
-    """G*Power's example of a paired t test: half a standard deviation takes 34 pairs, and 33 are too few."""
+    """G*Power's example of a paired t test: half a standard deviation takes 34 pairs; 33 are too few."""
     pairs = {queries: np.resize([1.0, -1.0], queries) for queries in (33, 34)}
     detectable = {n: randomisation.minimum_detectable(values) / values.std(ddof=1) for n, values in pairs.items()}
 
@@ -170,7 +170,7 @@ def test_the_detectable_difference_is_that_of_g_power():
 
 
 def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
-    """The same small loss is within the margin where queries are many, and not shown to be where they are few."""
+    """The same small loss is within the margin for many queries, and not shown to be for few."""
     losses = np.random.default_rng(2).normal(-0.001, 0.05, 4000)
     many, few = noninferiority(losses, 0.005), noninferiority(losses[:40], 0.005)
 
@@ -188,10 +188,7 @@ def test_no_worse_is_shown_by_the_bound_and_not_by_a_missing_difference():
 @pytest.mark.parametrize("margin", [0.005, 0.02])
 @pytest.mark.parametrize("queries", [20, 50, 115, 300, 1000, 3000])
 def test_a_loss_of_the_margin_is_called_no_worse_in_5_percent_of_cases_at_most(queries, margin):
-    """Where one query in 1 / margin loses 1.0, exactly by the binomial distribution, however few queries there are.
-
-    A bootstrap says so in 78 % of cases at 50 queries and a margin of .005: whenever no such query is among them.
-    """
+    """If one query in 1 / margin loses 1.0, at most 5 % of samples pass (exact, binomial); bootstrap: 78 % at 50 queries."""
     shown = [noninferiority(np.repeat([-1.0, 0.0], [lost, queries - lost]), margin).holds for lost in range(queries // 10)]
     chances = stats.binom.pmf(np.arange(len(shown)), queries, margin)
 
@@ -199,7 +196,7 @@ def test_a_loss_of_the_margin_is_called_no_worse_in_5_percent_of_cases_at_most(q
 
 
 def test_a_bound_covers_the_mean_of_skewed_differences():
-    """Of 500 samples of differences that are mostly 0 and sometimes large, at most 5 % have a bound above the true mean."""
+    """Of 500 samples of mostly 0 and a few large differences, at most 5 % have a bound above the true mean."""
     rng = np.random.default_rng(8)
     values, weights = np.array([-0.6, -0.1, 0.0, 0.3]), np.array([0.02, 0.03, 0.93, 0.02])
     bounds = [lower_bound(rng.choice(values, 200, p=weights)) for _ in range(500)]
@@ -208,7 +205,7 @@ def test_a_bound_covers_the_mean_of_skewed_differences():
 
 
 def test_few_queries_show_nothing():
-    """Twenty queries without any difference do not show a margin of .005; the fewest that do are said, and one fewer do not."""
+    """Twenty queries without a difference do not show a margin of .005; `fewest_queries` do, and one fewer do not."""
     fewest = fewest_queries(0.005)
 
     assert not noninferiority(np.zeros(20), 0.005).holds
@@ -218,7 +215,7 @@ def test_few_queries_show_nothing():
 
 
 def test_the_bound_and_the_test_agree():
-    """A margin holds if and only if the bound is above it, and p is at most 1."""
+    """A margin holds if and only if the bound is above it; p is at most 1."""
     rng = np.random.default_rng(4)
     for _ in range(50):
         test = noninferiority(rng.choice([-0.2, 0.0, 0.1], 100), 0.05)
@@ -227,7 +224,7 @@ def test_the_bound_and_the_test_agree():
 
 
 def test_letters_of_four_systems_by_hand():
-    """Where 0 beats 2 and 3, and 1 beats 3: 0 and 1 are a, 1 and 2 are b, 2 and 3 are c."""
+    """If 0 beats 2 and 3, and 1 beats 3, then 0 and 1 are a, 1 and 2 are b, 2 and 3 are c."""
     assert randomisation.compact_letters(4, [(0, 2), (0, 3), (1, 3)]) == [(0, 1), (1, 2), (2, 3)]
     assert randomisation.compact_letters(3, []) == [(0, 1, 2)]
     assert randomisation.compact_letters(3, [(0, 1), (0, 2), (1, 2)]) == [(0,), (1,), (2,)]
@@ -238,8 +235,8 @@ def test_letters_of_four_systems_by_hand():
         lambda n: st.tuples(st.just(n), st.sets(st.sampled_from([*itertools.combinations(range(n), 2)] or [(0, 0)])))
     )
 )
-def test_systems_share_a_letter_if_and_only_if_they_are_not_apart(drawn):
-    """Whatever the pairs that differ; no group is inside another."""
+def test_systems_share_a_letter_if_and_only_if_they_do_not_differ(drawn):
+    """Holds for any pairs that differ; no group is inside another."""
     systems, apart = drawn
     apart = apart - {(0, 0)}
     columns = [set(column) for column in randomisation.compact_letters(systems, sorted(apart))]
@@ -251,7 +248,7 @@ def test_systems_share_a_letter_if_and_only_if_they_are_not_apart(drawn):
 
 
 def test_tie_groups_are_the_best_first():
-    """Two systems alike and one far below: the first two share a, the last is b and worse than both."""
+    """Of two equal systems and a worse one, the first two share a, and the last is b."""
     rng = np.random.default_rng(1)
     good = rng.random(100)
     found = randomisation.tie_groups({"poor": good * 0.2, "good": good, "alike": good + rng.normal(0, 0.01, 100)})
@@ -265,7 +262,7 @@ def test_tie_groups_are_the_best_first():
 
 
 def test_clear_differences_stay_clear_among_many_systems():
-    """Of fifty systems, each .02 above the one before on every query, all 1,225 pairs differ: p is fine enough for Holm."""
+    """If each of fifty systems is .02 above the one before, all 1,225 pairs differ: p is fine enough for Holm."""
     base = np.random.default_rng(0).random(100)
     found = randomisation.tie_groups({f"s{at:02}": base + 0.02 * at for at in range(50)})
 

@@ -1,4 +1,4 @@
-"""Tables hold what there is, the way it fits."""
+"""The tables of a run."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def result(system, dataset="d/test", mean=0.5, **facts):
 
 
 def sparse(system, dataset="d/test", **facts):
-    """Make the result of a sparse system: 2.5 terms a document, 40 postings a query, an index of 1,000 bytes."""
+    """Make the result of a sparse system: 2.5 terms per document, 40 postings per query, an index of 1,000 bytes."""
     vectors = Vectors(terms={"mean": 2.5}, bytes_per_document=7.5, **facts)
     work = Work(query_terms={"mean": 4.0}, postings={"mean": 40.0}, flops=0.4)
     return result(system, dataset, vectors=vectors, work=work, sizes={"index": 1000})
@@ -24,8 +24,8 @@ def sparse(system, dataset="d/test", **facts):
     ("systems", "datasets", "header"),
     [(3, 2, ("system", "d0", "d1")), (2, 2, ("dataset", "s0", "s1")), (2, 3, ("dataset", "s0", "s1"))],
 )
-def test_there_is_a_row_for_each_of_what_there_is_more_of(systems, datasets, header):
-    """Many systems are rows, many datasets are rows; no figure changes its place."""
+def test_rows_are_systems_or_datasets(systems, datasets, header):
+    """Rows are systems or datasets, whichever are more."""
     results = [result(f"s{i}", f"d{j}", mean=i / 10 + j / 100) for j in range(datasets) for i in range(systems)]
     table = tables(results, None)[0]
     by_system = table.header[0] == "system"
@@ -37,8 +37,8 @@ def test_there_is_a_row_for_each_of_what_there_is_more_of(systems, datasets, hea
         assert cells[column] == f"{one.means['nDCG@10']:.4f}"
 
 
-def test_what_is_wrong_in_the_data_stands_below_its_scores():
-    """One line names the datasets with known defects, ArguAna has two and Touché three, and where to read them."""
+def test_known_data_issues_have_a_note():
+    """One note counts the known issues of the datasets and says where to read them."""
     results = [result("bm25", name) for name in ("beir/arguana", "bread/test", "beir/webis-touche2020/v2")]
     notes = tables(results, None)[0].notes
 
@@ -50,7 +50,7 @@ def test_what_is_wrong_in_the_data_stands_below_its_scores():
 
 
 def test_sparse_systems_have_a_table_for_each_dataset():
-    """What vectors weigh stands apart from scores; other systems are not in it."""
+    """Sizes of sparse vectors have their own table, without other systems."""
     found = tables([result("bm25"), sparse("a"), sparse("b", "e/test")], None)[1:]
 
     assert [table.title for table in found] == ["sparse vectors, d/test", "sparse vectors, e/test"]
@@ -58,8 +58,8 @@ def test_sparse_systems_have_a_table_for_each_dataset():
     assert len(tables([result("bm25")], None)) == 1
 
 
-def test_what_systems_have_in_common_is_said_once():
-    """Texts are cut when they are encoded, once for all values of K; what was clipped is each system's own."""
+def test_equal_notes_are_shown_once():
+    """Cut texts are noted once for all values of k; clipped weights are noted per system."""
     notes = tables([sparse("a", truncated=30), sparse("b", truncated=30, clipped=2, empty=1)], None)[-1].notes
 
     assert notes[1:] == (

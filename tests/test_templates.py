@@ -1,6 +1,6 @@
-"""The templates of jobs in "From laptop to cluster" hold: their files parse, and so do the commands in them, by our own parser.
+"""The job templates in "From laptop to cluster": their files and the commands in them parse.
 
-No SLURM, Kubernetes or Ray is asked: what a launcher would do with its own part is checked only as far as its format says.
+No SLURM, Kubernetes or Ray is run.
 """
 
 import re
@@ -32,7 +32,7 @@ LAUNCHED = {  # what each launcher says to the process of its second part
 
 
 def parsed(words):
-    """Return the settings of a `lexbench` command, parsed as the command line does it; UsageError where it does not parse."""
+    """Return the settings of a `lexbench` command as the command line parses it. Raises UsageError if it does not parse."""
     name, *rest = words
     assert name == "lexbench"
     command, context = app, None
@@ -44,7 +44,7 @@ def parsed(words):
 
 
 def checked(words):
-    """Hold what a command names to what there is: its dataset, its systems, its part, its executor; return the part."""
+    """Check that the dataset, systems, part and executor of a command exist; return the part."""
     settings = parsed(words)
     assert contract_of(settings["name"]).id == settings["name"]
     for system in settings["systems"]:
@@ -54,7 +54,7 @@ def checked(words):
 
 
 def test_commands_that_are_typed_parse():
-    """Each `lexbench` command of the page parses, its dataset and its system are known, and a part is one of as many."""
+    """Each `lexbench` command of the page parses, its dataset and system exist, and parts are numbered correctly."""
     commands = [shlex.split(line) for line in TYPED if line.startswith("lexbench ")]
     wrapped = [re.search(r'--wrap "(.*?)"', line) for line in TYPED if line.startswith("sbatch ")]
     assert [checked(words) for words in commands] == [(3, 16), None, None]
@@ -62,13 +62,13 @@ def test_commands_that_are_typed_parse():
 
 
 def test_a_command_that_does_not_parse_fails_here():
-    """A misspelt option, or a dataset that there is not, is found."""
+    """A misspelt option or an unknown dataset is found."""
     with pytest.raises(click.UsageError):
         checked(shlex.split("lexbench encode dataset pydoc/test -r bm25 --parts 3/16"))
 
 
 def test_slurm(tmp_path):
-    """The script is one that bash reads, its options are sbatch's, and the second of the array's tasks is part 1 of 16."""
+    """The script is valid bash, its options are sbatch's, and the second task of the array is part 1 of 16."""
     script = tmp_path / "encode.sh"
     script.write_text(SLURM, encoding="utf-8")
     asked = [option for line in SLURM.splitlines() if line.startswith("#SBATCH ") for option in line.split()[1:]]
@@ -82,7 +82,7 @@ def test_slurm(tmp_path):
 
 
 def test_torchrun():
-    """The parser of torchrun itself reads the line: eight processes of `lexbench`, of which the second is part 1 of 8."""
+    """Torchrun's own parser reads the line: eight processes of `lexbench`, the second is part 1 of 8."""
     run = pytest.importorskip("torch.distributed.run", reason="needs torch: pip install 'lexbench[neural]'")
     arguments = run.get_args_parser().parse_args(TORCHRUN[1:])
 
@@ -91,7 +91,7 @@ def test_torchrun():
 
 
 def test_kubernetes():
-    """The job is indexed, so that each container is told its number, with as many completions as there are parts."""
+    """The job is indexed, so each container gets its number, and completions equal the number of parts."""
     job = KUBERNETES["spec"]
     (container,) = job["template"]["spec"]["containers"]
     (claimed,), (mounted,), (variable,) = job["template"]["spec"]["volumes"], container["volumeMounts"], container["env"]
@@ -105,7 +105,7 @@ def test_kubernetes():
 
 
 def test_executors_that_the_page_names(monkeypatch):
-    """Every `--on` of the page is an executor; Ray's are made where it is installed."""
+    """Every `--on` of the page is an executor; Ray's are created if Ray is installed."""
     named = re.findall(r"--on ('[^']*'|[\w:]+)", PAGE)
     assert len(named) >= 5
     for text in named:

@@ -13,7 +13,7 @@ TABLE = Table(
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 def test_nothing_is_cut(width):
-    """At any width every header and every figure is whole, no line is longer than the terminal, and names are not markup."""
+    """At any width, all headers and figures are complete, no line is too long, and names are not markup."""
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
         console.print(render(TABLE))
@@ -37,7 +37,7 @@ def test_nothing_is_cut(width):
     ],
 )
 def test_settings_of_a_measure_stand_below_its_name(measure, expected):
-    """A heading has everything that the measure's notation has, in columns as narrow as the figures allow."""
+    """A heading has the whole notation of the measure, in columns as narrow as their figures."""
     assert heading(measure) == expected
 
 
@@ -50,7 +50,7 @@ def shown(table, width):
 
 
 def test_the_default_suite_fits_a_hundred_columns():
-    """The scores of pydoc are one table, in which names of usual length are whole and longer ones are folded."""
+    """The scores of pydoc are one table; names of usual length are on one line and longer ones wrap."""
     measures = ("nDCG@10", "RR(rel=2)@10", "Success(rel=2)@10", "R(rel=2)@100", "AP(rel=2)@1000", "Judged@10")
     names = ("ensemble(bm25, lexmae_nano@impact)", "pipeline(bm25, lexmae_nano|top_k(256)@impact, weights=[1, 0.3])", "bm25")
     header = ("system", *map(heading, measures))
@@ -64,5 +64,5 @@ def test_the_default_suite_fits_a_hundred_columns():
 
 
 def test_names_are_not_folded_where_there_is_room():
-    """A name may take all that the figures leave."""
+    """A name may use all the width that the figures leave."""
     assert shown(Table("T", ("system", "a"), (("n" * 90, "0.1234"),)), 100)[-1] == "n" * 90 + "  0.1234"

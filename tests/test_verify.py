@@ -1,4 +1,4 @@
-"""Measured scores against published ones, and why they are off."""
+"""Measured scores against published ones, and causes of scores that are off."""
 
 import importlib.util
 import json
@@ -38,19 +38,19 @@ MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # a
 
 
 def figure(value, measure="nDCG@10", dataset="beir/scifact/test", system="bm25", source="pyserini 2CR"):
-    """Return a published figure."""
+    """Return a published score."""
     return PublishedScore(system, system, dataset, measure, value, source_of(source), "a table")
 
 
 def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
-    """Return a measured result; its recipe is that of the system of this label, unless one is given."""
+    """Return a measured result; the default recipe is that of the system *label*."""
     made = dict(system(label).recipe) if recipe is None else recipe
     facts = {"contract": f"{dataset}@1", "depth": 1000, "query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
     return Result(system=label, dataset=dataset, means=means, recipe=made, **facts)
 
 
 def dense(weights, engine="flat", **settings):
-    """Return the recipe of a dense system with the weights of that digest, as MiniLM is used."""
+    """Return the recipe of MiniLM's settings with weights of this digest."""
     defaults = {"titles": "off", "query_length": 256, "document_length": 256, "pooling": "mean", "similarity": "cosine"}
     encoder = {"plugin": "encoders/dense", "settings": defaults | settings}
     encoder["identity"] = {"model": {"weights": weights}, "query_model": None}
@@ -59,8 +59,8 @@ def dense(weights, engine="flat", **settings):
     return {"plugin": "retrievers/encoded", "settings": parts}
 
 
-def test_every_figure_reads_and_is_of_a_contract():
-    """Each has a described source, a dataset with a contract and a measure that we read, and is stored once."""
+def test_every_published_score_is_valid():
+    """Each has a described source, a dataset with a contract and a known measure, and is stored once."""
     every = published_scores()
     keys = [(one.system, one.called, one.dataset, one.measure, one.source.name, one.where, one.value) for one in every]
 
@@ -71,7 +71,7 @@ def test_every_figure_reads_and_is_of_a_contract():
 
 
 def test_the_files_are_what_their_tool_makes(shared):
-    """No figure of the list is in both places, or in none, and none was changed by hand."""
+    """Each score of the list is in exactly one place, and none was changed by hand."""
     spec = importlib.util.spec_from_file_location("expected_figures", ROOT / "tools" / "expected_figures.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
@@ -94,7 +94,7 @@ def catalogue():
 
 
 def test_known_figures_are_there():
-    """Pyserini's R@100 of BM25 on SciFact and on TREC DL, with its threshold; the paper's top-64; MTEB's MiniLM."""
+    """Pyserini's BM25 on SciFact and TREC DL with its threshold, the paper's top-64, and MTEB's MiniLM."""
     found = {(one.system, one.dataset, one.measure, one.value, one.source.name) for one in published_scores()}
 
     assert {
@@ -118,12 +118,12 @@ def test_known_figures_are_there():
     ],
 )
 def test_bm25_is_known_by_its_settings(label, fits):
-    """The defaults may be typed, and what cannot change an answer; other settings are another system."""
+    """Explicit defaults and settings that cannot change answers are the same system; other settings are not."""
     assert is_same_system(result({}, label), "bm25") is fits
 
 
 def test_a_setting_that_is_published_is_found_by_it():
-    """bm25(k1=0.82, b=0.68) is that and not bm25; with files it is neither."""
+    """bm25(k1=0.82, b=0.68) is itself and not bm25; with expansions it is neither."""
     tuned = result({}, "bm25(b=0.68, k1=0.82)")
     expanded = result({}, "mine", recipe=describe(system("bm25").retriever) | {"identity": {"expansions": "00"}})
 
@@ -134,14 +134,14 @@ def test_a_setting_that_is_published_is_found_by_it():
 
 
 def test_bm25_on_lucene_is_bm25():
-    """It has the same settings, and is the published engine itself."""
+    """It has the same settings and is the published engine itself."""
     lucene = {"plugin": "retrievers/bm25_lucene", "settings": {"k1": 0.9, "b": 0.4, "ties": "anserini"}}
 
     assert is_same_system(result({}, "bm25@lucene", recipe=lucene), "bm25")
 
 
 def test_a_model_is_known_by_its_name_or_its_weights():
-    """MiniLM in a folder is MiniLM if its file has the hub's digest, its settings are the model's, its engine exact."""
+    """MiniLM in a folder is MiniLM if its weights have the known digest, its settings fit and its engine is exact."""
     pytest.importorskip("torch", reason="it is in the extra neural")
     label = 'dense(model="build/minilm")@flat'
 
@@ -154,7 +154,7 @@ def test_a_model_is_known_by_its_name_or_its_weights():
 
 
 def test_tolerances():
-    """Half a unit of the last printed digit, and .0005 for BM25; for an encoder .002, or what one swap moves on few topics."""
+    """Half a unit of the last digit plus .0005 for BM25; for encoders plus .002, or one swap on few queries."""
     assert figure(0.6789).tolerance(43) == pytest.approx(0.00055)
     assert figure(0.149).printed == "0.1490"
     assert figure(0.185, source="LexMAE paper").tolerance(300) == pytest.approx(0.001)
@@ -162,8 +162,8 @@ def test_tolerances():
     assert figure(0.64508, system="minilm", source="MTEB").tolerance(43) == pytest.approx(0.5 / 43 + 0.000005)
 
 
-def test_any_figure_that_was_measured_of_the_same_is_enough():
-    """UniCOIL's RR of .6523 by PyTorch and .6400 by ONNX cannot both be met: one is, the other is told with the spread."""
+def test_agreeing_with_one_of_several_scores_is_enough():
+    """UniCOIL's RR is .6523 with PyTorch and .6400 with ONNX: one agrees, and the other is shown with the spread."""
     torch, onnx = (figure(value, system="minilm", source="pyserini 2CR") for value in (0.6523, 0.64))
     by_both, by_neither = (verify([result({"nDCG@10": mean})], [torch, onnx], {"bm25": "minilm"}) for mean in (0.6401, 0.6))
 
@@ -177,7 +177,7 @@ def test_any_figure_that_was_measured_of_the_same_is_enough():
 
 
 def test_a_copied_figure_does_not_excuse_a_measured_one():
-    """That a paper's copy is met does not make up for the figure that its source measured."""
+    """Agreeing with a score that a paper copied does not excuse a difference from the measured one."""
     copied, measured = figure(0.7, source="LexMAE paper"), figure(0.6789)
 
     checks = verify([result({"nDCG@10": 0.7})], [copied, measured]).checks
@@ -189,7 +189,7 @@ def test_a_copied_figure_does_not_excuse_a_measured_one():
 
 
 def test_the_papers_bm25_on_beir_is_anserinis_multifield():
-    """Of its twelve figures eleven are Anserini's of two fields, to three digits, so none is held against our one field."""
+    """Eleven of its twelve scores are Anserini's with two fields, so they are not compared with our single field."""
     paper = [one for one in published_scores() if one.called == "BM25 (multifield)" and one.dataset.startswith("beir/")]
     fields = {one.dataset.removesuffix("/v2"): one.value for one in published_scores() if one.called == "multifield"}
 
@@ -198,8 +198,8 @@ def test_the_papers_bm25_on_beir_is_anserinis_multifield():
     assert [one.dataset for one in paper if abs(one.value - fields[one.dataset]) > 0.00051] == ["beir/arguana"]
 
 
-def test_speeds_of_papers_are_told_and_not_compared():
-    """45.8 and 134.8 queries a second stand with what the paper does not say of them, and no check has a speed."""
+def test_speeds_of_papers_are_not_compared():
+    """45.8 and 134.8 queries per second are listed with what the paper leaves unstated, and no check uses them."""
     speeds = [speed for name in ("lexmae", "lexmae_document") for speed in catalog.model(name).speeds]
 
     assert [speed.queries_per_second for speed in speeds] == [45.8, 134.8]
@@ -218,15 +218,15 @@ def test_speeds_of_papers_are_told_and_not_compared():
     ],
 )
 def test_verdicts(given, verdict):
-    """A mean of .67891 is ok within the tolerance, and off beyond it; a copied figure that differs proves nothing."""
+    """A mean of .67891 is ok within the tolerance and off beyond it; a copied score that differs proves nothing."""
     (check,) = verify([result({"nDCG@10": 0.67891})], [given]).checks
 
     assert check.verdict is verdict
     assert check.difference == pytest.approx(0.67891 - given.value)
 
 
-def test_figures_under_other_rules_are_told_and_not_compared():
-    """The paper's ArguAna has the queries themselves among the documents."""
+def test_scores_under_other_rules_are_not_compared():
+    """The paper's ArguAna keeps the query itself among the documents."""
     given = figure(0.315, dataset="beir/arguana", source="LexMAE paper")
     (check,) = verify([result({"nDCG@10": 0.315}, dataset="beir/arguana")], [given]).checks
 
@@ -239,7 +239,7 @@ def test_figures_under_other_rules_are_told_and_not_compared():
     [("Success@100", "R@100"), ("RCap@100", "R@100"), ("RR@10", "RR(rel=2)@10"), ("R(rel=2)@1000", "R@1000")],
 )
 def test_one_measure_is_never_taken_for_another(measure, other):
-    """Neither another recall nor another threshold is compared; what there is instead is named."""
+    """Neither another recall nor another threshold is compared; a note names what there is."""
     found = verify([result({measure: 0.5})], [figure(0.5, other)])
 
     assert not found.checks
@@ -249,7 +249,7 @@ def test_one_measure_is_never_taken_for_another(measure, other):
 
 
 def test_other_versions_of_a_dataset_are_named():
-    """A figure with titles, or of Touché's first judgements, is not one of the dataset without, or of the second."""
+    """A score with titles, or on Touché's first judgements, does not count for the other version."""
     titled = figure(0.426, "RR@10", "msmarco-passage-titled/dev/small", "bm25", "LexMAE paper")
     first = figure(0.3, dataset="beir/webis-touche2020")
     plain = verify([result({"RR@10": 0.426}, dataset="msmarco-passage/dev/small")], [titled])
@@ -257,31 +257,31 @@ def test_other_versions_of_a_dataset_are_named():
 
     for found in (plain, second):
         assert not found.checks
-        assert found.unmatched[0].reason.endswith("is of another version of the dataset")
+        assert found.unmatched[0].reason.endswith("is another version of the dataset")
 
 
 def test_equal_figures_are_one_check():
-    """Sources that printed the same value are named together."""
+    """Sources with the same value are one check."""
     (check,) = verify([result({"nDCG@10": 0.6789})], [figure(0.6789), figure(0.6789, source="anserini prebuilt")]).checks
 
     assert [one.source.name for one in check.published] == ["pyserini 2CR", "anserini prebuilt"]
 
 
-def test_a_label_can_be_said_to_be_a_system():
-    """`--as minilm=LABEL` may have = in both; what is not published, or not measured, is an error."""
+def test_a_name_can_be_mapped_to_a_published_system():
+    """`--as minilm=NAME` may have = on both sides; unknown systems and names are errors."""
     own, given = result({"nDCG@10": 0.645}, "a=b", recipe={}), figure(0.64508, system="minilm", source="MTEB")
 
     assert not verify([own], [given]).checks
     assert verify([own], [given], systems_by_label(["minilm=a=b"], [given], [own])).checks[0].verdict is Verdict.OK
-    with pytest.raises(CommandError, match="nothing is published of what stands before the ="):
+    with pytest.raises(CommandError, match="no published system stands before the ="):
         systems_by_label(["bert=a=b"], [given], [own])
-    with pytest.raises(CommandError, match="no result is of 'c'; there is: a=b"):
+    with pytest.raises(CommandError, match="no result is of 'c'; there are: a=b"):
         systems_by_label(["minilm=c"], [given], [own])
 
 
 @pytest.mark.parametrize("name", ["bm25", "bm25(k1=3.0)"])
 def test_a_wrong_threshold_is_named(bread, name, tmp_path):
-    """What trec_eval gives with grade 2 is found where grade 1 was taken, and the other way."""
+    """A score by trec_eval with grade 2 is recognised where grade 1 was used, and the other way round."""
     store = api.Store(tmp_path / "store")
     list(api.jobs.run(plan.plan_dataset(str(bread), [name], ["RR"], 100), store))
     run, qrels = read_run_folder(next(stored_results(store)).run).run, read_qrels(bread / "qrels" / "test.tsv")
@@ -296,29 +296,29 @@ def test_a_wrong_threshold_is_named(bread, name, tmp_path):
     (cause,) = causes(run, qrels, figure(value, "RR"))
     (back,) = causes(run, qrels, figure(measures.score(run, qrels, ["RR"]).means["RR"], "RR(rel=2)"))
 
-    assert str(cause) == f"would be {value:.4f} with grade 2 as the lowest that is relevant, and not 1"
-    assert back.what == "with grade 1 as the lowest that is relevant, and not 2"
+    assert str(cause) == f"would be {value:.4f} with 2 instead of 1 as the lowest relevant grade"
+    assert back.what == "with 1 instead of 2 as the lowest relevant grade"
 
 
 def ranked(*lists):
-    """Return a run of (query, documents) lists, the best first."""
+    """Return a run from (query, documents) lists, the best first."""
     rows = [(query, document, -rank) for query, documents in lists for rank, document in enumerate(documents)]
     return Run.from_entries(*map(list, zip(*rows, strict=True)))
 
 
 def test_a_kept_self_match_is_named():
-    """The relevant document is second behind the query itself, so RR is 1/2 and not 1; and the other way round."""
+    """The relevant document is second behind the query itself, so RR is 1/2 instead of 1; and the other way round."""
     run = ranked(("d1", ["d1", "d2", "d3"]), ("d2", ["d2", "d1", "d3"]))
     qrels = Qrels.from_judgements([Judgement("d1", "d2", 1), Judgement("d2", "d1", 1)])
     (kept,) = causes(run, qrels, figure(1.0, "RR@10"))
     (dropped,) = causes(without_self_matches(run).run, qrels, figure(0.5, "RR@10"))
 
     assert str(kept) == "would be 1.0000 with the query's own document dropped"
-    assert str(dropped) == "would be 0.5000 with the query's own document kept, in the first place"
+    assert str(dropped) == "would be 0.5000 with the query's own document kept at the first rank"
 
 
 def test_another_recall_is_named():
-    """One of two relevant documents is found: R is 1/2, Success 1; of one place, RCap is 1 as well."""
+    """With one of two relevant documents found, R is 1/2 and Success 1; at cutoff 1, RCap is also 1."""
     run = ranked(("q", ["a", "x"]))
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 1)])
 
@@ -327,7 +327,7 @@ def test_another_recall_is_named():
 
 
 def test_an_exponential_gain_is_named():
-    """Grades 1 and 3 the wrong way round: (1 + 7/log2 3) / (7 + 1/log2 3) instead of (1 + 3/log2 3) / (3 + 1/log2 3)."""
+    """With grades 1 and 3 in the wrong order: (1 + 7/log2 3) / (7 + 1/log2 3) instead of (1 + 3/log2 3) / (3 + 1/log2 3)."""
     run = ranked(("q", ["a", "b"]))
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("q", "b", 3)])
     log = 1.5849625
@@ -337,12 +337,12 @@ def test_an_exponential_gain_is_named():
 
 
 def test_other_orders_of_ties_and_forgotten_queries_are_named():
-    """Of two equal scores the relevant one is second, and one of two queries found nothing."""
+    """The relevant one of two tied documents is second, and one of two queries found nothing."""
     run = Run.from_entries(["q", "q"], ["a", "b"], [1.0, 1.0])
     qrels = Qrels.from_judgements([Judgement("q", "a", 1), Judgement("r", "a", 1)])
 
     assert [cause.what for cause in causes(run, qrels, figure(0.5, "RR"))] == [
-        "with equal scores in the other order",
+        "with ties in the opposite order",
         "without the queries that returned nothing",
     ]
 
@@ -388,7 +388,7 @@ figures = [{ dataset = "tiny", values = { "RR@10" = 1.0 }, where = "by hand" }]
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Make a dataset whose queries are documents, with a contract that wrongly keeps them, and a figure made without them."""
+    """Make a dataset whose queries are documents, a contract that wrongly keeps them, and a published score without them."""
     texts = {"a": "apple fig", "b": "apple pear", "c": "plum kiwi", "d": "plum lime"}
     folder = tmp_path / "data" / "tiny"
     (folder / "qrels").mkdir(parents=True)
@@ -410,7 +410,7 @@ def tiny(tmp_path, monkeypatch):
 
 
 def test_the_command_names_a_kept_self_match(tiny, capsys):
-    """A contract that keeps the queries among the documents gives RR@10 .5 instead of 1: exit 1, with the cause."""
+    """If the contract keeps self-matches, RR@10 is .5 instead of 1: exit code 1, with the cause."""
     assert code(["run", "suite", "tiny", "--results", str(tiny / "board")]) == 0
     capsys.readouterr()
 
@@ -425,15 +425,15 @@ def test_the_command_names_a_kept_self_match(tiny, capsys):
 
 
 def test_without_the_run_no_cause_is_claimed(tiny, capsys):
-    """Of results whose run is not in the store it is said that the cause is not known."""
+    """If the run is not in the store, the cause is unknown."""
     write_results([result({"RR@10": 0.25}, dataset="tiny")], "tiny", tiny / "board")
 
     assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
-    assert "so the cause is not known" in " ".join(capsys.readouterr().out.split())
+    assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_was_not_compared_is_not_verified(tiny, capsys):
-    """Results of a system of which nothing is published are no pass: exit 1, and how many there are."""
+    """Results without a published score do not pass: exit code 1, and their number."""
     write_results([result({"RR@10": 0.25}, "bm25(k1=2.0)", "tiny")], "tiny", tiny / "board")
 
     assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
@@ -441,13 +441,13 @@ def test_what_was_not_compared_is_not_verified(tiny, capsys):
 
 
 def test_nothing_measured(tiny, capsys):
-    """Without results there is nothing to verify: exit 3 and what to type."""
+    """Without results, `verify` exits with 3 and says what to type."""
     assert code(["verify", "tiny"]) == 3
     assert capsys.readouterr().err.endswith("make some: lexbench run suite tiny\n")
 
 
 def test_anserinis_bm25_is_reproduced(real_home, tmp_path, monkeypatch):
-    """A real run on NFCorpus has all that Anserini and Pyserini printed of BM25; a capped recall is named where it is not."""
+    """A real run on NFCorpus has the scores of Anserini and Pyserini; a capped recall is recognised."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     store = api.Store(tmp_path / "store")
     wanted = ["nDCG@10", "R@100", "R@1000"]

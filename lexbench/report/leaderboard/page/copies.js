@@ -1,4 +1,4 @@
-// The table that is shown, to paste elsewhere: as Markdown, LaTeX or CSV, as `lexbench leaderboard --copy` prints it; and a link to it.
+// Copy the shown table as Markdown, LaTeX or CSV, like `lexbench leaderboard --copy`; and a link to this view.
 const LATEX = { "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", $: "\\$", "#": "\\#", _: "\\_", "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "|": "\\textbar{}", "<": "\\textless{}", ">": "\\textgreater{}", "—": "---", "-": "-{}" };
 const MARKDOWN = { "\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", ">": "&gt;", "*": "\\*", _: "\\_" };
 const tex = (text) => text.replace(/[\\&%$#_{}~^|<>—]|-(?=-)/g, (sign) => LATEX[sign]);
@@ -6,7 +6,7 @@ const plainMarkdown = (text) => text.replace(/[\\|`<>*_]/g, (sign) => MARKDOWN[s
 const PACKAGES = "% needs \\usepackage{booktabs,graphicx}, and XeLaTeX or LuaLaTeX for names in other scripts";
 const NO_WIDER = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%";
 const MARKED = "Best in bold, second underlined.";
-const TESTED = "Systems with a letter in common were not told apart (paired randomisation test, Holm-corrected over all pairs of the dataset, p < .05).";
+const TESTED = "Systems that share a letter have no significant difference (paired randomisation test, Holm-corrected over all pairs of the dataset, p < .05).";
 
 function scoreOf(cell, measure, headline) {
   const value = cell?.means[measure];
@@ -15,7 +15,7 @@ function scoreOf(cell, measure, headline) {
   return { text: fixed(value), mark: cell.marks?.[measure] ?? 0, letters: measure === headline ? cell.letters ?? "" : "", deviation };
 }
 
-// What is copied of the rows that are shown: caption, header, and a name with scores a row.
+// The content to copy: caption, header, and per shown row a name with its scores.
 function viewOf(suite, view, rows) {
   const all = view === ALL;
   const dataset = all ? null : suite.datasets[Number(view)];
@@ -53,9 +53,9 @@ const COPIES = {
   },
 };
 
-// Buttons that put the text on the clipboard and show it, for browsers that do not let them.
+// Buttons that copy the text to the clipboard, and show it for browsers that forbid that.
 function copier(view) {
-  const text = html("textarea", { readonly: true, rows: 6, hidden: true, "aria-label": "what was copied", spellcheck: "false" });
+  const text = html("textarea", { readonly: true, rows: 6, hidden: true, "aria-label": "copied text", spellcheck: "false" });
   const said = html("output", {});
   function copy(what, content) {
     text.value = content;

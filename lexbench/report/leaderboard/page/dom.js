@@ -23,7 +23,7 @@ function significant(value, digits = 3) {
   return value.toLocaleString("en", { minimumFractionDigits: Math.min(most, 6), maximumFractionDigits: Math.min(most, 6) });
 }
 
-// A system's name, which may be long: it breaks where one would break it by hand.
+// The name of a system. Long names break at punctuation.
 const systemName = (label) => html("code", {}, ...label.split(/(?<=[(,/])|(?=[@|])/).flatMap((part) => [part, html("wbr")]));
 
 function options(select, choices, chosen) {
@@ -58,7 +58,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape") byId("tip").hidden = true;
 });
 
-// What the data leave out: lists that are empty, and what a cell has of its dataset.
+// Restore what the JSON leaves out: empty lists, and the dataset's facts in its cells.
 for (const suite of data.suites) {
   for (const dataset of suite.datasets) {
     for (const name of ["plots", "curves", "notes"]) dataset[name] ??= [];
@@ -68,7 +68,7 @@ for (const suite of data.suites) {
   for (const system of suite.systems) system.means ??= [];
 }
 
-// Every dataset of every suite, with where it stands.
+// Every dataset of every suite, with its position.
 const places = data.suites.flatMap((suite) => suite.datasets.map((dataset) => ({ suite, dataset })));
 const placeName = ({ suite, dataset }) => (suite.datasets.length > 1 ? `${dataset.id} (${suite.name})` : dataset.id);
 const own = (suite) => suite.systems.map((system, number) => ({ system, number })).filter(({ system }) => !system.source);
@@ -82,8 +82,8 @@ function chooseDataset(select, fits, changed) {
   return fitting.length;
 }
 
-// Of two systems on a dataset, kept as upper triangles: the Holm-corrected p, and the interval of the first less the other.
-// Undefined where they were not compared.
+// The Holm-corrected p of two systems on a dataset, and the interval of the first minus the other; stored as upper triangles.
+// Undefined if they were not compared.
 function pOf(dataset, one, other) {
   const [i, j] = [dataset.compared.indexOf(one), dataset.compared.indexOf(other)].sort((a, b) => a - b);
   return i < 0 || i === j ? undefined : dataset.p[i][j - i - 1];

@@ -1,4 +1,4 @@
-// Systems x datasets: the difference of each mean to a baseline's, as a number on a colour.
+// Systems x datasets: the difference of each mean from the baseline's, as a coloured number.
 const STRONGEST = 60; // per cent of the colour at the largest difference, so that the number on it stays readable
 
 function startHeatMap() {

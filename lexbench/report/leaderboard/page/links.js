@@ -1,4 +1,4 @@
-// A link to what is shown: every control that is not as it began, and how tables are sorted, stand behind #? in the address.
+// A link to the current view: the part of the address after #? has every changed control and the order of the tables.
 const sorts = new Map(); // suite -> { get, set } of how its table is sorted
 const controls = () => [...document.querySelectorAll("main select[id], main input[id]")];
 const valueOf = (control) => (control.type === "checkbox" ? String(control.checked) : control.value);
@@ -12,7 +12,7 @@ function linkOf() {
   if (address !== location.href && (state || location.hash.startsWith("#?"))) history.replaceState(null, "", address);
 }
 
-// One control after the other, for what one offers may depend on those before it.
+// Set the controls in order, because the options of one may depend on those before it.
 function follow() {
   if (!location.hash.startsWith("#?")) return;
   const state = new URLSearchParams(location.hash.slice(2));

@@ -1,4 +1,4 @@
-// Scatter plots in SVG: the trade-off of effectiveness and cost, and the top-K curves. Which points are on the frontier is in the data.
+// Scatter plots in SVG: the trade-off of effectiveness and cost, and the top-K curves. The data say which points are on the frontier.
 const WIDTH = 620;
 const HEIGHT = 400;
 const EDGE = { left: 62, right: 16, top: 16, bottom: 50 };
@@ -24,7 +24,7 @@ function logTicks(low, high) {
   return found;
 }
 
-// Of points and of levels, whose labels stand to the right of the plot.
+// The range of points and levels; labels of levels are to the right of the plot.
 function scales(dots, levels) {
   const points = [...dots, ...levels.map(({ y }) => ({ x: dots[0].x, y }))];
   const edge = WIDTH - EDGE.right - Math.max(0, ...levels.map(({ label }) => 4 + PER_CHARACTER * label.length));
@@ -71,7 +71,7 @@ function axes(scale, xLabel, yLabel) {
 const PER_CHARACTER = 7.6; // of a label, at most
 const APART = 13; // labels of levels, from one to the next
 
-// Levels across the plot, {y, label, text}, their labels beside it: pushed down where lines lie closer than labels can.
+// Levels across the plot, {y, label, text}, with labels beside it; labels move down where lines are too close for them.
 function levelLines(levels, scale) {
   const floor = HEIGHT - EDGE.bottom;
   let last = -Infinity;
@@ -86,7 +86,7 @@ function levelLines(levels, scale) {
   });
 }
 
-// Each label goes to the first place around its point that is free; one that finds none gets a line back to its point.
+// Each label goes to the first free place around its point; if there is none, a line connects it to its point.
 function labelled(spots, right) {
   const taken = spots.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
   const free = (box) =>
@@ -112,7 +112,7 @@ function labelled(spots, right) {
   });
 }
 
-// What the frontier reaches: a step at each of its points, from that of the least x on.
+// The frontier as a staircase through its points, by ascending x.
 function steps(joined, scale, lowerIsBetter) {
   return joined.map((point, index) => {
     const [x, y] = [scale.x(point.x).toFixed(1), scale.y(point.y).toFixed(1)];
@@ -122,7 +122,7 @@ function steps(joined, scale, lowerIsBetter) {
 }
 const straight = (joined, scale) => joined.map((point, index) => `${index ? "L" : "M"}${scale.x(point.x).toFixed(1)} ${scale.y(point.y).toFixed(1)}`).join("");
 
-// Where a point might as well be: 95 % of its mean, and the rates of its slowest and fastest process.
+// The bars of a point: the 95 % interval of its mean, and the rates of its slowest and fastest process.
 function whiskers(point, scale) {
   const line = (x1, x2, y1, y2) => svg("line", { class: `whisker ${point.kind}`, x1, x2, y1, y2 });
   const [x, y] = [scale.x(point.x), scale.y(point.y)];
@@ -132,7 +132,7 @@ function whiskers(point, scale) {
   ].filter(Boolean);
 }
 
-// points: {x, y, label, name, kind}; joined: points of a line, in order, which path draws; levels: as levelLines takes them.
+// points: {x, y, label, name, kind}; joined: the points of a line in order, drawn by path; levels: see levelLines.
 function scatter({ title, points, joined, path, xLabel, yLabel, levels = [] }) {
   const scale = scales(points, levels);
   const line = path(joined, scale);
@@ -154,14 +154,14 @@ function scatter({ title, points, joined, path, xLabel, yLabel, levels = [] }) {
       ...labelled(spots, scale.right), ...order.map((index) => dots[index])));
 }
 
-// The published systems of a plot, and as levels: what others printed, of which no cost is known here.
+// The published systems of a plot as levels: their cost was not measured here.
 const anchorsOf = (plot) => (byId("anchors").checked ? plot.anchors ?? [] : []);
 const published = (system) => (system.source ? html("small", {}, `${system.family}, published (${system.source})`) : null);
 function anchorLevels({ suite, dataset }, plot) {
   return anchorsOf(plot).map((number) => {
     const [system, cell] = [suite.systems[number], dataset.cells[number]];
     const score = cell.means[dataset.headline];
-    return { y: score, label: String(number + 1), text: `${system.label}, ${system.family}: ${dataset.headline} ${fixed(score)}, published (${system.source}), not ours` };
+    return { y: score, label: String(number + 1), text: `${system.label}, ${system.family}: ${dataset.headline} ${fixed(score)}, published (${system.source}), not measured here` };
   });
 }
 
@@ -172,7 +172,7 @@ function tradeOff({ suite, dataset }) {
       label: String(point.system + 1),
       name: suite.systems[point.system].label,
       kind: point.frontier ? "frontier" : point.aside ? "aside" : point.open ? "open" : "dominated",
-      remark: point.frontier ? "on the frontier" : point.aside || (point.open ? "beaten only by systems that it was not told apart from" : "dominated"),
+      remark: point.frontier ? "on the frontier" : point.aside || (point.open ? "beaten only by systems without a significant difference" : "dominated"),
     }));
     const joined = points.filter((point) => point.frontier).sort((a, b) => a.x - b.x);
     return scatter({ title: plot.title, points, joined, path: (line, scale) => steps(line, scale, plot.lower_is_better), xLabel: plot.x, yLabel: plot.y, levels: anchorLevels({ suite, dataset }, plot) });
@@ -196,6 +196,6 @@ function startPlots() {
   byId("top-k-plots").replaceChildren(...curves.map(({ suite, dataset, curve }) => {
     const points = curve.points.map((point) => ({ ...point, label: point.k ? `K=${point.k}` : "all", name: suite.systems[point.system].label, kind: "frontier" }));
     const levels = curve.baseline === undefined ? [] : [{ y: curve.baseline, label: "bm25" }];
-    return scatter({ title: `${curve.name} on ${dataset.id}`, points, joined: points, path: straight, xLabel: "bytes a document (log)", yLabel: dataset.headline, levels });
+    return scatter({ title: `${curve.name} on ${dataset.id}`, points, joined: points, path: straight, xLabel: "bytes per document (log)", yLabel: dataset.headline, levels });
   }));
 }

@@ -1,8 +1,8 @@
-// Where everything is from: commands, digests, versions, machines, notes.
+// The origin of everything: commands, digests, versions, machines, notes.
 function startProvenance() {
   byId("sources").replaceChildren(...data.suites.map((suite) => html("details", { class: "source" },
     html("summary", {}, suite.name),
-    html("h4", {}, "Make it again"), html("pre", { tabindex: 0 }, suite.command),
+    html("h4", {}, "Repeat it"), html("pre", { tabindex: 0 }, suite.command),
     ...suite.datasets.flatMap((dataset) => [
       html("h4", {}, dataset.stamp),
       html("dl", { class: "digests" }, ...Object.entries(dataset.digests).flatMap(([name, digests]) => [html("dt", {}, name), html("dd", {}, digests.join("; "))])),

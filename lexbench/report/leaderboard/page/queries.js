@@ -1,4 +1,4 @@
-// Two systems on one dataset, query by query: who wins how often, by how much, and where most.
+// Two systems on one dataset by query: how often each wins, by how much, and the largest differences.
 const BINS = 20; // from -1 to 1; differences of 0 are counted apart
 const MOST = 10; // queries listed each way
 

@@ -1,9 +1,9 @@
-// The tables: one a suite, over its datasets or of one of them; sorted by a click on a heading, filtered by the controls.
+// The tables, one per suite, over all its datasets or for one; a click on a heading sorts, the controls filter.
 const ALL = "all";
 const redraw = [];
 const EXPOSURE = { "zero-shot": "", unknown: " ?", "corpus seen": " ‡", "in-domain": " ‡‡" };
 
-// RR(rel=2)@10 as RR@10 with rel=2 below it: no wider than it must be.
+// RR(rel=2)@10 as RR@10 with rel=2 below it, to keep columns narrow.
 function measureHead(measure) {
   const [, name, settings, cutoff] = /^([^(]+)\((.*)\)(.*)$/.exec(measure) ?? [null, measure, "", ""];
   return [name + cutoff, settings && html("small", {}, ` ${settings}`)];
@@ -39,7 +39,7 @@ function told(row, cell, measure, name, interval) {
   if (cell.better && measure === cell.headline) lines.push(`significantly better than ${cell.better} of ${cell.others} others`);
   const deviation = cell.deviations?.[measure];
   if (deviation !== undefined) lines.push(`mean of ${row.system.seeds.length} seeds, ±${fixed(deviation)} (standard deviation of their means): ${row.system.seeds.join(", ")}`);
-  if (row.system.bound) lines.push("an upper bound, chosen on these very queries: not ranked");
+  if (row.system.bound) lines.push("an upper bound, tuned on these queries: not ranked");
   return lines.join("\n");
 }
 
@@ -86,7 +86,7 @@ function columnsOf(suite, view) {
           const mean = row.system.means[index];
           td.append(mean.mark === 1 ? html("strong", {}, mean.text) : mean.mark === 2 ? html("u", {}, mean.text) : mean.text);
           if (mean.interval) tell(td, `95 % interval ${fixed(mean.interval[0])} – ${fixed(mean.interval[1])} (stratified bootstrap)`);
-          if (mean.value === undefined) tell(td, `a mean is given only when all its members are there: ${mean.text}`);
+          if (mean.value === undefined) tell(td, `members that are there: ${mean.text}; a mean needs all of them`);
         },
       })),
       ...costColumns((row) => row.system, false),
@@ -117,7 +117,7 @@ function wanted(row, view) {
 function systemHead(row) {
   const { system } = row;
   const people = system.who?.length && `by ${system.who.join(", ")}`;
-  const tags = [system.bound && "oracle, not ranked", system.source && `published: ${system.source}`, people].filter(Boolean);
+  const tags = [system.bound && "upper bound, not ranked", system.source && `published: ${system.source}`, people].filter(Boolean);
   const badge = html("span", { class: "number" }, system.source ? "†" : String(row.number + 1));
   const tagged = tags.map((tag) => html("span", { class: "tag" }, tag));
   const name = system.notation ? html("details", { class: "named" }, html("summary", {}, system.label), systemName(system.notation)) : systemName(system.label);
@@ -136,15 +136,15 @@ function sorted(rows, column, direction) {
 
 function legend(suite, view) {
   const shown = view === ALL ? suite.datasets : [suite.datasets[Number(view)]];
-  const lines = ["Best in bold, second underlined. ‡‡ trained on queries of the dataset, ‡ has read its documents, ? nobody says; the rest are zero-shot."];
+  const lines = ["Best in bold, second underlined. ‡‡ trained on queries of the dataset, ‡ trained on its documents, ? unknown training data; all others are zero-shot."];
   if (shown.some((dataset) => dataset.cells.some((cell) => cell?.letters)))
-    lines.push(`Systems that share a letter were not told apart by ${suite.headline} (paired randomisation test, Holm-corrected over all pairs of a dataset, p < 0.05).`);
+    lines.push(`Systems that share a letter have no significant difference in ${suite.headline} (paired randomisation test, Holm-corrected over all pairs of a dataset, p < 0.05).`);
   const found = shown.filter((dataset) => dataset.detectable !== undefined).map((dataset) => `${fixed(dataset.detectable, 3)} on ${dataset.id}`);
-  if (found.length) lines.push(`Differences of ${found.join(", ")} would be found four times in five.`);
-  if (suite.systems.some((system) => system.source)) lines.push("† published by others: not ours, not ranked, not tested.");
+  if (found.length) lines.push(`The tests have 80 % power for differences of ${found.join(", ")}.`);
+  if (suite.systems.some((system) => system.source)) lines.push("† published scores: not measured here, not ranked, not tested.");
   const speeds = view === ALL ? [] : shown[0].cells.filter((cell) => cell?.speed).map((cell) => `${cell.speed.name} on ${cell.speed.machine} (${cell.speed.fingerprint})`);
-  if (speeds.length) lines.push(`QPS: ${[...new Set(speeds)].join("; ")}. ~ is a timing in no ranking: noisy, or with workers.`);
-  lines.push(view === ALL && suite.datasets.length > 1 ? "Index: of the datasets shown, together." : "");
+  if (speeds.length) lines.push(`QPS: ${[...new Set(speeds)].join("; ")}. ~ marks timings that are not ranked: noisy, or with workers.`);
+  lines.push(view === ALL && suite.datasets.length > 1 ? "Index: sum over the datasets shown." : "");
   return lines.join(" ");
 }
 
@@ -189,7 +189,7 @@ function suiteTable(suite) {
       }
       return line;
     });
-    const none = html("tr", {}, html("td", { colspan: columns.length, class: "text" }, "no system fits the filter"));
+    const none = html("tr", {}, html("td", { colspan: columns.length, class: "text" }, "no system matches the filter"));
     const caption = html("caption", {}, `${suite.name}: ${view === ALL ? `${suite.headline} on each dataset` : suite.datasets[Number(view)].id}`);
     const table = html("table", { class: "scores" }, caption, html("thead", {}, html("tr", {}, ...columns.map(heading))), html("tbody", {}, ...(body.length ? body : [none])));
     roam(table);
@@ -219,7 +219,7 @@ function suiteTable(suite) {
   return html("article", { class: "suite", id: `suite-${suite.id}` }, html("h3", {}, suite.name), html("p", {}, suite.description), chooser, place, copies, note);
 }
 
-// One stop for the Tab key a table; the arrow keys go from cell to cell.
+// A table is one stop for the Tab key; the arrow keys move between cells.
 function roam(table) {
   const cellAt = (line, column) => table.tBodies[0].rows[line]?.cells[column];
   const start = cellAt(0, 1);
