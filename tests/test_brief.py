@@ -1,23 +1,19 @@
 """The one table of `--brief`: four measures, QPS and index size in at most twenty lines."""
 
+import samples
 from rich.console import Console
 
 from lexbench.report.run import brief_tables
 from lexbench.report.terminal import render
-from lexbench.results import Counts, Exposure, Latency, Result, Timing, Vectors
+from lexbench.results import Exposure, Vectors
 
 MEANS = {"nDCG@10": 0.26, "RR(rel=2)@10": 0.39, "R(rel=2)@100": 0.61, "Success(rel=2)@100": 0.95, "Judged@10": 0.97}
 
 
 def result(system, qps=6796.0, means=MEANS, dropped=0):
     """Return a timed result with an index of 0.77 MB."""
-    timing = Timing(
-        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1, checked=True,
-        stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, fingerprint="f",
-    )  # fmt: skip
-    return Result(
-        system=system, dataset="pydoc/test", contract="pydoc/test@1", depth=1000, means=means, query_ids=["a"],
-        per_query={}, counts=Counts(queries=1), sizes={"index": 770_000}, timings=[timing],
+    return samples.result(
+        system, means=means, per_query={}, sizes={"index": 770_000}, timings=[samples.timing(qps)],
         exposure=Exposure(status="zero-shot"), vectors=Vectors(terms={"mean": 30.0}, bytes_per_document=90.0, dropped=dropped),
     )  # fmt: skip
 

@@ -5,13 +5,14 @@ import json
 import msgspec
 import numpy as np
 import pytest
+import samples
 
 from lexbench import results, suites
 from lexbench.analysis.compare import compare
 from lexbench.analysis.compare.config_diff import config_diff
 from lexbench.cli import code
 from lexbench.contracts import contract_of
-from lexbench.results import BOUND, Counts, Measurement, Result, Vectors, Work, write_results
+from lexbench.results import BOUND, Measurement, Vectors, Work, write_results
 from lexbench.storage.store import Store
 
 QUERIES = 40
@@ -20,18 +21,9 @@ BASE = RNG.random(QUERIES) * 0.8
 
 
 def result(system, values, dataset="pydoc/test", **facts):
-    """Make a result with one measure."""
-    given = {"recipe": {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}} | facts
-    return Result(
-        system=system,
-        dataset=dataset,
-        contract=f"{dataset}@1",
-        depth=1000,
-        means={"nDCG@10": float(np.mean(values))},
-        query_ids=[f"q{number:02}" for number in range(len(values))],
-        per_query={"nDCG@10": list(map(float, values))},
-        counts=Counts(queries=len(values)),
-        **given,
+    """Make a result of BM25."""
+    return samples.result(
+        system, values, dataset, **{"recipe": {"plugin": "retrievers/bm25", "version": 1, "settings": {"k1": 0.9}}} | facts
     )
 
 

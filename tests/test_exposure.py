@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+import samples
 
 from lexbench import catalog
 from lexbench.analysis.exposure import notes as exposures
@@ -16,7 +17,7 @@ from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
 from lexbench.models.training_data import training_data
 from lexbench.report import leaderboard
-from lexbench.results import Counts, Exposure, Result, write_results
+from lexbench.results import Exposure, Result, write_results
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.exposure import exposure_of, exposure_of_entry, exposure_to
 from lexbench.runner.plan import plan_dataset
@@ -210,10 +211,7 @@ def test_the_part_that_has_seen_most_decides(text):
 def result(name, status=None):
     """Return a result of two queries with that exposure."""
     seen = Exposure(status=status, because=[f"{name} was trained on x"]) if status else None
-    return Result(
-        system=name, dataset="pydoc/test", contract="pydoc/test@1", depth=10, means={"nDCG@10": 0.5}, query_ids=["a", "b"],
-        per_query={"nDCG@10": [0.5, 0.5]}, counts=Counts(queries=2), exposure=seen,
-    )  # fmt: skip
+    return samples.result(name, exposure=seen)
 
 
 def test_tables_and_the_leaderboard_say_it(tmp_path):

@@ -6,12 +6,13 @@ from itertools import combinations
 
 import msgspec
 import pytest
+import samples
 
 from lexbench.cli import code
 from lexbench.report import figures
 from lexbench.report.figures import families, headline, index_points, on_frontier, speed_points, with_short_labels
 from lexbench.report.leaderboard.sections import board
-from lexbench.results import BOUND, Counts, Latency, Result, Timing, write_results
+from lexbench.results import BOUND, write_results
 
 SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
 MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(32)@impact": 0.375}
@@ -20,21 +21,15 @@ MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(3
 def result(system, dataset="x/test", **more):
     """Make a result with four queries over a thousand documents."""
     mean = MEANS.get(system, 0.5)
-    return Result(
-        system=system, dataset=dataset, contract="x@1", depth=10, means={"nDCG@10": mean, "R@10": 1.0},
-        query_ids=["a", "b", "c", "d"], per_query={"nDCG@10": [0.0, mean, mean, 2 * mean]},
-        counts=Counts(queries=4, documents=1000), sizes={"index": SIZES.get(system, 50_000)}, **more,
+    return samples.result(
+        system, [0.0, mean, mean, 2 * mean], dataset, 1000, contract="x@1", means={"nDCG@10": mean, "R@10": 1.0},
+        sizes={"index": SIZES.get(system, 50_000)}, **more,
     )  # fmt: skip
 
 
 def timing(qps, **more):
-    """Make a timing."""
-    facts = {
-        "scenario": "single-stream-1t", "k": 10, "threads": 1, "exact": True, "queries": 4, "passes": 5, "warm_up": 1,
-        "stages": {"e2e": Latency(p50=1 / qps, mean=1 / qps)}, "qps": {"e2e": qps, "search": 9 * qps}, "cpu_per_wall": 1.0,
-        "checked": True, "fingerprint": "f1",
-    }  # fmt: skip
-    return Timing(**{**facts, **more})
+    """Make a timing with k = 10."""
+    return samples.timing(qps, **{"k": 10, "qps": {"e2e": qps, "search": 9 * qps}, "fingerprint": "f1"} | more)
 
 
 RESULTS = [result(system) for system in MEANS]

@@ -5,6 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
+import samples
 
 from lexbench.analysis.judgements import is_contributor, judged_gaps, leave_one_out
 from lexbench.cli import code
@@ -12,7 +13,7 @@ from lexbench.contracts import Protocol, contract_of
 from lexbench.errors import CommandError
 from lexbench.measures import incomplete_report, score
 from lexbench.report import leaderboard
-from lexbench.results import Counts, Exposure, Incomplete, Result, write_results
+from lexbench.results import Incomplete, write_results
 from lexbench.runner.scoring import score_ranked
 from lexbench.trec.qrels import Qrels, write_qrels
 from lexbench.trec.runs import Run, write_run
@@ -46,11 +47,7 @@ def test_where_all_is_judged_nothing_is_open():
 def result(system, judged, **more):
     """Return a result with this share of judged documents."""
     means = {"nDCG@10": 0.5, "Judged@10": judged}
-    return Result(
-        system=system, dataset="pydoc/test", contract="pydoc/test@1", depth=10, means=means, query_ids=["a", "b"],
-        per_query={name: [mean, mean] for name, mean in means.items()}, counts=Counts(queries=2),
-        exposure=Exposure(status="zero-shot"), **more,
-    )  # fmt: skip
+    return samples.result(system, means=means, per_query={name: [mean, mean] for name, mean in means.items()}, **more)
 
 
 def test_a_gap_of_judged_documents_has_notes(tmp_path):

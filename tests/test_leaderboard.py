@@ -5,6 +5,7 @@ from typing import get_args
 import msgspec
 import numpy as np
 import pytest
+import samples
 
 from lexbench import catalog, registry, suites
 from lexbench.analysis.significance.randomisation import minimum_detectable, resamples_for
@@ -16,22 +17,17 @@ from lexbench.report.leaderboard.panels import compare_all
 from lexbench.report.leaderboard.sections import published_systems, read_published
 from lexbench.report.leaderboard.trade_off import frontier
 from lexbench.report.run import tables
-from lexbench.results import Counts, Exposure, Latency, Result, Tie, Timing, file_name, load, save, write_results
+from lexbench.results import Counts, Exposure, Tie, file_name, load, save, write_results
 from lexbench.storage.atomic import json_bytes
 from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite
 from lexbench.table import escape
 
 
-def result(system, dataset="pydoc/test", ndcg=0.5, **more):
+def result(system, dataset="pydoc/test", ndcg=0.5, counts={}, **more):  # noqa: B006 - only read
     """Make a result with two queries."""
-    means = {"nDCG@10": ndcg}
-    per_query = {"nDCG@10": [ndcg, ndcg]}
-    counts = Counts(queries=2, **more.pop("counts", {}))
-    return Result(
-        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means=means, query_ids=["a", "b"],
-        per_query=per_query, counts=counts, **{"exposure": Exposure(status="zero-shot"), **more},
-    )  # fmt: skip
+    facts = {"counts": Counts(queries=2, **counts), "exposure": Exposure(status="zero-shot")}
+    return samples.result(system, [ndcg, ndcg], dataset, **facts | more)
 
 
 @pytest.fixture
@@ -136,15 +132,9 @@ def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
 def test_systems_without_a_significant_difference_share_a_letter(tmp_path):
     """Two systems share a letter if and only if they have no significant difference."""
     levels = {"high": 0.8, "high too": 0.8, "low": 0.2}
-    many = [f"q{number}" for number in range(30)]
     wobble = {"high": [0.1, -0.1], "high too": [-0.1, 0.1], "low": [0.0, 0.0]}
     made = [
-        msgspec.structs.replace(
-            result(name, ndcg=level),
-            query_ids=many,
-            counts=Counts(queries=30),
-            per_query={"nDCG@10": [level + wobble[name][n % 2] for n in range(30)]},
-        )
+        samples.result(name, [level + wobble[name][n % 2] for n in range(30)], exposure=Exposure(status="zero-shot"))
         for name, level in levels.items()
     ]
     write_results(made, "pydoc", tmp_path)
@@ -158,32 +148,20 @@ def test_systems_without_a_significant_difference_share_a_letter(tmp_path):
 def test_the_detectable_difference_is_the_median_over_pairs_that_differ(tmp_path):
     """Among nine twins and one other, the median is over pairs that differ, at .05 / 45."""
     rng = np.random.default_rng(3)
-    twin, other, names = rng.random(50), rng.random(50), [f"q{number}" for number in range(50)]
+    twin, other = rng.random(50), rng.random(50)
     scores = {f"twin{number}": twin for number in range(9)} | {"other": other}
-    made = [
-        msgspec.structs.replace(
-            result(name, ndcg=float(values.mean())),
-            query_ids=names,
-            counts=Counts(queries=50),
-            per_query={"nDCG@10": values.tolist()},
-        )
-        for name, values in scores.items()
-    ]
-    write_results(made, "pydoc", tmp_path)
+    write_results([samples.result(name, values) for name, values in scores.items()], "pydoc", tmp_path)
     least = minimum_detectable(twin - other, level=0.05 / 45)
 
     assert f"The tests have 80 % power for differences of {least:.3f} on pydoc/test (at Holm's" in markdown(tmp_path)
-    assert "Tests draw 10,000 resamples." in markdown(tmp_path)
+    assert "They draw 10,000 resamples." in markdown(tmp_path)
     assert compare_all({"a": twin, "b": twin}).detectable is None
     assert compare_all({f"s{n:02}": rng.random(9) for n in range(27)}).resamples == resamples_for(351) == 14_040
 
 
 def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
     """A pipeline of 100 candidates is never called exact at k=1000."""
-    timing = Timing(
-        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
-        stages={"e2e": Latency(p50=0.01, mean=0.01)}, qps={"e2e": 100}, cpu_per_wall=1.0, checked=True, fingerprint="f",
-    )  # fmt: skip
+    timing = samples.timing(100)
     ranked = msgspec.structs.replace(timing, candidates=100)
     write_results([result("bm25", timings=[timing]), result("p", timings=[ranked])], "pydoc", tmp_path)
     titles = [line for line in markdown(tmp_path).splitlines() if line.startswith("### ")]
@@ -197,7 +175,7 @@ def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
 
 def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
     """A result with other queries has its score, and a note says that it is not tested."""
-    other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["a", "c"])
+    other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["q00", "c"])
     write_results([result("bm25"), other], "pydoc", tmp_path)
 
     assert "- z is not tested: it was scored with other queries, judgements or rules than the first system" in markdown(
@@ -217,10 +195,8 @@ def test_speeds_have_a_table_of_their_own_with_their_full_name(tmp_path):
     """Timed systems have one table per machine, scenario and k, fastest first, with the machine above it."""
 
     def timed(system, qps, fingerprint, flags=()):
-        timing = Timing(
-            scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=2, passes=5, warm_up=1,
-            stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
-            flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"}, processes=3,
+        timing = samples.timing(
+            qps, flags=list(flags), fingerprint=fingerprint, machine={"processor": "Fast"}, processes=3,
             qps_range={"e2e": (qps * 0.96, qps * 1.04)},
         )  # fmt: skip
         shallow = msgspec.structs.replace(timing, k=10, qps={"e2e": qps * 3}, qps_range={})

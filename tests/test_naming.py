@@ -8,6 +8,7 @@ import subprocess
 
 import msgspec
 import pytest
+import samples
 
 from lexbench.analysis.compare.selection import select
 from lexbench.cli import code
@@ -16,7 +17,7 @@ from lexbench.notation import named
 from lexbench.report import leaderboard
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import Row, Score, View
-from lexbench.results import Counts, Result, files_of, load_system, write_results
+from lexbench.results import files_of, load_system, write_results
 from lexbench.runner.variants import named_systems
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
@@ -128,10 +129,7 @@ def test_markdown_and_csv():
 def result(system, value, who="anna", dataset="pydoc/test"):
     """Make a result with two queries, on a machine named after *who*."""
     measured = Measurement(versions={"lexbench": "0.2.0"}, machine={"processor": f"{who}'s CPU", "cores": "2"})
-    return Result(
-        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means={"nDCG@10": value}, query_ids=["a", "b"],
-        per_query={"nDCG@10": [value, value]}, counts=Counts(queries=2), digests={"qrels": "abc"}, measured=measured,
-    )  # fmt: skip
+    return samples.result(system, [value, value], dataset, digests={"qrels": "abc"}, measured=measured)
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import samples
 
 from lexbench.report import leaderboard
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board
-from lexbench.results import BOUND, Counts, Latency, Result, Timing, Vectors
+from lexbench.results import BOUND, Vectors
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 MINUS = "\N{MINUS SIGN}"
@@ -24,21 +25,16 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>docume
 
 
 def timing(qps, fingerprint="aaaa", **more):
-    """Make a single-stream timing."""
-    return Timing(
-        scenario="single-stream-1t", k=1000, threads=1, exact=True, queries=40, passes=5, warm_up=1,
-        stages={"e2e": Latency(p50=1 / qps, mean=1 / qps)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True,
-        fingerprint=fingerprint, machine={"processor": "CPU", "system": "Linux"}, **more,
-    )  # fmt: skip
+    """Make a timing on a machine with a name."""
+    return samples.timing(qps, fingerprint=fingerprint, machine={"processor": "CPU", "system": "Linux"}, **more)
 
 
 def result(system, level, dataset="beir/scifact/test", index=4000, **more):
     """Make a result whose queries score about *level*, each a little differently."""
     scores = [min(1.0, max(0.0, level + ((number * 7) % 11 - 5) / 50)) for number in range(len(QUERIES))]
     mean = sum(scores) / len(scores)
-    return Result(
-        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means={"nDCG@10": mean, "RR(rel=2)@10": mean / 2},
-        query_ids=QUERIES, per_query={"nDCG@10": scores}, counts=Counts(queries=40, documents=10),
+    return samples.result(
+        system, scores, dataset, 10, means={"nDCG@10": mean, "RR(rel=2)@10": mean / 2}, query_ids=QUERIES,
         sizes={"index": index}, digests={"qrels": "abc"}, **more,
     )  # fmt: skip
 
@@ -374,7 +370,7 @@ def test_without_javascript_there_are_tables(show, speeds):
     page = show(speeds, java_script_enabled=False)
     text = page.locator("body").inner_text()
 
-    assert "Without JavaScript" in text
+    assert "With JavaScript, these tables" in text
     assert "0.8010" in text
     assert page.locator("main").is_hidden()
 

@@ -5,6 +5,7 @@ from math import sqrt
 
 import msgspec
 import pytest
+import samples
 from scipy.stats import ttest_ind
 
 from lexbench.analysis.compare import compare
@@ -14,24 +15,14 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.notation import split
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
-from lexbench.results import Counts, Exposure, Result, load_system, write_results
+from lexbench.results import Exposure, load_system, write_results
 from lexbench.storage.store import Store
 
 
 def result(system, values, dataset="pydoc/test", **facts):
-    """Make a result with one measure."""
-    given = {"recipe": {"plugin": "retrievers/encoded", "settings": {"model": system, "length": 256}}} | facts
-    return Result(
-        system=system,
-        dataset=dataset,
-        contract=f"{dataset}@1",
-        depth=1000,
-        means={"nDCG@10": sum(values) / len(values)},
-        query_ids=[f"q{number}" for number in range(len(values))],
-        per_query={"nDCG@10": list(map(float, values))},
-        counts=Counts(queries=len(values)),
-        **given,
-    )
+    """Make a result of an encoder."""
+    recipe = {"plugin": "retrievers/encoded", "settings": {"model": system, "length": 256}}
+    return samples.result(system, values, dataset, **{"recipe": recipe} | facts)
 
 
 SEEDS = [result("n42", [0.25, 0.75]), result("n43", [0.5, 1.0]), result("n44", [0.75, 0.0])]  # means .5, .75, .375

@@ -12,12 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
+import samples
 
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile
 from lexbench.interop.sharing import pull_results as pull
 from lexbench.interop.sharing import push_results as push
-from lexbench.results import Counts, Result, files_of, write_results
+from lexbench.results import files_of, write_results
 
 needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")
 COMMIT = "c" * 40
@@ -25,20 +26,7 @@ COMMIT = "c" * 40
 
 def write(folder, *systems, score=0.5):
     """Write results of *systems* on one query into a folder of results."""
-    made = [
-        Result(
-            system=system,
-            dataset="pydoc/test",
-            contract="pydoc/test@1",
-            depth=10,
-            means={"nDCG@10": score},
-            query_ids=["q1"],
-            per_query={"nDCG@10": [score]},
-            counts=Counts(queries=1, documents=2),
-        )
-        for system in systems
-    ]
-    write_results(made, "pydoc", folder)
+    write_results([samples.result(system, [score], documents=2) for system in systems], "pydoc", folder)
     return folder
 
 

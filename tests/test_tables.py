@@ -1,16 +1,15 @@
 """The tables of a run."""
 
 import pytest
+import samples
 
 from lexbench.report.run import tables
-from lexbench.results import Counts, Result, Vectors, Work
+from lexbench.results import Vectors, Work
 
 
 def result(system, dataset="d/test", mean=0.5, **facts):
-    """Make a result with one measure."""
-    counts = Counts(queries=1, documents=100)
-    scores = {"means": {"nDCG@10": mean}, "query_ids": ["q"], "per_query": {"nDCG@10": [mean]}}
-    return Result(system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, counts=counts, **scores, **facts)
+    """Make a result with one query."""
+    return samples.result(system, [mean], dataset, 100, **facts)
 
 
 def sparse(system, dataset="d/test", **facts):

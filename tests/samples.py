@@ -1,0 +1,25 @@
+"""Results and timings made by hand, for tests of what compares and shows them."""
+
+import numpy as np
+
+from lexbench.results import Counts, Latency, Result, Timing
+
+
+def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **facts):
+    """Make a result with the nDCG@10 of each query; *facts* add or replace fields."""
+    given = {
+        "contract": f"{dataset}@1", "depth": 1000, "means": {"nDCG@10": float(np.mean(values))},
+        "query_ids": [f"q{number:02}" for number in range(len(values))], "per_query": {"nDCG@10": list(map(float, values))},
+        "counts": Counts(queries=len(values), documents=documents),
+    }  # fmt: skip
+    return Result(system=system, dataset=dataset, **(given | facts))
+
+
+def timing(qps, **facts):
+    """Make a timing of single queries; *facts* add or replace fields."""
+    given = {
+        "scenario": "single-stream-1t", "k": 1000, "threads": 1, "exact": True, "queries": 2, "passes": 5, "warm_up": 1,
+        "stages": {"e2e": Latency(p50=1 / qps, mean=1 / qps)}, "qps": {"e2e": qps}, "cpu_per_wall": 1.0, "checked": True,
+        "fingerprint": "f",
+    }  # fmt: skip
+    return Timing(**(given | facts))
