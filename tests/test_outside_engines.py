@@ -52,7 +52,7 @@ def search_server():
 class TestOpenSearch(EngineContract):
     """The protocol."""
 
-    test_vectors_like_those_of_learned_retrieval = None  # too many for a server in Python; fewer are searched below
+    test_vectors_like_learned_sparse_ones = None  # too many for a server in Python; fewer are searched below
 
     @pytest.fixture
     def engine(self, search_server):

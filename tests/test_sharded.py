@@ -29,7 +29,7 @@ class TestSharded(EngineContract):
     """What every engine must do."""
 
     plugin = Sharded(Csr(), parts=3, threads=2)
-    test_vectors_like_those_of_learned_retrieval = None  # `csr` itself is tested with them
+    test_vectors_like_learned_sparse_ones = None  # `csr` itself is tested with them
 
 
 @pytest.mark.parametrize("engine", [Csr(), Impact(), Flat(), MaxSim()], ids=lambda engine: type(engine).__name__)

@@ -1,4 +1,4 @@
-"""What tests give to workers: an encoder that counts letters, an object that adds up; each fails or dies where it is told."""
+"""An encoder that counts letters and an object that adds up, for tests of workers; both can be told to fail or to die."""
 
 import os
 import signal
@@ -28,11 +28,11 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Letters(Encoder):
-    """How often each of the letters a to e is among the first *length* words of a text, in thirds; *kind* as encoders have it.
+    """Counts the letters a to e among the first *length* words of a text, in thirds.
 
-    *fails*: a letter at which it raises an error, or followed by " kill" dies of signal 9. *once*: a file; it fails only where
-    that is not there, and writes it. *log*: a file to which every call appends a line: process, texts, first text. *seconds*:
-    what every text takes at least.
+    *fails*: a letter at which it raises an error; a letter with " kill" at which it dies of signal 9. *once*: a file; it fails
+    only if that file does not exist, and then creates it. *log*: a file to which each call appends a line: process, number of
+    texts, first text. *seconds*: the least time per text.
     """
 
     devices: int = runtime(1)
@@ -50,7 +50,7 @@ class Letters(Encoder):
         return Tokens([" ".join(some[: self.length]) for some in words], sum(len(some) > self.length for some in words))
 
     def encode_tokens(self, tokens: Tokens, advance: Callable[[int], None]) -> Any:
-        """Count letters; fail, or die, at a letter if that is asked for."""
+        """Count letters; fail or die at the letter *fails*."""
         self._write_log(tokens.texts)
         time.sleep(self.seconds * len(tokens.texts))
         self._fail(tokens.texts)
@@ -78,34 +78,34 @@ class Letters(Encoder):
         raise LexbenchError("no such letter")
 
     def encode_document(self, texts: Sequence[str]) -> Any:
-        """Do both steps."""
+        """Tokenise and encode."""
         return self.encode_tokens(self.tokenise_documents([Document("", text) for text in texts]), lambda _: None)
 
     encode_query = encode_document
 
     def workers(self) -> list[Self]:
-        """Return a copy for each device."""
+        """Return a copy per device."""
         return [replace(self, devices=1)] * self.devices
 
 
 @dataclass(frozen=True)
 class Sum(Holdable):
-    """An object for workers to hold: it is given the numbers below *most*, and adds them up."""
+    """An object for workers to hold: it is filled with the numbers below *most* and adds them up."""
 
     most: int
 
     def make(self) -> "HeldSum":
-        """Begin with nothing."""
+        """Return an empty sum."""
         return HeldSum()
 
     def fill(self, held: Held) -> None:
-        """Give it the numbers, one at a time."""
+        """Add the numbers one by one."""
         for number in range(self.most):
             held.call("add", number)
 
 
 class HeldSum:
-    """The object."""
+    """The held object of `Sum`."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -115,13 +115,13 @@ class HeldSum:
         self._sum += number
 
     def times(self, factor: int) -> int:
-        """Return the sum, multiplied; of 0 there is none."""
+        """Return the multiplied sum. Raises LexbenchError if *factor* is 0."""
         if not factor:
             raise LexbenchError("no such factor")
         return self._sum * factor
 
     def times_or_die(self, factor: int, died: str, alive: int) -> int:
-        """Return the sum, multiplied, if the file *died* has *alive* lines; else add one to it, and die of signal 9."""
+        """Return the multiplied sum if the file *died* has *alive* lines; otherwise append a line to it and die of signal 9."""
         file = Path(died)
         lines = file.read_text(encoding="utf-8") if file.exists() else ""
         if lines.count("\n") < alive:

@@ -1,7 +1,8 @@
-"""What every encoder must do for lexbench: a function for each rule, which needs nothing but a way to make the encoder.
+"""The contract of encoders: one function per rule.
 
-Each function takes an `EncoderCase`, raises AssertionError where the rule is broken, and returns "", or why the rule does not
-apply to this encoder. CHECKS has all of them by name. An encoder that looks vectors up by id has to know DOCUMENTS and QUERIES.
+Each function takes an `EncoderCase`. It raises AssertionError if the encoder breaks the rule, and returns "", or the reason why
+the rule does not apply. CHECKS has all of them by name. An encoder that looks up vectors by id has to know DOCUMENTS and
+QUERIES.
 """
 
 import pickle
@@ -11,14 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench import plugins
 from lexbench.runner import systems
-from lexbench.testing._rows import close, content, rows
 from lexbench.types import Document, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of
 
+_ROUNDING = 1e-4  # relative or absolute difference that batches may cause
 DOCUMENTS = [
     Document("short", "Sparse retrieval of a document"),
     Document("empty", ""),
@@ -35,28 +37,56 @@ QUERIES = [
 
 
 class EncoderCase(NamedTuple):
-    """An encoder to be checked: how to make it, and with which settings its files are others."""
+    """An encoder to check: how to make it, and settings that change its files."""
 
-    make: Callable[..., Any]  # make(**settings) returns a new encoder, with these settings in place of its own
-    moved: Mapping[str, Any] = {}  # settings that name copies of its files in another place; {} where it has no files
-    changed: Mapping[str, Any] = {}  # settings that name files of the same form with another content
-    devices: Mapping[str, Any] = {}  # settings that make it work on two devices; {} where it works on one
+    make: Callable[..., Any]  # make(**settings) returns a new encoder with these settings changed
+    moved: Mapping[str, Any] = {}  # settings that name copies of its files in another place; {} if it has no files
+    changed: Mapping[str, Any] = {}  # settings that name files of the same form with other content
+    devices: Mapping[str, Any] = {}  # settings that make it use two devices; {} if it uses one
+
+
+def rows(vectors: Any) -> list[NDArray[np.float32]]:
+    """Return one array per text: its vector, or the vectors of its tokens."""
+    if isinstance(vectors, MultiVectors):
+        return [vectors.values[start:stop] for start, stop in zip(vectors.offsets[:-1], vectors.offsets[1:], strict=True)]
+    return list(vectors.toarray() if isinstance(vectors, sparse.csr_array) else vectors)
+
+
+def content(vectors: Any) -> list[bytes]:
+    """Return the bytes of vectors, to compare them exactly."""
+    arrays: list[NDArray[Any]]
+    match vectors:
+        case MultiVectors():
+            arrays = [vectors.values, vectors.offsets]
+        case sparse.csr_array():
+            arrays = [vectors.data, vectors.indices, vectors.indptr]
+        case _:
+            arrays = [vectors]
+    return [array.tobytes() for array in arrays]
+
+
+def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]) -> bool:
+    """Whether two results of `rows` are equal but for rounding."""
+    return len(vectors) == len(expected) and all(
+        row.shape == other.shape and np.allclose(row, other, rtol=_ROUNDING, atol=_ROUNDING)
+        for row, other in zip(vectors, expected, strict=True)
+    )
 
 
 def document_vectors(encoder: Any, documents: Sequence[Document]) -> Any:
-    """Return the vectors of *documents*, as lexbench asks for them."""
+    """Return the vectors of *documents*, requested like lexbench does."""
     if not documents and type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
-        return encoder.encode_document([])  # which lexbench never asks for in batches
+        return encoder.encode_document([])  # lexbench never requests an empty batch
     return encoder.encode_tokens(encoder.tokenise_documents(documents), lambda _count: None)
 
 
 def both(encoder: Any) -> list[Any]:
-    """Return the vectors of all documents, and of all queries."""
+    """Return the vectors of all documents and of all queries."""
     return [document_vectors(encoder, DOCUMENTS), encoder.encode_queries(QUERIES)]
 
 
 def check_interface(case: EncoderCase) -> str:
-    """Check that it is a frozen dataclass with a kind and a storage, and encodes texts, or looks documents and queries up."""
+    """Check that it is a frozen dataclass with `kind`, `storage` and the required methods, and equal settings are equal."""
     encoder = case.make()
     dataclass_params = getattr(type(encoder), "__dataclass_params__", None)
 
@@ -70,8 +100,8 @@ def check_interface(case: EncoderCase) -> str:
     return ""
 
 
-def check_one_vector_a_text(case: EncoderCase) -> str:
-    """Check that each document and query has one vector, empty and long texts too, and that texts can be told apart."""
+def check_one_vector_per_text(case: EncoderCase) -> str:
+    """Check that each document and query has one vector, also empty and long texts, and different texts differ."""
     documents, queries = both(case.make())
 
     assert documents.shape[0] == len(DOCUMENTS)
@@ -82,7 +112,7 @@ def check_one_vector_a_text(case: EncoderCase) -> str:
 
 
 def check_form(case: EncoderCase) -> str:
-    """Check that vectors are of its `kind`, float32 and finite; terms ascend, offsets go from 0 to the number of tokens."""
+    """Check that vectors are of its `kind`, float32 and finite; terms ascend; offsets ascend from 0 to the number of tokens."""
     encoder = case.make()
     for vectors in both(encoder):
         assert kind_of(vectors) is encoder.kind
@@ -104,7 +134,7 @@ def check_form(case: EncoderCase) -> str:
 
 
 def check_no_texts(case: EncoderCase) -> str:
-    """Check that no documents have no vectors, and neither have no queries, in an array of the usual width."""
+    """Check that no documents, and no queries, give an array of the usual width without rows."""
     encoder = case.make()
     width = both(encoder)[0].shape[1]
 
@@ -114,7 +144,7 @@ def check_no_texts(case: EncoderCase) -> str:
 
 
 def check_order(case: EncoderCase) -> str:
-    """Check that vectors come in the order of the texts, whatever that is."""
+    """Check that vectors come in the order of the texts."""
     encoder = case.make()
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
@@ -123,7 +153,7 @@ def check_order(case: EncoderCase) -> str:
     return ""
 
 
-def check_company(case: EncoderCase) -> str:
+def check_neighbours(case: EncoderCase) -> str:
     """Check that a text has the same vector alone, among others and among many, but for rounding."""
     encoder = case.make()
     documents, queries = (rows(vectors) for vectors in both(encoder))
@@ -135,10 +165,10 @@ def check_company(case: EncoderCase) -> str:
 
 
 def check_deterministic(case: EncoderCase) -> str:
-    """Check that one that calls itself deterministic gives the same bytes for the same texts, from a new encoder too."""
+    """Check that if it is `deterministic`, it gives the same bytes for the same texts, also as a new object."""
     encoder = case.make()
     if not encoder.deterministic:
-        return "it does not call itself deterministic"
+        return "it is not `deterministic`"
     expected = [content(vectors) for vectors in both(encoder)]
 
     assert [content(vectors) for vectors in both(encoder)] == expected
@@ -147,10 +177,10 @@ def check_deterministic(case: EncoderCase) -> str:
 
 
 def check_two_steps(case: EncoderCase) -> str:
-    """Check that tokenising and then encoding gives what encoding texts gives, and that progress adds up to the documents."""
+    """Check that tokenising and then encoding gives the vectors of encoding texts, and progress adds up to the documents."""
     encoder = case.make()
     if type(encoder).encode_tokens is plugins.Encoder.encode_tokens:
-        return "it leaves cutting batches to lexbench"
+        return "it does not cut its own batches"
     untitled = [document._replace(body_at=0) for document in DOCUMENTS]
     done: list[int] = []
     vectors = encoder.encode_tokens(encoder.tokenise_documents(untitled), done.append)
@@ -162,7 +192,7 @@ def check_two_steps(case: EncoderCase) -> str:
 
 
 def check_truncated(case: EncoderCase) -> str:
-    """Check that documents which are cut to a length are counted, each once, and short ones are not."""
+    """Check that documents that are cut are counted once each, and short ones are not counted."""
     encoder = case.make()
     truncated = encoder.truncated(encoder.tokenise_documents(DOCUMENTS))
     alone = {document.doc_id: encoder.truncated(encoder.tokenise_documents([document])) for document in DOCUMENTS}
@@ -174,7 +204,7 @@ def check_truncated(case: EncoderCase) -> str:
 
 
 def check_runtime_settings(case: EncoderCase) -> str:
-    """Check that `runtime` settings, numbers and switches, change no vector but for rounding, and are in no key."""
+    """Check that `runtime` settings, numbers and switches, change no vector but for rounding, and no key."""
     encoder = case.make()
     expected, key = [rows(vectors) for vectors in both(encoder)], systems.describe(encoder)
     tried = _other_values(encoder, "runtime")
@@ -182,11 +212,11 @@ def check_runtime_settings(case: EncoderCase) -> str:
         other = case.make(**settings)
         assert all(close(rows(vectors), texts) for vectors, texts in zip(both(other), expected, strict=True)), settings
         assert systems.describe(other) == key, settings
-    return "" if tried else "it has no number or switch among its runtime settings"
+    return "" if tried else "it has no numbers or switches as `runtime` settings"
 
 
 def check_search_settings(case: EncoderCase) -> str:
-    """Check that `at_search` settings, numbers and switches, change no document's vector and only the key of the system."""
+    """Check that `at_search` settings, numbers and switches, change no document vector, and only the key of the system."""
     encoder = case.make()
     expected, key = content(document_vectors(encoder, DOCUMENTS)), systems.describe(encoder, index=True)
     tried = _other_values(encoder, "search")
@@ -195,11 +225,11 @@ def check_search_settings(case: EncoderCase) -> str:
         assert content(document_vectors(other, DOCUMENTS)) == expected, settings
         assert systems.describe(other, index=True) == key, settings
         assert systems.describe(other) != systems.describe(encoder), settings
-    return "" if tried else "it has no number or switch among its settings of searching"
+    return "" if tried else "it has no numbers or switches as `at_search` settings"
 
 
 def _other_values(encoder: Any, mark: str) -> list[dict[str, Any]]:
-    """Return settings with that *mark* and other values, one at a time: half a number, 1 and 2 for a 0, a switch turned."""
+    """Return each setting with that *mark* with another value: half the number, 1 and 2 instead of 0, the switch turned."""
     others: list[dict[str, Any]] = []
     for field in fields(encoder):
         value = getattr(encoder, field.name)
@@ -211,7 +241,7 @@ def _other_values(encoder: Any, mark: str) -> list[dict[str, Any]]:
 
 
 def check_key(case: EncoderCase) -> str:
-    """Check that another session knows what decides its vectors, and that the key is the same each time."""
+    """Check that its key identifies its vectors in other sessions, and is the same each time."""
     key = systems.describe(case.make())
 
     assert systems.reusable(key)
@@ -221,7 +251,7 @@ def check_key(case: EncoderCase) -> str:
 
 
 def check_files(case: EncoderCase) -> str:
-    """Check that the same files in another place have the same key and the same vectors, and other files have others."""
+    """Check that the same files in another place give the same key and vectors, and other files give others."""
     if not case.make().identity():
         return "it has no files"
     if not case.moved or not case.changed:
@@ -250,7 +280,7 @@ def check_workers(case: EncoderCase) -> str:
 
 
 def check_terms(case: EncoderCase) -> str:
-    """Check that a sparse encoder which names its terms has a text for each that a document has, and no text twice."""
+    """Check that if it `names_terms`, each term of a document has a name, and no two have the same."""
     encoder = case.make()
     if not encoder.names_terms:
         return "its dimensions have no names"
@@ -263,8 +293,8 @@ def check_terms(case: EncoderCase) -> str:
     return ""
 
 
-def check_what_it_says(case: EncoderCase) -> str:
-    """Check that its remarks are single lines, and that what it was trained on are names of datasets."""
+def check_remarks(case: EncoderCase) -> str:
+    """Check that its remarks, and the names of the datasets that it was trained on, are single lines."""
     encoder = case.make()
     assert all(isinstance(line, str) and "\n" not in line for line in (*encoder.remarks(), *encoder.trained_on()))
     return ""
@@ -276,17 +306,17 @@ CHECKS: Mapping[str, Callable[[EncoderCase], str]] = {
 
 
 class EncoderContract:
-    """The tests of an encoder: a subclass sets `plugin` to its class, or overrides the fixture `case`."""
+    """The tests of an encoder. A subclass sets `plugin` to the class, or overrides the fixture `case`."""
 
     plugin: Callable[..., Any]
 
     @pytest.fixture
     def case(self) -> EncoderCase:
-        """Return what is checked: an encoder with its default settings."""
+        """Return the encoder to check, by default with its default settings."""
         return EncoderCase(self.plugin)
 
     @pytest.mark.parametrize("check", CHECKS)
     def test_encoder(self, case: EncoderCase, check: str) -> None:
-        """Each encoder keeps each rule, which is the docstring of the check; what does not apply to it is said."""
+        """The encoder keeps the rule in the docstring of the check; if it does not apply, the test is skipped."""
         if reason := CHECKS[check](case):
             pytest.skip(reason)

@@ -1,7 +1,7 @@
-"""What every engine must do.
+"""The contract of engines.
 
-Documents and queries are whole numbers, so that the right scores are known without rounding. An engine whose class has
-`exact = False` may leave documents out; what it returns must be true all the same, and how much it may miss is stated.
+Documents and queries are whole numbers, so the right scores are known without rounding. An engine with `exact = False` may miss
+documents, up to a stated share, but the scores that it returns must be right.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ from scipy import sparse
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits, Kind, MultiVectors
 
-LEARNED = 0.98  # what an approximate engine finds of vectors as it is made for; measured: seismic 1.0 at 10 and at 1000
-GRAPH = 0.85  # and one of dense vectors, made for such of equal length, which these are not; measured: faiss .90 at 1000
-DENSE = 0.1  # and of 300 vectors of 12 terms, which almost all of them have; measured: seismic .3 to .4 at 1, .74 at 10
+LEARNED = 0.98  # least recall of an approximate engine on learned sparse vectors; measured: seismic 1.0 at 10 and 1000
+GRAPH = 0.85  # on dense vectors, which are made for equal lengths, unlike these; measured: faiss .90 at 1000
+DENSE = 0.1  # on 300 vectors of 12 terms, which almost all have; measured: seismic .3 to .4 at 1, .74 at 10
 
 
 def vectors(engine: Any, rows: Any) -> Any:
-    """Return *rows* of whole numbers as the kind of vectors that the engine takes; sums of products are exact."""
+    """Return *rows* of whole numbers as vectors of the engine's kind."""
     matrix = np.array(rows, np.float32)
     if engine.kind is Kind.SPARSE:
         return sparse.csr_array(matrix)
     if engine.kind is Kind.DENSE:
         return matrix
-    return MultiVectors(matrix, np.arange(len(matrix) + 1))  # each of one token, so that scores are the products again
+    return MultiVectors(matrix, np.arange(len(matrix) + 1))  # one token each, so that scores are the products again
 
 
 def indexed(engine: Any, path: Path, *shards: Any) -> Any:
@@ -40,10 +40,10 @@ def indexed(engine: Any, path: Path, *shards: Any) -> Any:
 
 
 def check(engine: Any, hits: Hits, queries: Any, documents: Any, k: int, least: float = DENSE) -> None:
-    """Hold hits against the products, which whole numbers make exact.
+    """Compare hits with the products, which are exact for whole numbers.
 
-    Exact: the best k, of equals the lower position first. Approximate: every hit has its true score, hits stand in that same
-    order, none comes twice, and the share *least* of them is as good as the exact k-th.
+    An exact engine returns the top k, ties in order of position. An approximate engine returns true scores in the same order,
+    no document twice, and at least the share *least* of the hits is as good as the exact k-th.
     """
     products = np.asarray(queries).astype(np.int64) @ np.asarray(documents).astype(np.int64).T
     order = np.lexsort((np.broadcast_to(np.arange(products.shape[1]), products.shape), -products), axis=1)[:, :k]
@@ -74,7 +74,7 @@ QUERIES = np.random.default_rng(4).integers(0, 3, (40, 12))
 
 
 def learned(count: int, vocabulary: int = 1500, terms: int = 40) -> NDArray[np.int64]:
-    """Return made-up vectors like those of learned sparse retrieval: frequent and rare terms, weights from 1 to 255."""
+    """Return synthetic vectors like those of learned sparse retrieval: frequent and rare terms, weights from 1 to 255."""
     rng = np.random.default_rng(5)
     frequency = np.minimum(1.0, terms / np.arange(5, vocabulary + 5) / np.log(vocabulary / 5))
     weights = np.clip(rng.lognormal(np.log(60), 0.6, (count, vocabulary)), 1, 255).round()
@@ -83,33 +83,33 @@ def learned(count: int, vocabulary: int = 1500, terms: int = 40) -> NDArray[np.i
 
 
 class EngineContract:
-    """The tests of an engine: a subclass sets `plugin` to one, or overrides the fixture `engine`."""
+    """The tests of an engine. A subclass sets `plugin` to one, or overrides the fixture `engine`."""
 
     plugin: Any
-    widths_refused = r"(?s)(\b3\b.*\b2\b|\b2\b.*\b3\b)"  # what an error says of queries of width 3 and an index of width 2
+    widths_refused = r"(?s)(\b3\b.*\b2\b|\b2\b.*\b3\b)"  # in the error for queries of width 3 and an index of width 2
 
     @pytest.fixture
     def engine(self) -> Any:
-        """Return the engine; one whose scores are those of compressed vectors has no right scores that are known."""
+        """Return the engine to check; the right scores of compressed vectors are not known."""
         if self.plugin.compressed:
             pytest.skip("scores are those of compressed vectors")
         return self.plugin
 
     @pytest.fixture
     def sparse_engine(self, engine: Any) -> Any:
-        """Only engines of sparse vectors."""
+        """Return the engine, only if it takes sparse vectors."""
         if engine.kind is not Kind.SPARSE:
             pytest.skip("not an engine of sparse vectors")
         return engine
 
     @pytest.mark.parametrize("k", [1, 10, 300])
-    def test_the_best_k_come_first_and_ties_go_to_the_lower_position(self, engine: Any, tmp_path: Path, k: int) -> None:
-        """Scores are the dot products, best first; whole numbers tie often, and of equals the lower position comes first."""
+    def test_top_k_with_ties_in_order_of_position(self, engine: Any, tmp_path: Path, k: int) -> None:
+        """Scores are dot products, best first; ties, which whole numbers often have, are in order of position."""
         check(engine, indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), k), QUERIES, DOCUMENTS, k)
 
     @pytest.mark.parametrize("k", [10, 1000])
-    def test_vectors_like_those_of_learned_retrieval(self, engine: Any, tmp_path: Path, k: int) -> None:
-        """Three thousand documents of about forty terms, weights up to 255: the scores are the products of whole numbers."""
+    def test_vectors_like_learned_sparse_ones(self, engine: Any, tmp_path: Path, k: int) -> None:
+        """Scores are products of whole numbers on 3,000 documents of about forty terms with weights up to 255."""
         documents, queries = learned(3000), learned(3040)[3000:]
         index = indexed(engine, tmp_path, *np.array_split(documents, 3))
         hits = index.search(vectors(engine, queries), k)
@@ -118,7 +118,7 @@ class EngineContract:
         assert np.array_equal(hits.scores[hits.docs >= 0], hits.scores[hits.docs >= 0].round())
 
     def test_ties_across_the_cut_keep_the_lowest_positions(self, engine: Any, tmp_path: Path) -> None:
-        """Of 900 documents with one score the first five are the best five, whatever better ones come between and after."""
+        """Of 900 documents with the same score the first five are returned, with better ones between and after them."""
         documents = np.full((900, 2), [3, 0])
         documents[[20, 450, 899]] = [4, 1]
         hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[1, 0], [2, 1]]), 8)
@@ -129,28 +129,28 @@ class EngineContract:
             check(engine, hits, [[1, 0], [2, 1]], documents, 8)
 
     def test_shards_make_one_index(self, engine: Any, tmp_path: Path) -> None:
-        """Documents that come in shards, some of them empty, are numbered through."""
+        """Documents in several shards, some of them empty, are numbered consecutively."""
         parts = DOCUMENTS[:7], DOCUMENTS[7:8], DOCUMENTS[8:8], DOCUMENTS[8:250], *DOCUMENTS[250:].reshape(50, 1, 12)
         hits = indexed(engine, tmp_path, *parts).search(vectors(engine, QUERIES), 20)
 
         check(engine, hits, QUERIES, DOCUMENTS, 20)
 
-    def test_more_is_asked_for_than_there_is(self, engine: Any, tmp_path: Path) -> None:
-        """With k above the number of documents every one that matches comes once, and the rest is -1 or not there."""
+    def test_k_above_the_number_of_documents(self, engine: Any, tmp_path: Path) -> None:
+        """Every matching document comes once; the remaining columns are -1 or missing."""
         index = indexed(engine, tmp_path, [[1, 0], [2, 0], [3, 0]])
 
         for k in (3, 4, 10, 100_000):
             assert [doc for doc in index.search(vectors(engine, [[1, 0]]), k).docs[0].tolist() if doc >= 0] == [2, 1, 0]
 
     def test_one_document(self, engine: Any, tmp_path: Path) -> None:
-        """A collection of one."""
+        """A collection of one document works."""
         hits = indexed(engine, tmp_path, [[0, 7]]).search(vectors(engine, [[1, 3]]), 5)
 
         assert hits.docs.tolist() == [[0]]
         assert hits.scores.tolist() == [[21]]
 
     def test_an_empty_query_finds_nothing_that_matches(self, engine: Any, tmp_path: Path) -> None:
-        """A query without weights scores nothing above 0, and the query after it is answered."""
+        """A query without weights has no score above 0, and does not disturb the next query."""
         hits = indexed(engine, tmp_path, [[1, 2], [3, 4]]).search(vectors(engine, [[0, 0], [0, 1], [0, 0]]), 2)
 
         assert not np.any(hits.scores[[0, 2]][hits.docs[[0, 2]] >= 0] > 0)
@@ -158,7 +158,7 @@ class EngineContract:
 
     @pytest.mark.parametrize("empty", [(0,), (4,), (2,), (0, 1, 3, 4), (0, 1, 2, 3, 4)])
     def test_empty_documents_keep_their_positions(self, engine: Any, tmp_path: Path, empty: tuple[int, ...]) -> None:
-        """A document without weights, first or last or all of them, is counted, and is never found above one that matches."""
+        """Documents without weights, also the first, the last or all, count, and are never above one that matches."""
         documents = np.array([[1, 2], [3, 4], [5, 1], [1, 1], [2, 2]])
         documents[list(empty)] = 0
         hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[1, 1]]), 5)
@@ -168,14 +168,14 @@ class EngineContract:
         assert not np.any(hits.scores[0, len(best) :][hits.docs[0, len(best) :] >= 0] > 0)
 
     def test_duplicates_come_in_order(self, engine: Any, tmp_path: Path) -> None:
-        """Documents that are the same have the same score, and stand in order of position."""
+        """Equal documents have the same score and are in order of position."""
         hits = indexed(engine, tmp_path, [[1, 5, 0]] * 9).search(vectors(engine, [[2, 1, 1]]), 9)
 
         assert hits.docs.tolist() == [list(range(9))]
         assert hits.scores.tolist() == [[7] * 9]
 
     def test_a_term_that_no_document_has(self, engine: Any, tmp_path: Path) -> None:
-        """It adds nothing, beside other terms and alone, the first and the last of the vocabulary too."""
+        """An unknown term adds nothing, beside other terms or alone, also as the first or last of the vocabulary."""
         documents = [[0, 1, 0, 2, 0], [0, 2, 0, 1, 0]]
         hits = indexed(engine, tmp_path, documents).search(
             vectors(engine, [[9, 1, 9, 0, 9], [9, 0, 0, 0, 0], [0, 0, 0, 0, 9]]), 2
@@ -187,7 +187,7 @@ class EngineContract:
 
     @pytest.mark.parametrize("weight", [1, 255, 256, 2048, 65_504, 65_535, 65_536])
     def test_weights_at_the_limits_are_right_or_refused(self, engine: Any, tmp_path: Path, weight: float) -> None:
-        """A large weight gives the right score, in a query too; or one line says that it is too large."""
+        """A large weight gives the right score, or an error in one line with the weight."""
         documents: list[list[Any]] = [[weight, 1], [1, 1], [weight - 1, 0]]
         try:
             hits = indexed(engine, tmp_path, documents).search(vectors(engine, [[255, 1]]), 3)
@@ -203,14 +203,14 @@ class EngineContract:
         scores, docs = hits.scores[0].tolist(), (-hits.docs[0]).tolist()
         if engine.exact:
             assert list(zip(scores, docs, strict=True))[: len(ranked)] == ranked
-        else:  # it may keep weights in half precision, which have 11 bits
+        else:  # it may store weights in half precision, with 11 bits
             assert scores[: len(ranked)] == pytest.approx([score for score, _ in ranked], rel=2**-11)
 
     @pytest.mark.parametrize("weight", [-1, np.nan, np.inf, 0.5])
     def test_impossible_weights_are_refused(self, sparse_engine: Any, tmp_path: Path, weight: float) -> None:
-        """Engines of quantised weights refuse all but whole ones, in documents and queries; others take more."""
+        """Engines of `impacts` refuse weights that are not whole numbers, in documents and queries."""
         if not sparse_engine.impacts:
-            pytest.skip("takes real weights")
+            pytest.skip("it takes real weights")
         (tmp_path / "index").mkdir()
         index = indexed(sparse_engine, tmp_path / "right", [[1, 2], [3, 4]])
 
@@ -219,8 +219,8 @@ class EngineContract:
         with pytest.raises(LexbenchError, match="whole weights"):
             index.search(vectors(sparse_engine, [[1, weight]]), 1)
 
-    def test_vectors_as_scipy_may_hold_them(self, sparse_engine: Any, tmp_path: Path) -> None:
-        """Stored zeros and columns in any order change nothing, and the caller's vectors stay as they were."""
+    def test_untidy_scipy_matrices(self, sparse_engine: Any, tmp_path: Path) -> None:
+        """Stored zeros and unsorted columns change nothing, and the caller's matrices are not modified."""
         documents = sparse.csr_array(
             (np.array([2.0, 0, 1, 5], np.float32), np.array([3, 0, 1, 0]), np.array([0, 3, 4])), shape=(2, 4)
         )
@@ -235,13 +235,13 @@ class EngineContract:
         assert all(np.array_equal(before, after) for before, after in zip(kept, now, strict=True))
 
     def test_no_queries_are_no_hits(self, engine: Any, tmp_path: Path) -> None:
-        """Nothing asked, nothing answered."""
+        """No queries give hits without rows."""
         hits = indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES[:0]), 5)
 
         assert hits.docs.shape[0] == hits.scores.shape[0] == 0
 
-    def test_queries_of_another_width_are_answered_or_refused_in_one_line(self, engine: Any, tmp_path: Path) -> None:
-        """Queries of another encoder are an error that says so; engines that know terms by name find what there is."""
+    def test_queries_of_another_width(self, engine: Any, tmp_path: Path) -> None:
+        """Queries of another width are refused in one line; engines that know terms by name may answer them."""
         index = indexed(engine, tmp_path, [[1, 2], [3, 4]])
         try:
             hits = index.search(vectors(engine, [[0, 1, 5]]), 2)
@@ -252,7 +252,7 @@ class EngineContract:
             assert hits.docs[0].tolist() == [1, 0]
 
     def test_an_index_opens_again(self, engine: Any, tmp_path: Path) -> None:
-        """The folder is all there is: opened twice, and moved, it answers the same."""
+        """The folder is complete: opened again after it was moved, it answers the same."""
         first = indexed(engine, tmp_path / "here", DOCUMENTS).search(vectors(engine, QUERIES), 10)
         moved = (tmp_path / "here").rename(tmp_path / "there")
         again = engine.open(moved).search(vectors(engine, QUERIES), 10)
@@ -261,22 +261,22 @@ class EngineContract:
         assert np.array_equal(first.scores, again.scores)
 
     def test_two_indexes_are_open_at_once(self, engine: Any, tmp_path: Path) -> None:
-        """Each answers from its own documents."""
+        """Two open indexes answer from their own documents."""
         one, other = (indexed(engine, tmp_path / name, rows) for name, rows in (("a", [[1, 0]]), ("b", [[0, 2], [0, 3]])))
 
         assert [hits.docs.tolist() for hits in (index.search(vectors(engine, [[0, 1]]), 2) for index in (other,))] == [[[1, 0]]]
         assert not np.any(one.search(vectors(engine, [[0, 1]]), 2).scores > 0)
 
     def test_nothing_is_printed(self, engine: Any, tmp_path: Path, capfd: Any) -> None:
-        """Only the command line prints."""
+        """An engine prints nothing."""
         indexed(engine, tmp_path, DOCUMENTS).search(vectors(engine, QUERIES), 10)
 
         assert capfd.readouterr() == ("", "")
 
     def test_two_builds_are_the_same_bytes(self, engine: Any, tmp_path: Path) -> None:
-        """An engine that calls itself deterministic writes the same files twice."""
+        """If the engine is `deterministic`, two builds write the same files."""
         if not engine.deterministic:
-            pytest.skip("it does not call itself deterministic")
+            pytest.skip("it is not `deterministic`")
         trees = []
         for name in "ab":
             indexed(engine, tmp_path / name, DOCUMENTS)

@@ -1,4 +1,4 @@
-"""What every executor must do, on five shards of made-up documents, the last of three documents alone."""
+"""The contract of executors, on five shards of synthetic documents; the last one has only three documents."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,39 +25,39 @@ POISON = DOCUMENTS - 2  # the position of the one document with a "d", in the mi
 
 
 class Heard(Silent):
-    """Progress that keeps what it hears."""
+    """Progress that records its calls."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start without calls."""
         self.done: list[int] = []
         self.notes: list[str] = []
 
     def advance(self, count: int = 1) -> None:
-        """Keep how many documents are done."""
+        """Record a number of documents."""
         self.done.append(count)
 
     def note(self, line: str) -> None:
-        """Keep a line."""
+        """Record a line."""
         self.notes.append(line)
 
 
 class ExecutorContract:
-    """The tests of an executor: a subclass sets `plugin` to one, or overrides the fixture `executor`.
+    """The tests of an executor. A subclass sets `plugin` to one, or overrides the fixture `executor`.
 
-    Its workers must run on this machine, have at least one place among them, and find lexbench and pytest as here.
+    Its workers must run on this machine and be able to import lexbench and pytest.
     """
 
     plugin: Any
-    in_this_process = False  # whether the encoder runs in the process of the command, which no executor can kill and go on
+    in_this_process = False  # whether the encoder runs in this process, which tests must not kill
 
     @pytest.fixture
     def executor(self) -> Any:
-        """Return the executor."""
+        """Return the executor to check."""
         return self.plugin
 
     @pytest.fixture
     def corpus(self, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-        """Write the documents; ids descend from position to position, as in every corpus."""
+        """Write the documents; ids descend by position, like in every corpus."""
         documents = (
             Document(f"{DOCUMENTS - 1 - at:06d}", f"{at} {'d' if at == POISON else WORDS[at % len(WORDS)]}")
             for at in range(DOCUMENTS)
@@ -66,11 +66,13 @@ class ExecutorContract:
 
     @pytest.fixture
     def serial(self, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-        """Return the files of a serial run, by name."""
+        """Return the files of a run in this process, by name."""
         return encoded(Here(), Letters(), corpus, tmp_path_factory.mktemp("serial")).files
 
-    def test_the_same_bytes_as_here(self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path) -> None:
-        """Each shard is the file that a serial run writes, byte for byte, and progress hears of every document once."""
+    def test_bytes_are_those_of_here(
+        self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
+    ) -> None:
+        """Each shard has the bytes of a run in this process, and progress hears of each document once."""
         encoder = Letters()
         described = systems.describe(encoder, index=True)
         done = encoded(executor, encoder, corpus, tmp_path)
@@ -78,10 +80,10 @@ class ExecutorContract:
         assert isinstance(executor, Executor)
         assert done.files == serial
         assert sum(done.heard.done) == DOCUMENTS
-        assert systems.describe(encoder, index=True) == described, "what the encoder is in keys has changed"
+        assert systems.describe(encoder, index=True) == described, "the key facts of the encoder have changed"
 
-    def test_what_is_there_is_left_alone(self, executor: Any, corpus: Corpus, tmp_path: Path) -> None:
-        """Asked for the second and the last of five shards, a vector a token, it writes these and touches no other file."""
+    def test_only_requested_shards_are_written(self, executor: Any, corpus: Corpus, tmp_path: Path) -> None:
+        """Two of five shards, with a vector per token, are written; no other file is touched."""
         for name in ("here", "there"):
             (tmp_path / name).mkdir()
         shards = missing(DOCUMENTS, tmp_path / "there")
@@ -96,13 +98,13 @@ class ExecutorContract:
         assert sum(done.heard.done) == SHARD + 3
 
     def test_it_is_in_no_key(self, executor: Any) -> None:
-        """Its settings are all `registry.runtime`, so that none of them is in the key of a folder."""
+        """All its settings are `registry.runtime`, so none of them is in a key."""
         assert registry.settings(executor) == {}
 
     def test_an_error_stops_it_at_once(self, executor: Any, corpus: Corpus, tmp_path: Path) -> None:
-        """What the encoder says of a document arrives in one line that names it; its shard is tried once, others are not begun.
+        """An error of the encoder names its document in one line; its shard is tried once, and not all others are encoded.
 
-        The shard that fails is the first of five, and each other would take a second.
+        The failing shard is the first of five, and each of the others would take a second.
         """
         shards = missing(DOCUMENTS, tmp_path)
         log = tmp_path / "log"
@@ -120,7 +122,7 @@ class ExecutorContract:
     def test_a_worker_that_is_killed_is_replaced(
         self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
     ) -> None:
-        """A worker dies of signal 9 with a shard in hand: a line says so, and bytes and documents counted are the same."""
+        """If a worker dies of signal 9 there is a note, and bytes and progress are the same."""
         self._needs_workers()
         (tmp_path / "vectors").mkdir()
         dying = Letters(fails="d kill", once=str(tmp_path / "died"))
@@ -134,7 +136,7 @@ class ExecutorContract:
     def test_a_document_that_kills_every_worker_is_named(
         self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
     ) -> None:
-        """It ends in one line with that document's id; its shard is not written, and those that are have the right bytes."""
+        """The error is one line with the document's id; its shard is not written, and written ones have the right bytes."""
         self._needs_workers()
         with pytest.raises(LexbenchError, match=f"^document '{corpus.doc_ids[POISON].decode()}' kills .*") as caught:
             encoded(executor, Letters(fails="d kill"), corpus, tmp_path)
@@ -145,7 +147,7 @@ class ExecutorContract:
         assert there == {name: serial[name] for name in there}
 
     def test_objects_are_held_and_called(self, executor: Any) -> None:
-        """Three objects, two workers at most: each is filled once, keeps what it has, and several threads may call them."""
+        """Three objects are filled once each and keep their state, and several threads can call them."""
         notes: list[str] = []
         with self._holds(executor).hold([Sum(3), Sum(4), Sum(5)], notes.append) as held, ThreadPoolExecutor(3) as pool:
             twice = [pool.submit(one.call, "times", 2) for one in held]
@@ -155,15 +157,15 @@ class ExecutorContract:
             assert all(one.worker >= 0 and one.spent > 0 for one in held)
         assert not notes
 
-    def test_an_object_that_raises_goes_on(self, executor: Any) -> None:
-        """What a method raises arrives in one line, and the object is there for the next call."""
+    def test_an_object_survives_its_errors(self, executor: Any) -> None:
+        """An error of a method is one line, and the object answers the next call."""
         with self._holds(executor).hold([Sum(3)], print) as (held,):
             with pytest.raises(LexbenchError, match=r"^no such factor$"):
                 held.call("times", 0)
             assert held.call("times", 5) == 15  # 0 + 1 + 2, times 5
 
     def test_an_object_whose_worker_is_killed_is_filled_again(self, executor: Any, tmp_path: Path) -> None:
-        """A worker dies of signal 9 in a call: a line says so, and another answers; after three deaths there is an error."""
+        """If a worker dies of signal 9 there is a note, and another one answers; three deaths are an error."""
         self._needs_workers()
         notes: list[str] = []
         with self._holds(executor).hold([Sum(4), Sum(3)], notes.append) as held:
@@ -177,28 +179,28 @@ class ExecutorContract:
 
     def _holds(self, executor: Executor) -> Executor:
         if not executor.holds:
-            pytest.skip("its workers hold no objects")
+            pytest.skip("its workers do not hold objects")
         return executor
 
     def _needs_workers(self) -> None:
         if self.in_this_process:
-            pytest.skip("it encodes in this process, which would be the one to die")
+            pytest.skip("it encodes in this process")
 
 
 class Done(NamedTuple):
-    """What an executor wrote, and what progress heard."""
+    """The files that an executor wrote, and the calls of progress."""
 
     files: dict[str, bytes]
     heard: Heard
 
 
 def encoded(executor: Executor, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range] | None = None) -> Done:
-    """Let *executor* encode *shards* (default: those that *path* lacks) of *corpus* into *path*."""
+    """Encode *shards* of *corpus* (default: those that *path* lacks) into *path*."""
     heard = Heard()
     executor.encode(encoder, corpus, path, missing(len(corpus), path) if shards is None else shards, heard)
     return Done(files_of(path), heard)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    """Return the bytes of every finished file in a folder; a killed process may leave others."""
+    """Return the bytes of every finished file in a folder, without temporary files."""
     return {file.name: file.read_bytes() for file in sorted(path.iterdir()) if file.suffix != UNFINISHED}

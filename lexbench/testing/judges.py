@@ -1,4 +1,4 @@
-"""What every judge must do, on four documents, an empty and a long one among them."""
+"""The contract of judges, on four documents, one of them empty and one long."""
 
 from typing import Any
 
@@ -18,17 +18,17 @@ DOCUMENTS = [
 
 
 class JudgeContract:
-    """The tests of a judge: a subclass sets `plugin` to one, or overrides the fixture `judge`."""
+    """The tests of a judge. A subclass sets `plugin` to one, or overrides the fixture `judge`."""
 
     plugin: Any
 
     @pytest.fixture
     def judge(self) -> Any:
-        """Return the judge."""
+        """Return the judge to check."""
         return self.plugin
 
-    def test_one_verdict_a_document(self, judge: Any) -> None:
-        """Each document has a verdict, with a grade of the scale or None; no documents have none."""
+    def test_one_verdict_per_document(self, judge: Any) -> None:
+        """Each document has a verdict, with a grade of the scale or None."""
         verdicts = judge.judge(QUERY, DOCUMENTS)
 
         assert isinstance(judge, Judge)
@@ -37,18 +37,18 @@ class JudgeContract:
         assert all(isinstance(verdict.answer, str) for verdict in verdicts)
         assert list(judge.judge(QUERY, [])) == []
 
-    def test_the_scale_ascends_and_has_what_is_relevant(self, judge: Any) -> None:
-        """Grades ascend, and the lowest relevant one is among them, not the first."""
+    def test_the_scale_ascends(self, judge: Any) -> None:
+        """Grades ascend, and the lowest relevant grade is one of them but not the first."""
         assert list(judge.grades) == sorted(set(judge.grades))
         assert judge.relevant in judge.grades[1:]
 
     def test_a_verdict_depends_on_its_document_alone(self, judge: Any) -> None:
-        """Alone and in another order a document has the same grade."""
+        """A document has the same grade alone and in another order."""
         grades = [verdict.grade for verdict in judge.judge(QUERY, DOCUMENTS)]
 
         assert [judge.judge(QUERY, [document])[0].grade for document in DOCUMENTS] == grades
         assert [verdict.grade for verdict in judge.judge(QUERY, DOCUMENTS[::-1])] == grades[::-1]
 
-    def test_another_session_knows_it(self, judge: Any) -> None:
-        """What decides its answers is told in full, so that its stamp is that of the same judge again."""
+    def test_its_key_is_reusable(self, judge: Any) -> None:
+        """Its key identifies the same judge in other sessions."""
         assert systems.reusable(systems.describe(judge))

@@ -1,4 +1,4 @@
-"""What every reranker must do, on six pairs of a query and a document, empty and very long ones among them."""
+"""The contract of rerankers, on six pairs of a query and a document, also empty and very long ones."""
 
 from typing import Any
 
@@ -21,17 +21,17 @@ DOCUMENTS = [
 
 
 class RerankerContract:
-    """The tests of a reranker: a subclass sets `plugin` to one, or overrides the fixture `reranker`."""
+    """The tests of a reranker. A subclass sets `plugin` to one, or overrides the fixture `reranker`."""
 
     plugin: Any
 
     @pytest.fixture
     def reranker(self) -> Any:
-        """Return the reranker."""
+        """Return the reranker to check."""
         return self.plugin
 
-    def test_one_score_a_pair(self, reranker: Any) -> None:
-        """Each pair has one finite float32 score, empty and very long texts too, and no pairs have none."""
+    def test_one_score_per_pair(self, reranker: Any) -> None:
+        """Each pair, also of empty and very long texts, has one finite float32 score."""
         scores = reranker.score(QUERIES, DOCUMENTS)
 
         assert isinstance(reranker, Reranker)
@@ -41,7 +41,7 @@ class RerankerContract:
         assert reranker.score([], []).shape == (0,)
 
     def test_a_score_depends_on_its_pair_alone(self, reranker: Any) -> None:
-        """Alone, among others and in another order a pair has the same score, but for rounding."""
+        """A pair has the same score alone, among others and in another order, but for rounding."""
         scores = reranker.score(QUERIES, DOCUMENTS)
         alone = [reranker.score([query], [document])[0] for query, document in zip(QUERIES, DOCUMENTS, strict=True)]
         backwards = reranker.score(QUERIES[::-1] * 3, DOCUMENTS[::-1] * 3)
@@ -49,12 +49,12 @@ class RerankerContract:
         assert scores == pytest.approx(alone, abs=1e-4)
         assert backwards.reshape(3, 6)[:, ::-1] == pytest.approx(np.tile(scores, (3, 1)), abs=1e-4)
 
-    def test_the_same_pairs_score_the_same(self, reranker: Any) -> None:
-        """A reranker that calls itself deterministic gives the same bits twice."""
+    def test_scores_are_repeatable(self, reranker: Any) -> None:
+        """If the reranker is `deterministic`, it gives the same bits twice."""
         if not reranker.deterministic:
-            pytest.skip("it does not call itself deterministic")
+            pytest.skip("it is not `deterministic`")
         assert np.array_equal(reranker.score(QUERIES, DOCUMENTS), reranker.score(QUERIES, DOCUMENTS))
 
-    def test_another_session_knows_it(self, reranker: Any) -> None:
-        """What decides its scores is told in full, so that runs are found again."""
+    def test_its_key_is_reusable(self, reranker: Any) -> None:
+        """Its key identifies its scores in other sessions."""
         assert systems.reusable(systems.describe(reranker))

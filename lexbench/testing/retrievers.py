@@ -1,4 +1,4 @@
-"""What every retriever must do, on seven documents; one that is made of others has its parts made in a tiny store."""
+"""The contract of retrievers, on seven documents. The members of a fusion are built in a tiny store."""
 
 import hashlib
 import shutil
@@ -28,7 +28,7 @@ TEXTS = {
 
 @dataclass(frozen=True)
 class TinyStore:
-    """The folder of a store, in which indexes are made for retrievers that are made of parts: a `BuildContext`."""
+    """A folder like a store, in which the indexes of members are built: a `BuildContext`."""
 
     corpus: StoredCorpus
     root: Path
@@ -38,7 +38,7 @@ class TinyStore:
         raise NotImplementedError(type(encoder).__name__)
 
     def index(self, retriever: Any) -> Path:
-        """Make an index, or find it; the folder's name ends in its key, as in a store."""
+        """Return the index, built if need be; the folder's name ends in its key, like in a store."""
         key = digest({"corpus": self.corpus.fingerprint, "retriever": systems.describe(retriever, index=True)})
         path = self.root / "indexes" / f"index-{key}"
         if not path.exists():
@@ -47,7 +47,7 @@ class TinyStore:
         return path
 
     def derived(self, name: str, recipe: Mapping[str, Any], write: Callable[[Corpus, Path], None]) -> "TinyStore":
-        """Make another corpus of this one, in the same store."""
+        """Return a store of another corpus, which *write* makes from this one."""
         key = digest({"corpus": self.corpus.fingerprint, "recipe": systems.describe(recipe, index=True)})
         path = self.root / "corpora" / f"{name}-{key}"
         if not path.exists():
@@ -56,7 +56,7 @@ class TinyStore:
         return TinyStore(open_corpus(path), self.root)
 
     def corpus_dir(self) -> Path:
-        """Copy the corpus to where a store has it."""
+        """Return the corpus, copied to its place in the store."""
         if self.corpus.path.parent == self.root / "corpora":
             return self.corpus.path
         path = self.root / "corpora" / f"corpus-{self.corpus.fingerprint[:16]}"
@@ -98,8 +98,8 @@ class RetrieverContract:
         (tmp_path / "corpus").mkdir()
         return write_corpus((Document(doc_id, text) for doc_id, text in TEXTS.items()), tmp_path / "corpus")
 
-    def test_the_matching_documents_come_back(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """Documents that share a word with the query are found and no others, the one with most of it first."""
+    def test_matching_documents_are_found(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+        """Documents with a word of the query are found, and no others; the one with most of it comes first."""
         searcher = built(retriever, corpus, tmp_path / "index")
 
         assert found(searcher, corpus, "fox")[0] == "d2"
@@ -107,26 +107,26 @@ class RetrieverContract:
         assert found(searcher, corpus, "cats") == ["d3"]
 
     @pytest.mark.parametrize("query", ["", "   ", "?!", "xylophone", "the"])
-    def test_what_matches_nothing_finds_nothing(self, retriever: Any, corpus: Any, tmp_path: Path, query: str) -> None:
-        """A query without words, with unknown words or with stop words alone is no error and finds nothing."""
+    def test_a_query_without_matches(self, retriever: Any, corpus: Any, tmp_path: Path, query: str) -> None:
+        """A query without words, or with only unknown words or stop words, finds nothing, without an error."""
         assert found(built(retriever, corpus, tmp_path / "index"), corpus, query) == []
 
     def test_k_bounds_the_list(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """At most k documents come back, the same as the first k of more."""
+        """At most k documents are returned, the same as the first k of a longer list."""
         searcher = built(retriever, corpus, tmp_path / "index")
 
         assert found(searcher, corpus, "quick fox", 2) == found(searcher, corpus, "quick fox", 100)[:2]
 
-    def test_equals_always_come_in_the_same_order(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """Two documents of one text come in one order whatever k is, and a cut between them keeps the first."""
+    def test_ties_have_one_order(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+        """Two documents with the same text have the same order for any k, and a cut between them keeps the first."""
         searcher = built(retriever, corpus, tmp_path / "index")
         twins = [doc_id for doc_id in found(searcher, corpus, "quick foxes") if doc_id in ("d6", "d7")]
 
         assert len(twins) == 2
         assert found(searcher, corpus, "quick foxes jump", 1) == twins[:1]
 
-    def test_many_queries_are_the_same_as_one_at_a_time(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """A batch answers each query as it would alone, in order."""
+    def test_a_batch_equals_single_queries(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+        """Each query of a batch has the same hits as alone."""
         searcher = built(retriever, corpus, tmp_path / "index")
         queries = ["fox", "", "dogs", "quick jump", "cats mix"] * 30
         batch = searcher.search(searcher.encode(queries), 5)
@@ -136,8 +136,8 @@ class RetrieverContract:
             assert np.array_equal(batch.docs[row][:width], alone.docs[0])
             assert np.array_equal(batch.docs[row], batch.docs[row + 145])
 
-    def test_the_folder_is_all_there_is(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """An index that was moved, with the store that it is in, and whose corpus is gone, answers the same."""
+    def test_the_folder_is_complete(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
+        """An index answers the same after its store was moved and its corpus removed."""
         before = found(built(retriever, corpus, tmp_path / "index"), corpus, "quick fox")
         (tmp_path / "index").rename(tmp_path / "elsewhere")
         moved = TinyStore(corpus, tmp_path / "elsewhere").index(retriever)
@@ -146,9 +146,9 @@ class RetrieverContract:
         assert found(retriever.open(moved), corpus, "quick fox") == before
 
     def test_two_builds_are_the_same_bytes(self, retriever: Any, corpus: Any, tmp_path: Path) -> None:
-        """A retriever that calls itself deterministic writes the same files twice."""
+        """If the retriever is `deterministic`, two builds write the same files."""
         if not retriever.deterministic:
-            pytest.skip("it does not call itself deterministic")
+            pytest.skip("it is not `deterministic`")
         trees = []
         for name in "ab":
             built(retriever, corpus, tmp_path / name)

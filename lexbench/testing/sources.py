@@ -1,4 +1,4 @@
-"""What every source of datasets must do: a function for each rule, which needs a `SourceCase` of small data."""
+"""The contract of sources of datasets: one function per rule, on the small data of a `SourceCase`."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,24 +15,24 @@ from lexbench.types import Document, Judgement, Query
 
 
 class SourceCase(NamedTuple):
-    """One class of sources and what it is asked for."""
+    """A class of sources, and the datasets to ask it for."""
 
     locator: type[Source]
-    contract: Contract  # of a dataset that is here
-    folders: Sequence[Path]  # of the user's, in which it may look
-    others: Sequence[Callable[[], Source]] = ()  # sources of other documents than that dataset's
-    absent: Contract | None = None  # of a dataset that is not here; None where everything always is
-    absent_from: Sequence[Path] = ()  # the folders of the user's that do not have it
+    contract: Contract  # of a dataset that is available
+    folders: Sequence[Path]  # the user's folders, in which it may look
+    others: Sequence[Callable[[], Source]] = ()  # sources with other documents than that dataset
+    absent: Contract | None = None  # of a dataset that is missing; None if every dataset is always available
+    absent_from: Sequence[Path] = ()  # the user's folders that do not have it
 
     def locate(self) -> Source:
-        """Return the source of the dataset that is here."""
+        """Return the source of the available dataset."""
         source = self.locator.locate(self.contract, self.folders)
         assert source is not None
         return source
 
 
 def check_read_twice(case: SourceCase) -> None:
-    """Check that documents, queries and judgements can be read again, from the start, and are the same."""
+    """Check that documents, queries and judgements can be read again from the start and are the same."""
     source = case.locate()
     for read in (source.documents, source.queries, source.judgements):
         first = next(iter(read()))
@@ -42,7 +42,7 @@ def check_read_twice(case: SourceCase) -> None:
 
 
 def check_documents(case: SourceCase) -> None:
-    """Check that documents have ids of their own, which a run file can hold, and bodies that begin inside the text."""
+    """Check that documents have unique ids that a run file can hold, and bodies that begin inside the text."""
     documents = list(case.locate().documents())
     assert len({document.doc_id for document in documents}) == len(documents) > 0
     for document in documents:
@@ -54,7 +54,7 @@ def check_documents(case: SourceCase) -> None:
 
 
 def check_topics(case: SourceCase) -> None:
-    """Check that queries have ids of their own, that judged ones are among them, once a document, and with whole grades."""
+    """Check that queries have unique ids; judgements are of known queries, one per document, with whole grades."""
     source = case.locate()
     queries, judgements = list(source.queries()), list(source.judgements())
     assert all(isinstance(query, Query) and isinstance(query.text, str) for query in queries)
@@ -66,7 +66,7 @@ def check_topics(case: SourceCase) -> None:
 
 
 def check_identity(case: SourceCase) -> None:
-    """Check that the identity is JSON, the same each time, and says nothing of where the data lie."""
+    """Check that the identity is JSON, the same each time, and does not contain the place of the data."""
     identity = case.locate().identity()
     assert json.loads(json.dumps(identity)) == identity
     assert digest(case.locate().identity()) == digest(identity)
@@ -76,7 +76,7 @@ def check_identity(case: SourceCase) -> None:
 def check_identity_follows_documents(case: SourceCase) -> None:
     """Check that other documents have another identity."""
     if not case.others:
-        pytest.skip("there is one copy of it, and it cannot be changed")
+        pytest.skip("there is only one copy of the data")
     documents, identity = list(case.locate().documents()), case.locate().identity()
     for other in case.others:
         assert list(other().documents()) != documents
@@ -84,30 +84,30 @@ def check_identity_follows_documents(case: SourceCase) -> None:
 
 
 def check_remarks(case: SourceCase) -> None:
-    """Check that what a reader of scores must know is a list of lines."""
+    """Check that remarks are a list of single lines."""
     remarks = case.locate().remarks()
     assert isinstance(remarks, list)
     assert all(line.strip() and "\n" not in line for line in remarks)
 
 
 def check_status(case: SourceCase) -> None:
-    """Check that it says in one line where the dataset is."""
+    """Check that the status says in one line where the dataset is."""
     status = case.locator.status(case.contract, case.folders)
     assert status.strip()
     assert "\n" not in status
 
 
 def check_ways(case: SourceCase) -> None:
-    """Check that it says in one line how to provide a dataset, unless it is always here."""
+    """Check that `ways` says in one line how to provide a dataset; "" if it is always available."""
     ways = case.locator.ways(case.absent or case.contract)
     assert "\n" not in ways
     assert bool(ways) == (case.absent is not None)
 
 
 def check_absent(case: SourceCase) -> None:
-    """Check that a dataset that is not here has an empty status, and no source or one line that names it."""
+    """Check that a missing dataset has an empty status, and either no source or an error in one line that names it."""
     if case.absent is None:
-        pytest.skip("it is always here")
+        pytest.skip("it is always available")
     assert case.locator.status(case.absent, case.absent_from) == ""
     try:
         source = case.locator.locate(case.absent, case.absent_from)
@@ -132,14 +132,14 @@ CHECKS = [
 
 
 class SourceContract:
-    """The tests of a source: a subclass overrides the fixture `case`."""
+    """The tests of a source. A subclass overrides the fixture `case`."""
 
     @pytest.fixture
     def case(self) -> SourceCase:
-        """Return what is checked."""
+        """Return the source to check."""
         raise NotImplementedError
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
     def test_source(self, case: SourceCase, check: Callable[[SourceCase], None]) -> None:
-        """Every source keeps what the check says."""
+        """The source keeps the rule in the docstring of the check."""
         check(case)

@@ -1,4 +1,4 @@
-"""What every transform must do to vectors of its kind, those of documents and those of queries."""
+"""The contract of transforms, for the vectors of documents and of queries."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench.testing._rows import rows
+from lexbench.testing.encoders import rows
 from lexbench.types import Kind, MultiVectors
 from lexbench.vectors import kind_of
 
@@ -15,7 +15,7 @@ _TEXTS = 40
 
 
 def vectors(kind: Kind) -> Any:
-    """Return vectors of 40 texts, 12 wide, with many equal weights, a few below 0.005, and texts 0, 7 and 39 empty."""
+    """Return vectors of 40 texts, 12 wide, with many equal weights, some below 0.005; texts 0, 7 and 39 are empty."""
     rng = np.random.default_rng(5)
     matrix = rng.integers(0, 6, (_TEXTS, WIDTH)) * rng.choice([0.001, 0.25], (_TEXTS, WIDTH))
     matrix[[0, 7, 39]] = 0
@@ -29,7 +29,7 @@ def vectors(kind: Kind) -> Any:
 
 
 def some(given: Any, start: int, stop: int) -> Any:
-    """Return the vectors of texts *start* up to *stop*."""
+    """Return the vectors of texts *start* to *stop*."""
     if isinstance(given, MultiVectors):
         offsets = given.offsets[start : stop + 1]
         return MultiVectors(given.values[offsets[0] : offsets[-1]], offsets - offsets[0])
@@ -37,16 +37,16 @@ def some(given: Any, start: int, stop: int) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return whether vectors are equal, text by text."""
+    """Whether vectors are equal, text by text."""
     return len(rows(left)) == len(rows(right)) and all(
         np.array_equal(one, other) for one, other in zip(rows(left), rows(right), strict=True)
     )
 
 
 class TransformContract:
-    """The tests of a transform: a subclass sets `plugin` to one, or overrides the fixture `transform`.
+    """The tests of a transform. A subclass sets `plugin` to one, or overrides the fixture `transform`.
 
-    Where *idempotent* is True, what has been transformed is not changed by the same transform again.
+    With *idempotent* the transform must not change its own output.
     """
 
     plugin: Any
@@ -54,16 +54,16 @@ class TransformContract:
 
     @pytest.fixture
     def transform(self) -> Any:
-        """Return the transform."""
+        """Return the transform to check."""
         return self.plugin
 
     @pytest.fixture(params=["document", "query"])
     def side(self, request: pytest.FixtureRequest, transform: Any) -> Any:
-        """Return one of a transform's two functions."""
+        """Return one of the two functions of the transform."""
         return getattr(transform, request.param)
 
-    def test_rows_keep_their_number_and_order(self, transform: Any, side: Any) -> None:
-        """Row i of what comes out is made of row i alone, so a batch gives what its rows give one by one."""
+    def test_each_row_by_itself(self, transform: Any, side: Any) -> None:
+        """Row i of the output depends only on row i, so a batch gives the same as its rows one by one."""
         given = vectors(transform.kind)
         whole = rows(side(given))
         alone = [rows(side(some(given, row, row + 1)))[0] for row in range(_TEXTS)]
@@ -71,8 +71,8 @@ class TransformContract:
         assert len(whole) == _TEXTS
         assert all(np.array_equal(one, other) for one, other in zip(whole, alone, strict=True))
 
-    def test_the_form_of_what_comes_out(self, transform: Any, side: Any) -> None:
-        """Vectors are float32, finite and of the transform's kind; sparse ones have no 0, and terms ascend in each row."""
+    def test_the_form_of_the_output(self, transform: Any, side: Any) -> None:
+        """The output is float32, finite and of the transform's kind; sparse rows have no zeros, and ascending terms."""
         given = side(vectors(transform.kind))
 
         assert kind_of(given) is transform.kind
@@ -83,36 +83,36 @@ class TransformContract:
             for row in range(_TEXTS):
                 assert np.all(np.diff(given.indices[given.indptr[row] : given.indptr[row + 1]]) > 0)
 
-    def test_what_goes_in_is_not_changed(self, transform: Any, side: Any) -> None:
-        """The vectors that are given are those of the store, and stay so."""
+    def test_the_input_is_not_modified(self, transform: Any, side: Any) -> None:
+        """The input may be mapped from the store, and is not modified."""
         given = vectors(transform.kind)
         side(given)
 
         assert same(given, vectors(transform.kind))
 
     def test_an_empty_vector_stays_empty(self, transform: Any, side: Any) -> None:
-        """Nothing comes of nothing, where vectors are sparse."""
+        """An empty sparse vector stays empty."""
         if transform.kind is not Kind.SPARSE:
-            pytest.skip("vectors that are not sparse are never empty")
+            pytest.skip("only sparse vectors can be empty")
         assert np.diff(side(vectors(Kind.SPARSE)).indptr)[[0, 7, 39]].tolist() == [0, 0, 0]
 
     def test_no_vectors(self, transform: Any, side: Any) -> None:
-        """No texts, as a shard of nothing, come out as none."""
+        """No texts give an output of the usual width without rows."""
         given = vectors(transform.kind)
 
         assert rows(side(some(given, 0, 0))) == []
         assert side(some(given, 0, 0)).shape[1] == side(given).shape[1]
 
     def test_twice_is_once(self, transform: Any, side: Any) -> None:
-        """What has been pruned is not pruned further by the same rule."""
+        """Transforming twice gives the same as once."""
         if not self.idempotent:
-            pytest.skip("it says nothing of being applied twice")
+            pytest.skip("it is not declared idempotent")
         once = side(vectors(transform.kind))
 
         assert same(side(once), once)
 
     def test_it_counts_without_changing(self, transform: Any) -> None:
-        """What it counts of documents are numbers by name, and the vectors stay as they are."""
+        """Its counts are numbers by name, and counting does not modify the vectors."""
         kind = transform.kind
         given = vectors(kind)
         counts = transform.counts(given)

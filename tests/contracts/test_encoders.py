@@ -1,7 +1,6 @@
-"""What every encoder must do, checked on each by name, those of the example package too: `lexbench.testing.encoders`.
+"""The contract tests of `lexbench.testing.encoders` on each encoder, also those of the example package.
 
-Models are tiny and have random weights. What is skipped says why: a rule that does not apply to an encoder, or an encoder that
-has settings without a default and no files here.
+Models are tiny and have random weights. A skipped test says why its rule does not apply.
 """
 
 import json
@@ -316,13 +315,13 @@ class Located(Lengths):
 
 FAULTY = [
     (Unordered, "order"),
-    (Relative, "company"),
+    (Relative, "neighbours"),
     (Random, "deterministic"),
     (Wide, "form"),
     (Infinite, "form"),
     (Sparse, "form"),
-    (Uneven, "one_vector_a_text"),
-    (Constant, "one_vector_a_text"),
+    (Uneven, "one_vector_per_text"),
+    (Constant, "one_vector_per_text"),
     (Threaded, "runtime_settings"),
     (Searched, "search_settings"),
     (Failing, "no_texts"),

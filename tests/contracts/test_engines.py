@@ -1,4 +1,4 @@
-"""What every engine must do, checked on each by name: the tests are `lexbench.testing.engines`."""
+"""The contract tests of `lexbench.testing.engines` on each engine."""
 
 import pytest
 

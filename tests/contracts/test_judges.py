@@ -1,4 +1,4 @@
-"""What every judge must do, checked on each by name: the tests are `lexbench.testing.judges`."""
+"""The contract tests of `lexbench.testing.judges` on each judge."""
 
 import pytest
 from model_server import ModelServer

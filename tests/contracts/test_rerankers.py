@@ -1,4 +1,4 @@
-"""What every reranker must do, checked on each by name: the tests are `lexbench.testing.rerankers`."""
+"""The contract tests of `lexbench.testing.rerankers` on each reranker."""
 
 from dataclasses import fields
 

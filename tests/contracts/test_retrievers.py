@@ -1,4 +1,4 @@
-"""What every retriever must do, checked on each by name; those that are made of others are made of two that differ."""
+"""The contract tests of `lexbench.testing.retrievers` on each retriever; fusions have two different members."""
 
 from dataclasses import dataclass, fields
 

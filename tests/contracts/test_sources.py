@@ -1,7 +1,4 @@
-"""What every source of datasets must do, checked on each by name; data are our own, and small.
-
-The tests are `lexbench.testing.sources`; what is asked of each stands here.
-"""
+"""The contract tests of `lexbench.testing.sources` on each source of datasets, with small data of our own."""
 
 import importlib.util
 import shutil

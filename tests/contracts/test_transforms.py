@@ -1,4 +1,4 @@
-"""What every transform must do, checked on each by name, and on one of dense vectors: `lexbench.testing.transforms`."""
+"""The contract tests of `lexbench.testing.transforms` on each transform, and on one of dense vectors."""
 
 import sys
 from pathlib import Path

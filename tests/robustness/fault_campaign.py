@@ -1,15 +1,14 @@
-"""Kill, fill, damage, race and starve lexbench, and count what came of it: `python tools/fault_campaign.py --trials 1000`.
+"""Kill, starve, damage and race lexbench, and count the outcomes: `python tests/robustness/fault_campaign.py --trials 1000`.
 
-Every trial is a process of its own, forked from this one, which has imported everything: it costs its work alone.
-Writes are seen by Python's audit events (`open`, `os.rename`, …), so that a trial can aim: a stage is drawn, a write of it, and
-whether the process dies there or some random part of the way to the next. A trial is
+Each trial is a process that is forked from this one, which has imported everything. Audit events of Python (`open`,
+`os.rename`) show its writes, so a trial can aim at a write of one kind of artifact, or at a random moment after it. The table
+counts trials that
 
-    survived      the same command, run again without harm, ends well, and every byte and score is that of a calm run
-    redone        folders that were finished before, and were made again
-    silent        what was read, exported or scored differed from the calm run without a word: must be 0
+    survived      the same command, run again without harm, succeeds with the bytes and scores of a calm run
+    redone        artifacts that were finished before and were made again
+    silent        outputs that differed from the calm run without an error message: must be 0
 
-Hostile files are in `hostile_inputs`: refused in a line, or read right. With `--state FILE` a campaign that was cut off goes
-on at the kind of trial that it was at, so that it can be run in pieces; what it has is of one state of the code alone.
+Hostile files are in `hostile_inputs`; each must be refused in one line or read correctly.
 """
 
 import argparse
@@ -26,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from errno import ENOSPC
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -42,11 +41,11 @@ from lexbench.storage import environment
 from lexbench.storage.artifacts import MANIFEST, MEASURED
 from lexbench.storage.store import Store
 
-STAGES = ("corpora", "encodings", "indexes", "runs", "results")
-_TESTS = Path(__file__).resolve().parent.parent / "tests"
-_PATIENCE = 300  # seconds until a trial is a hang, and so not survived
+ARTIFACTS = ("corpora", "encodings", "indexes", "runs", "results")
+_TESTS = Path(__file__).resolve().parents[1]
+_PATIENCE = 300  # seconds until a trial counts as a hang
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
-_UNCOUNTED = ("locks", "logs", "checked")  # of no answer: "checked" has the times of files
+_UNCOUNTED = ("locks", "logs", "checked")  # they decide no answer; "checked" has the times of files
 _TIMED = ("--time", "--time-queries", "5", "--time-seconds", "0.2", "--time-processes", "2")
 
 
@@ -61,7 +60,7 @@ class Row:
     silent: int = 0
 
     def count(self, *, survived: bool, redone: int = 0, silent: bool = False, why: str = "") -> None:
-        """Add one trial; say *why* it did not survive."""
+        """Add one trial; print *why* it did not survive."""
         self.trials += 1
         self.survived += survived and not silent
         self.redone += redone
@@ -74,7 +73,7 @@ class Row:
 
 
 def started(words: Sequence[str], root: Path, said: Path, harm: Callable[[], None] = lambda: None) -> int:
-    """Fork a process that suffers *harm* and then does the command *words* on the store *root*; return its number."""
+    """Fork a process that calls *harm* and then runs the command *words* on the store *root*; return its id."""
     sys.stdout.flush()
     if process := os.fork():
         return process
@@ -85,13 +84,13 @@ def started(words: Sequence[str], root: Path, said: Path, harm: Callable[[], Non
             os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what starts with nohup is right to ignore it, and is no trial
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would ignore it
         os.environ["LEXBENCH_STORE"] = str(root)
         harm()
         cli.main(list(words))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except BaseException as error:  # noqa: BLE001 - a trial must not go on as the campaign
+    except BaseException as error:  # noqa: BLE001 - a trial must not continue as the campaign
         print(f"Traceback: {error!r}", file=sys.stderr)
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -103,7 +102,7 @@ def started(words: Sequence[str], root: Path, said: Path, harm: Callable[[], Non
 
 
 def ended(process: int) -> int:
-    """Return how a process ended: its exit code, or minus the signal; -1000 for a hang, which is killed."""
+    """Return the exit code of a process, or minus the signal that killed it; -1000 for a hang."""
     start = time.monotonic()
     while time.monotonic() - start < _PATIENCE:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -116,27 +115,27 @@ def ended(process: int) -> int:
 
 
 def watch(root: Path, on_write: Callable[[str], None]) -> None:
-    """Call *on_write* with the stage before each write below *root* in this process, which can never be undone."""
+    """Call *on_write* with the kind of artifact before each write below *root*, for the rest of this process."""
     beginning = f"{root}/"
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event not in _EVENTS or not isinstance(args[0], str | bytes | os.PathLike):
             return
         if event == "open" and args[1] is not None and not set("wax+") & set(str(args[1])):
-            return  # for reading; without a mode it is os.open, by which files are flushed to the disk
+            return  # for reading; without a mode it is os.open, which flushes files to the disk
         path = os.fsdecode(args[0])
-        if path.startswith(beginning) and (stage := path[len(beginning) :].partition("/")[0]) not in _UNCOUNTED:
-            on_write(stage)
+        if path.startswith(beginning) and (artifact := path[len(beginning) :].partition("/")[0]) not in _UNCOUNTED:
+            on_write(artifact)
 
     sys.addaudithook(hook)
 
 
-def at_write(root: Path, stage: str, number: int, act: Callable[[], None]) -> Callable[[], None]:
-    """Return a harm: *act* before write *number*, from 0, of that stage; "" is any stage."""
+def at_write(root: Path, artifact: str, number: int, act: Callable[[], None]) -> Callable[[], None]:
+    """Return a harm: *act* before write *number*, from 0, of that kind of artifact; "" is any kind."""
     left = [number]
 
     def on_write(at: str) -> None:
-        if stage in ("", at):
+        if artifact in ("", at):
             left[0] -= 1
             if left[0] == -1:
                 act()
@@ -145,7 +144,7 @@ def at_write(root: Path, stage: str, number: int, act: Callable[[], None]) -> Ca
 
 
 def die(after: float) -> Callable[[], None]:
-    """Return what kills this process: at once, or so many seconds later without a word from Python."""
+    """Return a function that kills this process, at once or so many seconds later."""
 
     def act() -> None:
         if not after:
@@ -156,11 +155,11 @@ def die(after: float) -> Callable[[], None]:
     return act
 
 
-# ---- a calm run, and what is compared with it ------------------------------------------------------------------------------
+# ---- the calm run, and its trials ------------------------------------------------------------------------------------------
 
 
 def tree(root: Path) -> dict[str, str]:
-    """Return the digest of every file of a store but locks, tracebacks, times and timings."""
+    """Return the digest of every file of a store, except locks, tracebacks, measurements and timings."""
     return {
         name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
@@ -170,12 +169,12 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def sealed(root: Path) -> dict[Path, int]:
-    """Return when each finished folder was given its manifest."""
+    """Return when each artifact was sealed."""
     return {path.parent.relative_to(root): path.stat().st_mtime_ns for path in root.glob(f"[!l]*/*-*/{MANIFEST}")}
 
 
 def scores(said: Path) -> Any:
-    """Return the values of queries that a run printed as JSON; None where it printed none."""
+    """Return the scores that a run printed as JSON, or None."""
     text = said.read_text(encoding="utf-8", errors="replace")
     try:
         found = json.loads(text[text.index("{") : text.rindex("}") + 1])
@@ -185,37 +184,37 @@ def scores(said: Path) -> Any:
 
 
 class Campaign:
-    """The folder of a campaign, a calm run in it, and a trial of each kind."""
+    """A calm run in a folder, and the trials that are compared with it."""
 
     def __init__(self, place: Path, seed: int) -> None:
-        """Write a collection of 300 documents, five shards, and run two systems on it, calmly."""
+        """Write a collection of 300 documents, five shards, and run two systems on it."""
         self.place, self.seed, self.chance = place, seed, random.Random(seed)
-        shards.SHARD = 64  # so that so small a collection has several
+        shards.SHARD = 64  # so that a small collection has several shards
         sys.path += [str(_TESTS), str(_TESTS / "plugin")]
         entry = EntryPoint("letters", "lexbench_example.letters:Letters", "lexbench.encoders")
-        dict.__setitem__(registry._entries("encoders"), "letters", entry)  # type: ignore[index]  # noqa: SLF001
+        dict.__setitem__(registry._entries("encoders"), "letters", entry)  # type: ignore[index]
         self.folder = hostile_inputs.collection(place / "words", 300, 40)
         self.words = ["run", "dataset", str(self.folder), "-r", "bm25", "-r", "letters@flat", "-m", "nDCG@10", "--json"]
         self.said, self.calm = place / "said", place / "calm"
         os.environ["LEXBENCH_STORE"] = str(place / "warm")
         for words in (self.words, ["export", "trec", str(place / "warm")], ["export", "csv", str(place / "warm")]):
-            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # imports and compiles here what every trial would
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # import and compile once, for every trial
                 assert cli.code(words) == 0
         self.writes = self._recorded(self.words, self.calm)
         self.known, self.scores = tree(self.calm), scores(self.said)
         assert self.scores, self.said.read_text()
         self.before: dict[str, Path] = {}
-        for number, stage in enumerate(STAGES):
-            self.before[stage] = self._copy(self.calm, place / f"before {stage}")
-            for later in STAGES[number:]:
-                shutil.rmtree(self.before[stage] / later, ignore_errors=True)
+        for number, artifact in enumerate(ARTIFACTS):
+            self.before[artifact] = self._copy(self.calm, place / f"before {artifact}")
+            for later in ARTIFACTS[number:]:
+                shutil.rmtree(self.before[artifact] / later, ignore_errors=True)
 
     def _recorded(self, words: Sequence[str], root: Path) -> list[tuple[str, float]]:
-        """Do *words* calmly on the store *root*; return the stage of every write, and the seconds until the next."""
+        """Run *words* on the store *root*; return the kind of artifact of every write, and the seconds until the next write."""
         record, writes = self.place / "record", list[tuple[str, float]]()
 
         def harm() -> None:
-            watch(root, lambda stage: writes.append((stage, time.monotonic())))
+            watch(root, lambda artifact: writes.append((artifact, time.monotonic())))
             real = os._exit
 
             def leave(status: int) -> NoReturn:
@@ -225,37 +224,37 @@ class Campaign:
             os._exit = leave
 
         assert ended(started(words, root, self.said, harm)) == 0, self.said.read_text()
-        times = [(stage, float(at)) for stage, at in json.loads(record.read_text())]
+        times = [(artifact, float(at)) for artifact, at in json.loads(record.read_text())]
         following = [*(at for _, at in times[1:]), times[-1][1]]
-        return [(stage, after - at) for (stage, at), after in zip(times, following, strict=True)]
+        return [(artifact, after - at) for (artifact, at), after in zip(times, following, strict=True)]
 
     def _copy(self, source: Path, target: Path) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         return Path(shutil.copytree(source, target))
 
     def mended(self, row: Row, root: Path, before: dict[Path, int], why: str, words: Sequence[str] = ()) -> None:
-        """Run again without harm, and count whether all is as in the calm run."""
+        """Run again without harm, and count whether everything is as in the calm run."""
         code = ended(started(words or self.words, root, self.said))
         after = sealed(root)
         redone = sum(after.get(folder) != at for folder, at in before.items())
         wrong = code == 0 and (tree(root) != self.known or (not words and scores(self.said) != self.scores))
         row.count(survived=code == 0, redone=redone, silent=wrong, why=f"{why}: {code}: {self.said.read_text()[-300:]}")
 
-    def kills(self, stage: str, trials: int) -> Row:
-        """Kill the process in one stage, before a write or on the way to the next."""
-        row, root = Row(f"kill -9 in {stage}"), self.place / "store"
-        gaps = [gap for at, gap in self.writes if at == stage]
+    def kills(self, artifact: str, trials: int) -> Row:
+        """Kill the process at a write of one kind of artifact, or between it and the next write."""
+        row, root = Row(f"kill -9 in {artifact}"), self.place / "store"
+        gaps = [gap for at, gap in self.writes if at == artifact]
         for _ in range(trials):
-            self._copy(self.before[stage], root)
+            self._copy(self.before[artifact], root)
             number, before = self.chance.randrange(len(gaps)), sealed(root)
             after = self.chance.choice([0.0, self.chance.uniform(0, gaps[number])])
-            code = ended(started(self.words, root, self.said, at_write(root, stage, number, die(after))))
+            code = ended(started(self.words, root, self.said, at_write(root, artifact, number, die(after))))
             known = {folder: at for folder, at in sealed(root).items() if next(Store(root).damage(root / folder), None) is None}
             self.mended(row, root, before | known, f"write {number} + {after:.4f} s, {code}")
         return row
 
     def full_disks(self, trials: int) -> Row:
-        """Let every write from some one on fail, as on a full disk; the first *trials* of all, evenly spaced."""
+        """Let every write from some write on fail, like on a full disk."""
         row, root = Row("full disk from a write on"), self.place / "store"
 
         def full() -> NoReturn:
@@ -283,7 +282,7 @@ class Campaign:
         return row
 
     def limits(self, kind: str, trials: int) -> Row:
-        """Limit the size of files, or the memory, to something random."""
+        """Limit the size of files, or the memory, to a random number."""
         row, root = Row(kind), self.place / "store"
         largest = max(path.stat().st_size for path in self.calm.rglob("*") if path.is_file())
         for _ in range(trials):
@@ -304,24 +303,24 @@ class Campaign:
         return row
 
     def signals(self, trials: int) -> Row:
-        """Send SIGINT, SIGTERM or SIGHUP before a write of some stage."""
+        """Send SIGINT, SIGTERM or SIGHUP before a random write."""
         row, root = Row("SIGINT, SIGTERM, SIGHUP"), self.place / "store"
         for trial in range(trials):
-            stage, number = STAGES[trial % len(STAGES)], (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[trial % 3]
-            self._copy(self.before[stage], root)
-            at = self.chance.randrange(sum(of == stage for of, _ in self.writes))
-            harm = at_write(root, stage, at, partial(_signalled, number))
+            artifact, number = ARTIFACTS[trial % len(ARTIFACTS)], (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[trial % 3]
+            self._copy(self.before[artifact], root)
+            at = self.chance.randrange(sum(kind == artifact for kind, _ in self.writes))
+            harm = at_write(root, artifact, at, partial(_signalled, number))
             before = sealed(root)
             code = ended(started(self.words, root, self.said, harm))
             text = self.said.read_text()
-            if code != 128 + number or "every finished stage is kept" not in text or "Traceback" in text:
-                row.count(survived=False, why=f"{number.name} in {stage} at {at}: {code}: {text[-300:]}")
+            if code != 128 + number or "every finished artifact is kept" not in text or "Traceback" in text:
+                row.count(survived=False, why=f"{number.name} in {artifact} at {at}: {code}: {text[-300:]}")
                 continue
-            self.mended(row, root, before, f"{number.name} in {stage} at {at}")
+            self.mended(row, root, before, f"{number.name} in {artifact} at {at}")
         return row
 
     def damages(self, trials: int) -> Row:
-        """Flip a byte of a file of a finished store, cut, swap or remove it: then read it, and run again what is made of it."""
+        """Damage a file of a finished store; then export everything, and make again what depends on the file."""
         row, root, out = Row("flip, cut, swap, remove of stored files"), self.place / "store", self.place / "out"
         exports = (["export", "csv"], ["export", "trec"])
         files = sorted(
@@ -343,14 +342,14 @@ class Campaign:
                 row.count(survived=False, silent=True, why=f"{harm} of {name}: {wrong}, {codes}")
                 continue
             harmed = [file.parts[0] for file in ((name, other) if harm == "swap" else (name,))]
-            first = min((STAGES.index(stage) for stage in harmed if stage in STAGES), default=len(STAGES))
-            for later in STAGES[first + 1 :]:  # else nobody would read vectors of which everything has been made
+            first = min((ARTIFACTS.index(artifact) for artifact in harmed if artifact in ARTIFACTS), default=len(ARTIFACTS))
+            for later in ARTIFACTS[first + 1 :]:  # otherwise nothing would read vectors whose index is there
                 shutil.rmtree(root / later)
             self.mended(row, root, {}, f"{harm} of {name}")
         return row
 
     def races(self, trials: int) -> Row:
-        """Let two to four processes run the same on one store; in every other trial one of them is killed."""
+        """Run the same command in two to four processes on one store; in every second trial kill one of them."""
         row, root = Row("2 to 4 processes on one store"), self.place / "store"
         for trial in range(trials):
             shutil.rmtree(root, ignore_errors=True)
@@ -369,10 +368,10 @@ class Campaign:
         return row
 
     def clocks(self, trials: int) -> Row:
-        """Let the clock go back while a run is made, and let every file of a finished store be of another year."""
+        """Let the clock run backwards during a run, with random times of all stored files."""
         row, root = Row("a clock that goes back"), self.place / "store"
         for _ in range(trials):
-            self._copy(self.before[self.chance.choice(STAGES)], root)
+            self._copy(self.before[self.chance.choice(ARTIFACTS)], root)
             for path in root.rglob("*"):
                 os.utime(path, (at := self.chance.uniform(0, 2**32), at))
             begin = self.chance.uniform(0, 2**32)
@@ -390,10 +389,10 @@ class Campaign:
         return row
 
     def timings(self, trials: int) -> Row:
-        """Kill a run that times a system, or the process of its own that measures it: what was timed is not timed again."""
+        """Kill a run that times a system, or its measuring process; finished timings must not be measured again."""
         row, root = Row("kill -9 in timings"), self.place / "store"
         words = ["run", "dataset", str(self.folder), "-r", "bm25", "-m", "nDCG@10", "--json", *_TIMED]
-        gaps = [gap for stage, gap in self._recorded(words, self._copy(self.calm, root)) if stage == "timings"]
+        gaps = [gap for artifact, gap in self._recorded(words, self._copy(self.calm, root)) if artifact == "timings"]
         for trial in range(trials):
             self._copy(self.calm, root)
             if trial % 2:
@@ -410,14 +409,14 @@ class Campaign:
         return row
 
     def _timed(self) -> bool:
-        """Whether the run that was just made found the scores of the calm one, and has timings of both scenarios, checked."""
+        """Whether the last run has the scores of the calm one and checked timings of both scenarios."""
         text = self.said.read_text()
         found = json.loads(text[text.index("{") : text.rindex("}") + 1])
         timings = [[timing["checked"] for timing in result["timings"]] for result in found["results"]]
-        return scores(self.said) == self.scores[:1] and all(len(of) == 2 and all(of) for of in timings)  # noqa: PLR2004 - scenarios
+        return scores(self.said) == self.scores[:1] and all(len(checked) == 2 and all(checked) for checked in timings)
 
     def trainings(self, trials: int) -> Row:
-        """Kill a training; gone on with, its losses and weights are those of the calm one."""
+        """Kill a training; after it was continued, its losses and weights must be those of the calm one."""
         row, place = Row("kill -9 in training"), self.place / "training"
         for module in ("lexbench.lexmae.training.pretrain", "transformers.trainer"):
             importlib.import_module(module)
@@ -445,7 +444,7 @@ class Campaign:
         return row
 
     def hostile(self, trials: int) -> Row:
-        """Give lexbench every hostile input of the list: a line and no traceback, or the right answer."""
+        """Run every hostile input: it must give an error in one line, or the right answer."""
         row = Row("hostile inputs")
         every = list(hostile_inputs.inputs(self.place / "hostile"))
         for number in _spread(len(every), trials):
@@ -463,12 +462,12 @@ class Campaign:
 
 
 def _child_killed(process: int, after: float) -> str:
-    """Kill the process that *process* has started to measure, *after* seconds; return how *process* ended, and when it was."""
+    """Kill the measuring process of *process* after so many seconds; return when, and the exit code of *process*."""
     time.sleep(after)
     children = Path(f"/proc/{process}/task/{process}/children")
     begin = time.monotonic()
-    while time.monotonic() - begin < 1:  # between two of them there is none
-        with suppress(OSError, IndexError):  # it has ended, or has no child now
+    while time.monotonic() - begin < 1:  # there may be none between two of them
+        with suppress(OSError, IndexError):  # it has ended, or has no child at the moment
             os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
             return f"{after:.2f} s, {ended(process)}"
         time.sleep(0.005)
@@ -498,15 +497,12 @@ def _spread(count: int, most: int) -> list[int]:
     return [number * count // min(most, count) for number in range(min(most, count))]
 
 
-def rows(campaign: Campaign, trials: int, only: str, done: dict[str, Row]) -> Iterator[tuple[str, Row]]:
-    """Yield the kinds and rows of the table: of *trials* kills most are of stages, others of training and timing.
-
-    Those of *done* are not done again; the chance of each kind is its own, so that the others do not depend on it.
-    """
+def rows(campaign: Campaign, trials: int, only: str) -> Iterator[Row]:
+    """Yield the rows of the table whose kinds contain *only*. Each kind has its own random numbers."""
     slow, slowest = max(1, trials // 20), max(1, trials // 50)
-    kills = max(1, (trials - 2 * slow) // len(STAGES))
+    kills = max(1, (trials - 2 * slow) // len(ARTIFACTS))
     kinds: dict[str, Callable[[], Row]] = {
-        **{f"kill -9 in {stage}": partial(campaign.kills, stage, kills) for stage in STAGES},
+        **{f"kill -9 in {artifact}": partial(campaign.kills, artifact, kills) for artifact in ARTIFACTS},
         "full disk": partial(campaign.full_disks, max(1, trials // 2)),
         "limit of file size": partial(campaign.limits, "limit of file size", slow),
         "damage": partial(campaign.damages, max(1, trials // 2)),
@@ -521,49 +517,22 @@ def rows(campaign: Campaign, trials: int, only: str, done: dict[str, Row]) -> It
     for name, kind in kinds.items():
         if only in name:
             campaign.chance = random.Random(f"{campaign.seed} {name}")
-            yield name, done[name] if name in done else kind()
-
-
-def read_state(file: Path | None, what: str) -> dict[str, Row]:
-    """Return the finished rows of *file*, by kind, where they are of *what*, and leave just these in it."""
-    if file is None:
-        return {}
-    begun, *lines = file.read_text().split("\n") if file.is_file() else [""]
-    kept = lines[:-1] if begun == what else []  # what is behind the last newline was cut off
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join([what, *kept, ""]))
-    return {name: Row(**row) for name, row in map(json.loads, kept)}
-
-
-def code_digest() -> str:
-    """Return a digest of all that a campaign tries, and of what it tries it with."""
-    files = (path for folder in ("lexbench", "suites", "tools") for path in (_TESTS.parent / folder).rglob("*.*"))
-    content = [path.read_bytes() for path in sorted(files) if path.suffix in (".py", ".toml")]
-    return hashlib.sha256(b"".join(content)).hexdigest()[:16]
+            yield kind()
 
 
 def main() -> None:
-    """Run the campaign and print its table; exit with 1 where a trial was lost, or an error silent."""
+    """Run the campaign and print its table; exit with 1 if a trial was lost or an error was silent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--trials", type=int, default=40, help="random kills over all stages; other kinds in proportion")
+    parser.add_argument("--trials", type=int, default=40, help="random kills over all artifacts; other kinds in proportion")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="kinds whose names have this in them, as 'hostile'")
-    parser.add_argument("--state", type=Path, help="keep finished kinds in this file, and go on from it")
+    parser.add_argument("--only", default="", help="only kinds whose names contain this, e.g. hostile")
     given = parser.parse_args()
     print(f"{environment.facts()['processor']}, {environment.facts()['cores']} cores, seed {given.seed}\n")
     print("| kind | trials | survived | redone | silent errors |\n|:--|--:|--:|--:|--:|", flush=True)
     total = Row("all")
     with tempfile.TemporaryDirectory() as folder:
-        campaign, begin = Campaign(Path(folder), given.seed), time.monotonic()
-        done = read_state(given.state, f"trials {given.trials}, seed {given.seed}, code {code_digest()}")
-        for name, row in rows(campaign, given.trials, given.only, done):
-            if given.state and name not in done:
-                with given.state.open("a") as file:
-                    file.write(json.dumps([name, asdict(row)]) + "\n")
-            used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-            print(
-                f"{row.kind}: {time.monotonic() - begin:.0f} s, {used:.0f} s of processor since the beginning", file=sys.stderr
-            )
+        campaign = Campaign(Path(folder), given.seed)
+        for row in rows(campaign, given.trials, given.only):
             print(f"| {row.kind} | {row.trials:,} | {row.survived:,} | {row.redone:,} | {row.silent:,} |", flush=True)
             for count in ("trials", "survived", "redone", "silent"):
                 setattr(total, count, getattr(total, count) + getattr(row, count))

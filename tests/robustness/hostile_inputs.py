@@ -1,4 +1,4 @@
-"""Hostile inputs for `fault_campaign`: texts, files and folders that are damaged, or made to do harm."""
+"""Hostile inputs for `fault_campaign`: expressions, files and folders that are damaged or malicious."""
 
 import gzip
 import json
@@ -20,16 +20,16 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Hostile:
-    """One input: the command that is given it."""
+    """One input, in the words of a command."""
 
     name: str
     words: list[str]
-    readable: bool = False  # whether it may be read: what it says is odd, and has one meaning
+    readable: bool = False  # whether it may be accepted: it is odd, but has one meaning
     environment: Mapping[str, str] = field(default_factory=dict)
-    suites: Path | None = None  # a folder of contracts, as that of another package is found
+    suites: Path | None = None  # a folder of contracts, found like that of another package
 
     def enter(self) -> None:
-        """Let this process have the environment, and find the contracts."""
+        """Set the environment of this process, and add the contracts."""
         os.environ.update(self.environment)
         if self.suites:
             folders = (*contracts.suite_folders(), self.suites)
@@ -53,7 +53,7 @@ def collection(place: Path, documents: int, queries: int) -> Path:
 
 
 def inputs(place: Path) -> Iterator[Hostile]:
-    """Yield every hostile input, its files written below *place*."""
+    """Yield every hostile input; its files are written below *place*."""
     place.mkdir()
     good = collection(place / "good", 20, 4)
     yield from _notation(good)
@@ -270,7 +270,7 @@ def _tables(place: Path) -> Iterator[Hostile]:
 
 
 def _contracts(place: Path, good: Path) -> Iterator[Hostile]:
-    """Yield contracts of other packages, beside a good collection, that are damaged or ask for what cannot be."""
+    """Yield contracts of other packages that are damaged or impossible, beside a good collection."""
     facts = 'schema = 1\nid = "hostile"\nversion = 1\nname = "x"\ndescription = "x"\ncorpus = "hostile"\n[source]\n'
     texts: dict[str, str | bytes] = {
         "deep": f"a = {_DEEP}",
@@ -352,7 +352,7 @@ def _results(place: Path) -> Iterator[Hostile]:
 
 
 def _archives(place: Path) -> Iterator[Hostile]:
-    """Yield archives in FEVER's place, of which none is the published one."""
+    """Yield archives in the place of FEVER, none of which is the published one."""
 
     def packed(members: Mapping[str, bytes]) -> Callable[[Path], None]:
         def write(path: Path) -> None:
@@ -407,7 +407,7 @@ def _checkpoints(place: Path, good: Path) -> Iterator[Hostile]:
 
 
 def _file(place: Path, content: bytes, end: str = "") -> str:
-    """Write a file of its own; return its path."""
+    """Write a new file; return its path."""
     path = place / f"file {len(list(place.iterdir()))}{end}"
     path.write_bytes(content)
     return str(path)
