@@ -7,8 +7,7 @@ from scipy import sparse
 from lexbench import registry
 from lexbench.engines.flat import Flat
 from lexbench.engines.kernels import dense
-from lexbench.engines.kernels.best_k import Best
-from lexbench.engines.kernels.dense import overlap, widen
+from lexbench.engines.kernels.dense import Best, overlap, widen
 from lexbench.errors import CommandError, LexbenchError, MissingExtra
 from lexbench.notation import Call
 from lexbench.types import Hits

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from lexbench.engines.impact import Impact
-from lexbench.engines.kernels import impact_index, impact_search, llvm
+from lexbench.engines.kernels import impact_index
 from lexbench.errors import LexbenchError
 from lexbench.runner.systems import describe
 
@@ -59,22 +59,10 @@ def test_hits_are_those_of_scipy(tmp_path, weights, expands):
         assert np.array_equal(scores.astype(np.float32), hits.scores)
 
 
-def test_machines_with_and_without_expansion_agree(tmp_path):
-    """The path for machines that cannot spread bytes by a mask is taken when it is to be, and finds the same."""
-    rng = np.random.default_rng(11)
-    documents, queries = drawn(rng, 700, np.full(6, 0.4), range(1, 256)), drawn(rng, 9, np.full(6, 0.6), range(1, 9))
-    index = indexed(tmp_path, documents)
-    index._expands = False
-    hits = index.search(queries, 50)
-
-    assert np.array_equal(by_scipy(documents, queries, 50)[0], hits.docs)
-    assert isinstance(llvm.machine_expands(), bool)
-
-
 @pytest.mark.parametrize("weights", [[1, 2], range(1, 256), [1, 255, 256, 700]], ids=len)
 @pytest.mark.parametrize("factors", [[1, 2, 3], range(1, 90), [1, 200, 300]], ids=["low", "mixed", "wide"])
-def test_lists_that_wait_change_no_hit(tmp_path, weights, factors):
-    """Eight frequent terms that add little, three rare ones that add much, many ties: with lists that wait as without."""
+def test_many_dense_lists_are_added_in_16_bits_and_in_more(tmp_path, weights, factors):
+    """Eight frequent terms and three rare ones, of small and of large factors: scores and order are scipy's."""
     rng = np.random.default_rng(21)
     frequencies, factors = np.array([0.6, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.1, 0.05, 0.02, 0.01]), list(factors)
     documents, queries = drawn(rng, 6000, frequencies, weights), drawn(rng, 12, np.full(11, 0.9), factors)
@@ -82,39 +70,9 @@ def test_lists_that_wait_change_no_hit(tmp_path, weights, factors):
     index = indexed(tmp_path, documents, window=1024, group=2048)
     for k in (1, 10, 300):
         docs, scores = by_scipy(documents, queries, k)
-        for share in (0.0, impact_search.SHARE, 1.0):
-            index._share = share
-            hits = index.search(queries, k)
-            assert np.array_equal(docs, hits.docs)
-            assert np.array_equal(scores.astype(np.float32), hits.scores)
-
-
-@pytest.mark.skipif(not llvm.machine_expands(), reason="where bitmaps are read bit by bit no list waits")
-def test_lists_that_wait_are_passed_over_where_they_cannot_reach_the_bar(tmp_path, monkeypatch):
-    """Said to add nothing, which is a lie, three dense lists are not added, and nothing is found; as it is, all is."""
-    documents, query = sparse.csr_array(np.ones((300, 3), np.float32)), sparse.csr_array(np.ones((1, 3), np.float32))
-    index = indexed(tmp_path, documents)
-    assert index.search(query, 2).docs.tolist() == [[0, 1]]
-
-    starts, lists, factors, bounds = index._lists_of(query)
-    assert bounds.tolist() == [1, 1, 1]
-    monkeypatch.setattr(index, "_lists_of", lambda _: (starts, lists, factors, 0 * bounds))
-    assert index.search(query, 2).docs.tolist() == [[-1, -1]]
-
-
-def test_lists_wait_that_add_least_and_are_enough_to_pay():
-    """Three may wait for 9,900 and four for 29,900, and none where two would; sums end before them, and before 65,536."""
-    rows = np.array([[0, 0, 65_537 * 9, 7, bound] for bound in (40_000, 20_000, 6_000, 3_000, 900)])
-    ends = {}
-    for limit in (3_900.0, 9_899.9, 9_900.0, 29_900.0):
-        ends[limit] = (*impact_search.split(rows, limit), rows[:, 3].tolist())
-
-    assert ends == {
-        3_900.0: (5, 0, [0, 1, 0, 0, 1]),
-        9_899.9: (5, 0, [0, 1, 0, 0, 1]),
-        9_900.0: (2, 9_900, [0, 1, 0, 0, 1]),
-        29_900.0: (1, 29_900, [1, 0, 0, 0, 1]),
-    }
+        hits = index.search(queries, k)
+        assert np.array_equal(docs, hits.docs)
+        assert np.array_equal(scores.astype(np.float32), hits.scores)
 
 
 FEWER = ["+sse2,+ssse3,+popcnt,+avx,+avx2,+bmi,+bmi2", "+sse2"]
@@ -124,7 +82,7 @@ _SWEEP = """
 import numpy as np
 from numba import njit
 from lexbench.engines.kernels import llvm
-from lexbench.engines.kernels.impact_lists import place_of
+from lexbench.engines.kernels.impact_index import place_of
 
 @njit
 def swept(sums, cursors, bar, found):
@@ -139,7 +97,7 @@ for share in (0.02, 0.3, 0.9, 1.0):
         bitmaps[row, 1] = np.bitwise_or.reduce(np.uint64(1) << bits.astype(np.uint64), initial=np.uint64(0))
         for at, bit in enumerate(bits):
             expected[place_of(bit)] += factor * int(weights[row, at])
-    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0, 0] for i in range(4)])
+    cursors = np.array([[bitmaps[i].ctypes.data, weights[i].ctypes.data, 65_537 * factors[i], i > 0] for i in range(4)])
     bar = int(np.median(expected))
     above = swept(sums, cursors, np.int32(bar), found)
     assert [above >> i & 1 for i in range(64)] == (expected > bar).tolist()
@@ -173,7 +131,7 @@ def test_processors_with_fewer_instructions_find_the_same(features):
         "no:cacheprovider",
         __file__,
         "-k",
-        "are_those_of_scipy and True or that_wait_change",
+        "are_those_of_scipy and True or many_dense_lists",
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

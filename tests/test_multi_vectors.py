@@ -16,8 +16,8 @@ from lexbench.datasets.corpus import write_corpus
 from lexbench.encodings import shards as format_
 from lexbench.encodings.shards import Encodings, missing, read_rows, read_shard, write_shard
 from lexbench.engines import maxsim
-from lexbench.engines.kernels import maxsim as kernel
-from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
+from lexbench.engines.kernels import dense
+from lexbench.engines.kernels.dense import max_sim_scores, pieces
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder
@@ -164,7 +164,7 @@ def test_a_score_is_the_sum_of_the_largest_products(tmp_path):
 def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens, k):
     """However documents are cut into blocks, hits are the best of every pair computed alone; those without tokens are not."""
     monkeypatch.setattr(maxsim, "_TOKENS", tokens)
-    monkeypatch.setattr(kernel, "_PRODUCTS", 300)
+    monkeypatch.setattr(dense, "_PRODUCTS", 300)
     documents, queries = random_texts(300, 1), random_texts(11, 2)
     hits = built(tmp_path, documents).search(queries, k)
 
@@ -238,9 +238,9 @@ def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
     """A query is multiplied with its own documents, not with those of the other queries."""
     write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
     seen = []
-    original = kernel.max_sim_scores
+    original = dense.max_sim_scores
     monkeypatch.setattr(
-        "lexbench.engines.kernels.maxsim.max_sim_scores", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
+        "lexbench.engines.kernels.dense.max_sim_scores", lambda q, d: seen.append(len(d.offsets) - 1) or original(q, d)
     )
     docs = np.array([[3, 5, 9], [10, 20, 30], [3, 20, -1]], np.int32)
     VectorRescorer(Encoded(Letters(), MaxSim()), tmp_path).score(multi([[[1] * WIDTH]] * 3, WIDTH), docs)

@@ -1,4 +1,4 @@
-"""Exact sparse search on quantised weights: postings are added up, at the speed that the first-level cache allows."""
+"""Exact sparse search on quantised weights: postings are added up at the speed of the first-level cache."""
 
 import json
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from lexbench.registry import runtime
 from lexbench.types import Hits, Kind
 
 _LAYOUT = 2  # of the files; goes up when they would be misread
-_EXACT = 1 << 24  # below, float32 has every whole number
-_MOST = 2**31 - 1  # what a sum may come to
-_PARTS = 8  # of the queries, for each thread: queries differ, and who is done takes the next part
+_EXACT = 1 << 24  # float32 represents every whole number below
+_MOST = 2**31 - 1  # of a sum
+_PARTS = 8  # parts of the queries per thread: queries differ, so a thread that is done takes the next part
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ class Impact(Engine):
     deterministic: ClassVar[bool] = True
 
     def index_identity(self) -> dict[str, int]:
-        """Return the layout of the files: an index of another one is built again, and its answers are the same."""
+        """Return the layout of the files: an index with another layout is built again."""
         return {"layout": _LAYOUT}
 
     def build(
         self, shards: "Iterable[scipy.sparse.csr_array]", path: Path, window: int | None = None, group: int | None = None
     ) -> None:
-        """Write the index of whole weights up to 65,535, as (n, vocabulary) shards, in memory that hardly grows with them.
+        """Write the index of *shards* (n, vocabulary) of whole weights up to 65,535, in memory that hardly grows with them.
 
-        *window* and *group* (documents; see kernels/impact_index) are for tests. LexbenchError where a weight is anything else.
+        *window* and *group* (documents, see kernels.impact_index) are for tests. Raises LexbenchError for any other weight.
         """
         from lexbench.engines.kernels import impact_index
 
         with TemporaryDirectory(dir=path) as folder:
-            postings = impact_index.Sorted(Path(folder), window or impact_index.WINDOW, group or impact_index.GROUP)
+            postings = impact_index.Sorter(Path(folder), window or impact_index.WINDOW, group or impact_index.GROUP)
             for shard in shards:
                 postings.add(shard)
             postings.flush()
-            impact_index.gather(postings, path, _LAYOUT)
+            impact_index.write_index(postings, path, _LAYOUT)
 
     def open(self, path: Path) -> "ImpactIndex":
         """Map the index into memory, and compile the search if it has not been compiled on this machine before."""
@@ -71,14 +71,13 @@ class ImpactIndex(Index):
         self._kernel: Any = impact_search
         self._threads = threads
         self._expands = llvm.machine_expands()
-        self._share = impact_search.SHARE
         facts = json.loads((path / "facts.json").read_bytes())
         if facts.get("layout", 1) != _LAYOUT:
             raise LexbenchError(f"{path} is an index of another version of lexbench, which impact cannot read; build it again")
         self.documents, self.vocabulary, self._window = facts["documents"], facts["vocabulary"], facts["window"]
         self.document_frequency: NDArray[np.int32] = np.load(path / "document_frequency.npy")  # (vocabulary,)
         self._largest, self._lists = np.load(path / "largest_weight.npy"), np.load(path / "lists.npy")
-        # Mapped to be copied when written, which nobody does: numba is slow to tell the type of read-only arrays.
+        # Mode "c" (copy on write) although nobody writes: numba is slow to find the type of read-only arrays.
         packed = (np.asarray(np.memmap(path / f"{name}.bin", np.uint8, "c")) for name in ("gaps", "weights"))
         bitmaps = np.asarray(np.load(path / "bitmaps.npy", mmap_mode="c"))
         self._arrays: tuple[Any, ...] = (*packed, bitmaps, np.load(path / "starts.npy"), self._window, self.documents)
@@ -87,15 +86,15 @@ class ImpactIndex(Index):
     def search(self, queries: "scipy.sparse.csr_array", k: int) -> Hits:
         """Return the best *k* documents of each of *queries* (queries, vocabulary) of whole weights up to 65,535.
 
-        Sums are exact; scores above 2**24 are rounded to float32 after that, and equal ones are in order of position again.
-        LexbenchError where a weight is anything else, or where a sum could reach 2**31.
+        Sums are exact. Scores above 2**24 are then rounded to float32, and ties are put in order of position again. Raises
+        LexbenchError for any other weight, or if a sum could reach 2**31.
         """
         return self.search_counted(queries, k)[0]
 
     def search_counted(self, queries: "scipy.sparse.csr_array", k: int) -> tuple[Hits, dict[str, NDArray[np.int64]]]:
-        """Return the hits of `search`, and in `passes` (queries,) how often the postings of each query were added up.
+        """Return the hits of `search`, and `passes` (queries,), how often the postings of each query were added up.
 
-        That is once; twice where the first documents were no fair sample, so that too high a score was expected of the k-th.
+        That is once, or twice if the first documents were not a fair sample, so that the guess of the k-th score was too high.
         """
         query_lists = self._lists_of(queries)
         count, k = queries.shape[0], min(k, self.documents)
@@ -112,16 +111,16 @@ class ImpactIndex(Index):
         return hits, {"passes": np.concatenate(passes_of_parts)}
 
     def counters(self, queries: "scipy.sparse.csr_array") -> dict[str, NDArray[np.int64]]:
-        """Return what *queries* cost on any machine, as arrays (queries,): how many terms they have, and postings these have.
+        """Return machine-independent costs of *queries*, arrays (queries,): their terms, and the postings of these.
 
-        A weight is one posting, also where it is stored as two, and where the search of some machines may pass over it.
+        A weight is one posting, even if it is stored as two.
         """
         weighted = scipy.sparse.csr_array(queries, copy=True)
         weighted.eliminate_zeros()
         return query_work(weighted, self.document_frequency)
 
     def _lists_of(self, queries: "scipy.sparse.csr_array") -> tuple[NDArray[Any], ...]:
-        """Return queries as lists of postings: where those of each query start, and their lists, factors and bounds."""
+        """Return the lists of postings of *queries*: where those of each query start, the lists, factors and bounds."""
         if self.documents:
             same_width(queries.shape[1], self.vocabulary)
         if not self.documents:
@@ -129,7 +128,7 @@ class ImpactIndex(Index):
         columns = queries.indptr.astype(np.int64), queries.indices.astype(np.int32), queries.data.astype(np.float32)
         starts, *of_lists, valid, most = self._kernel.lists_of(*columns, self._lists, self._largest)
         if not valid:
-            impacts(queries, "impact")  # says what is wrong
+            impacts(queries, "impact")  # raises an error that says what is wrong
         if most > _MOST:
             raise LexbenchError(
                 f"impact adds up to {_MOST:,}, and the scores of a query could reach {most:,}; quantise with a smaller factor"
@@ -140,7 +139,7 @@ class ImpactIndex(Index):
         """Return the hits (n, k) and the passes (n,) of the queries in *rows*."""
         starts, *of_lists = query_lists
         best, passes = np.full((rows.stop - rows.start, k), ~np.uint64(0)), np.zeros(rows.stop - rows.start, np.int64)
-        some = starts[rows.start : rows.stop + 1], *of_lists, self._share, self._expands
+        some = starts[rows.start : rows.stop + 1], *of_lists, self._expands
         self._kernel.search(*self._arrays, *some, passes, best)
         best.sort(axis=1)
         hits = Hits(*self._kernel.unpacked(best))

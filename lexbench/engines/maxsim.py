@@ -58,9 +58,11 @@ class MaxSim(Engine):
 
     def open(self, path: Path) -> "MaxSimIndex":
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        from lexbench.engines.kernels import best_k, maxsim  # noqa: F401 - importing them compiles
-
-        return MaxSimIndex(_matrix_file.mapped(path), np.load(path / "offsets.npy"))
+        vectors = _matrix_file.mapped(path)
+        if len(vectors):
+            one = np.array([0, 1])
+            MaxSimIndex(vectors[:1], one).search(MultiVectors(np.zeros((1, vectors.shape[1]), np.float32), one), 1)
+        return MaxSimIndex(vectors, np.load(path / "offsets.npy"))
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,7 @@ class MaxSimIndex(Index):
         Memory is 16 MB for documents, 16 for products, and 16 bytes x queries x k. LexbenchError for queries of another width,
         or that are no numbers.
         """
-        from lexbench.engines.kernels.best_k import Best
-        from lexbench.engines.kernels.dense import single
-        from lexbench.engines.kernels.maxsim import max_sim_scores, pieces
+        from lexbench.engines.kernels.dense import Best, max_sim_scores, pieces, single
 
         if len(self.vectors):
             same_width(queries.shape[1], self.vectors.shape[1], "dimensions")

@@ -69,7 +69,7 @@ def _sums_of_maxima(
     queries: MultiVectors, documents: MultiVectors, asked: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """Return the scores (pairs,) of the documents *rows* for the queries *asked*, which ascend; only these are computed."""
-    from lexbench.engines.kernels.maxsim import max_sim_scores
+    from lexbench.engines.kernels.dense import max_sim_scores
 
     scores = np.zeros(len(asked), np.float32)
     names, starts = np.unique(asked, return_index=True)

@@ -1,5 +1,5 @@
-"""Compiled loops of the engines, and the checks of vectors that all of them make.
+"""What engines share: compiled loops, and checks of vectors.
 
-Other packages take `checks`, `dense.overlap` (how much of an exact search was found) and `maxsim.max_sim_scores`. All modules
-but `checks` import numba, so import them in the function that needs them.
+Other packages use `checks`, `dense.overlap` (recall of exact) and `dense.max_sim_scores`. All modules but `checks` import numba:
+import them in the function that needs them.
 """

@@ -1,7 +1,10 @@
-"""Dot products of dense vectors: all of some documents and queries, the best of them, and how many of the best were found.
+"""Products of dense vectors, the best k documents of blocks of scores, and MaxSim: what `flat` and `maxsim` compute.
 
-BLAS rearranges the documents before it multiplies, which takes longer than a product with few queries, and its product with one
-query takes twice as long as reading the documents: so few queries are multiplied by a loop of ours.
+`Best` keeps the best k documents while scores come block by block, at next to no cost beside the scores. `overlap` measures how
+many of the exact best an approximate search found; `max_sim_scores` scores any documents for any queries by late interaction.
+
+BLAS rearranges the documents before it multiplies, which takes longer than a product with few queries. Its product with one
+query takes twice as long as reading the documents. So a loop of ours multiplies few queries.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,26 +15,120 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines.kernels.best_k import Best
-from lexbench.engines.kernels.checks import same_width
-from lexbench.types import Hits
+from lexbench.engines.kernels.checks import no_hits, same_width
+from lexbench.engines.kernels.llvm import BLOCK, above_bar, trailing_zeros
+from lexbench.selection import select
+from lexbench.types import Hits, MultiVectors
 
-_QUERIES, _DOCUMENTS = 1024, 4096  # of a tile: BLAS is near its best, and 16 MB of products are in the caches when looked at
-_FEW = 16  # queries that BLAS is slower with than our loop; measured at 384 dimensions
-_LONGER = 16  # times as many documents in a tile of few queries: numba is slow to tell the type of mapped arrays, at each call
-_SUMS = {"reassoc", "contract", "nsz"}  # sums in any order, so that they run in vectors; nothing is supposed of the values
+_QUERIES, _DOCUMENTS = 1024, 4096  # of a tile: BLAS is near its best, and 16 MB of products stay in the caches
+_FEW = 16  # queries for which BLAS is slower than our loop; measured at 384 dimensions
+_LONGER = 16  # times as many documents in a tile of few queries: numba is slow to find the type of mapped arrays, at each call
+_SUMS = {"reassoc", "contract", "nsz"}  # sums in any order, so that they run in vectors; nothing is assumed about the values
+_PRODUCTS = 1 << 22  # of tokens at a time: 16 MB
+_SPARE = 64  # keys beyond twice k
+_LOW = np.uint64(0xFFFFFFFF)  # bits of a key that hold the position
+
+
+# ---- the best k ------------------------------------------------------------------------------------------------------------
+
+
+class Best:
+    """The best *k* documents so far of each of so many *queries*, in 16 k + 512 bytes per query.
+
+    A candidate is a key, a uint64: the score in the upper 32 bits, made so that larger numbers are larger scores, and below it
+    the position with all bits flipped, because the lower position wins ties. The larger key ranks first. 64 scores at a time
+    are compared with the query's bar, the k-th best score when the keys were last sorted out: most scores cost nothing more.
+    """
+
+    def __init__(self, queries: int, k: int) -> None:
+        self._k = k
+        self._keys = np.zeros((queries, 2 * k + _SPARE), np.uint64)
+        self._counts, self._bars = np.zeros(queries, np.int64), np.full(queries, -np.inf, np.float32)
+
+    def add(self, scores: NDArray[np.float32], position: int, query: int = 0) -> None:
+        """Add *scores* (n, documents) of the queries from *query* on and the documents from *position* on.
+
+        Blocks come in order of position. A NaN is never among the best.
+        """
+        if self._k:
+            rows = slice(query, query + len(scores))
+            _keep(scores, position, self._keys[rows], self._counts[rows], self._bars[rows], self._k)
+
+    def hits(self) -> Hits:
+        """Return the best documents; -1 where there are fewer than k. Nothing can be added afterwards."""
+        if not self._k:
+            return no_hits(len(self._keys), 0)
+        _finish(self._keys, self._counts, self._k)
+        keys = ~np.sort(~self._keys[:, : self._k], axis=1)
+        docs = (~keys & _LOW).astype(np.int32)  # a key of 0 is no document: -1
+        ordered = (keys >> np.uint64(32)).astype(np.uint32)
+        bits = np.where(ordered >> np.uint32(31), ordered ^ np.uint32(1 << 31), ~ordered)
+        return Hits(docs, np.where(docs < 0, np.float32(-np.inf), bits.view(np.float32)))
+
+
+@njit(nogil=True, cache=True)
+def _keep(scores, position, keys, counts, bars, k):  # type: ignore[no-untyped-def]
+    """Put the scores above the bars into *keys*; raise the bar of a query when its keys have no more room."""
+    width = scores.shape[1]
+    whole = width - width % BLOCK
+    bits, bar_bits = scores.view(np.uint32), bars.view(np.uint32)
+    for row in range(len(scores)):
+        row_keys, count, bar = keys[row], counts[row], bars[row]
+        address = scores.ctypes.data + 4 * row * width
+        for start in range(0, width, BLOCK):
+            if start < whole:
+                above = above_bar(address + 4 * start, bar)
+            else:  # the last block has fewer scores
+                above = np.uint64(0)
+                for i in range(start, width):
+                    above |= np.uint64(scores[row, i] > bar) << np.uint64(i - start)
+            while above:
+                i = start + trailing_zeros(above)
+                above &= above - np.uint64(1)
+                if scores[row, i] > bar:  # the bar may have risen since
+                    row_keys[count] = (_ordered(bits[row, i]) << np.uint64(32)) | np.uint64(~np.uint32(position + i))
+                    count += 1
+                    if count == len(row_keys):
+                        select(row_keys, count, k)
+                        bar_bits[row] = _disordered(np.uint32(row_keys[k - 1] >> np.uint64(32)))
+                        count, bar = k, bars[row]
+        counts[row] = count
+
+
+@njit(nogil=True, cache=True)
+def _ordered(bits):  # type: ignore[no-untyped-def]
+    """Return the bits of a float32 as a number that is larger if the float is; -0.0 becomes 0.0."""
+    if bits == np.uint32(1 << 31):
+        bits = np.uint32(0)
+    return np.uint64(~bits if bits >> np.uint32(31) else bits | np.uint32(1 << 31))
+
+
+@njit(nogil=True, cache=True)
+def _disordered(number):  # type: ignore[no-untyped-def]
+    """Return the bits of the float32 that `_ordered` turned into *number*."""
+    return number ^ np.uint32(1 << 31) if number >> np.uint32(31) else ~number
+
+
+@njit(nogil=True, cache=True)
+def _finish(keys, counts, k):  # type: ignore[no-untyped-def]
+    """Move the best *k* keys of each query to the front."""
+    for row in range(len(keys)):
+        select(keys[row], counts[row], k)
+
+
+# ---- products --------------------------------------------------------------------------------------------------------------
 
 
 class Tile(NamedTuple):
     """The products of some queries and some documents."""
 
-    query: int  # the number of the first query
+    query: int  # number of the first query
     position: int  # of the first document
     products: NDArray[np.float32]  # (queries, documents); overwritten by the next tile
 
 
 def best(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32], k: int) -> Hits:
-    """Return the *k* documents of the largest products of each query, of equals the lower position; -1 if there are fewer."""
+    """Return the *k* documents of the largest products of each query, the lower position first; -1 if there are fewer."""
     best_so_far = Best(len(queries), k)
     for query, position, products in tiles(blocks, queries):
         best_so_far.add(products, position, query)
@@ -61,8 +158,8 @@ def tiles(blocks: Iterable[NDArray[Any]], queries: NDArray[np.float32]) -> Itera
             position += len(documents)
 
 
-def sparse_tiles(blocks: Iterable[sparse.csr_array], queries: sparse.csr_array) -> Iterator[Tile]:
-    """Yield the same of sparse vectors: a tile for each of *blocks* (n, vocabulary), of all *queries* (queries, vocabulary)."""
+def _sparse_tiles(blocks: Iterable[sparse.csr_array], queries: sparse.csr_array) -> Iterator[Tile]:
+    """Yield the products of all *queries* (queries, vocabulary) with each of *blocks* (n, vocabulary)."""
     position = 0
     for block in blocks:
         yield Tile(0, position, (queries @ block.T).toarray().astype(np.float32))
@@ -76,38 +173,6 @@ def single(vectors: NDArray[Any]) -> NDArray[np.float32]:
     singles = np.empty(vectors.shape, np.float32)
     widen(vectors.view(np.uint16).reshape(-1), singles.reshape(-1))
     return singles
-
-
-def overlap(shards: Iterable[Any], queries: Any, hits: Hits, depths: Sequence[int] = (10, 100)) -> dict[int, float]:
-    """Return the mean share of the exact best k that the first k of *hits* contain, for each k of *depths*.
-
-    *shards* (n, dimensions) are the vectors of all documents in order of position, read once; *queries* (queries, dimensions)
-    are those that *hits* answer; both numpy arrays, or both scipy CSR ones. A hit counts if its true product reaches the k-th
-    of the exact ones, so that of equals any will do. k is the number of documents where that is less; without queries or
-    documents nothing is missing: 1.
-
-    As much work as an exact search of *queries*, of which a sample may do. Memory: products by the tile, and 16 bytes x
-    queries x the largest k. LexbenchError for shards of another width than the queries.
-    """
-    docs = hits.docs[:, : max(depths)]
-    true = np.full(docs.shape, -np.inf, np.float32)
-    exact, documents = Best(len(docs), max(depths)), 0
-    products_of = sparse_tiles if sparse.issparse(queries) else tiles
-    for query, position, products in products_of(shards, queries):
-        exact.add(products, position, query)
-        tile_docs = docs[query : query + len(products)]
-        row, rank = np.nonzero((tile_docs >= position) & (tile_docs < position + products.shape[1]))
-        true[query + row, rank] = products[row, tile_docs[row, rank] - position]
-        documents = position + products.shape[1]
-    scores = exact.hits().scores
-    if not len(docs) or not documents:
-        return dict.fromkeys(depths, 1.0)
-    return {k: _share(true[:, :k], scores[:, min(k, documents) - 1]) / min(k, documents) for k in depths}
-
-
-def _share(true: NDArray[np.float32], least: NDArray[np.float32]) -> float:
-    """Return how many scores of a row of *true* (queries, k) reach its *least* (queries,), on average."""
-    return float((true >= least[:, None]).sum(axis=1).mean())
 
 
 def _multiply(documents: NDArray[Any], queries: NDArray[np.float32], out: NDArray[np.float32]) -> None:
@@ -142,12 +207,98 @@ def _products_of_halves(documents, queries, out):  # type: ignore[no-untyped-def
 
 @njit(nogil=True, cache=True)
 def widen(halves, singles):  # type: ignore[no-untyped-def]
-    """Write finite float16 numbers, given as uint16 bits, into the float32 array *singles* of the same length; exactly.
-
-    The exponent of a half is 112 less than that of the float32 that has its bits in the same places.
-    """
+    """Write finite float16 numbers, given as uint16 bits, exactly into the float32 array *singles* of the same length."""
     for i in range(len(halves)):
         bits = np.uint32(halves[i])
+        # The exponent of a half is 112 less than that of the float32 with its bits in the same places.
         size = np.float32(np.uint32((bits & np.uint32(0x7FFF)) << np.uint32(13)).view(np.float32) * np.float32(2.0**112))
         sign = np.uint32((bits & np.uint32(0x8000)) << np.uint32(16))
         singles[i] = np.uint32(np.float32(size).view(np.uint32) | sign).view(np.float32)
+
+
+# ---- recall of exact -------------------------------------------------------------------------------------------------------
+
+
+def overlap(shards: Iterable[Any], queries: Any, hits: Hits, depths: Sequence[int] = (10, 100)) -> dict[int, float]:
+    """Return the mean share of the exact best k that the first k of *hits* contain, for each k of *depths*.
+
+    *shards* (n, dimensions) are the vectors of all documents in order of position, read once; *queries* (queries, dimensions)
+    are those of *hits*; both numpy arrays, or both scipy CSR ones. A hit counts if its true product reaches the k-th of the
+    exact ones, so that any of equal documents will do. If there are fewer documents than k, k is their number; without queries
+    or documents nothing is missing: 1.
+
+    This is as much work as an exact search of *queries*; a sample may do. Memory: one tile of products, and 16 bytes times
+    queries times the largest k. Raises LexbenchError if a shard is not as wide as the queries.
+    """
+    docs = hits.docs[:, : max(depths)]
+    true = np.full(docs.shape, -np.inf, np.float32)
+    exact, documents = Best(len(docs), max(depths)), 0
+    products_of = _sparse_tiles if sparse.issparse(queries) else tiles
+    for query, position, products in products_of(shards, queries):
+        exact.add(products, position, query)
+        tile_docs = docs[query : query + len(products)]
+        row, rank = np.nonzero((tile_docs >= position) & (tile_docs < position + products.shape[1]))
+        true[query + row, rank] = products[row, tile_docs[row, rank] - position]
+        documents = position + products.shape[1]
+    scores = exact.hits().scores
+    if not len(docs) or not documents:
+        return dict.fromkeys(depths, 1.0)
+    return {k: _share(true[:, :k], scores[:, min(k, documents) - 1]) / min(k, documents) for k in depths}
+
+
+def _share(true: NDArray[np.float32], least: NDArray[np.float32]) -> float:
+    """Return how many scores of a row of *true* (queries, k) reach its *least* (queries,), on average."""
+    return float((true >= least[:, None]).sum(axis=1).mean())
+
+
+# ---- late interaction ------------------------------------------------------------------------------------------------------
+
+
+def max_sim_scores(queries: MultiVectors, documents: MultiVectors) -> NDArray[np.float32]:
+    """Return MaxSim scores (queries, documents); -inf if a document or a query has no token.
+
+    Raises LexbenchError if the vectors of the two differ in width.
+    """
+    scores = np.full((queries.shape[0], documents.shape[0]), -np.inf, np.float32)
+    if not (len(queries.values) and len(documents.values)):
+        return scores
+    same_width(queries.shape[1], documents.shape[1], "dimensions")
+    largest, tokens = np.empty(len(queries.values), np.float32), queries.offsets.astype(np.int64)
+    for first, last in pieces(documents.offsets, _PRODUCTS // len(queries.values)):
+        offsets = documents.offsets[first : last + 1]
+        products = np.ascontiguousarray(documents.values[offsets[0] : offsets[-1]] @ queries.values.T)
+        _sums_of_maxima(products, offsets - offsets[0], tokens, largest, scores, first)
+    return scores
+
+
+def pieces(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of texts with at most *most* tokens together, or of one longer text."""
+    first, texts = 0, len(offsets) - 1
+    while first < texts:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+        yield first, last
+        first = last
+
+
+@njit(nogil=True, cache=True)
+def _sums_of_maxima(products, documents, queries, largest, scores, first):  # type: ignore[no-untyped-def]
+    """Fill *scores* (queries, documents) from column *first* on: sums of the largest products of a query's tokens.
+
+    *products* (tokens of documents, tokens of queries) float32; *documents* and *queries* are offsets into its rows and
+    columns. Scores of documents and queries without tokens stay as they are. *largest* has room for a row.
+    """
+    for document in range(len(documents) - 1):
+        start, stop = documents[document], documents[document + 1]
+        if start == stop:
+            continue
+        largest[:] = products[start]
+        for token in range(start + 1, stop):
+            row = products[token]
+            for at in range(len(largest)):  # no branch: this becomes a vector instruction
+                largest[at] = max(largest[at], row[at])
+        for query in range(len(queries) - 1):
+            if queries[query] < queries[query + 1]:
+                total = 0.0  # in float64, so that the order of the tokens hardly matters
+                for at in range(queries[query], queries[query + 1]):
+                    total += largest[at]
+                scores[query, first + document] = np.float32(total)

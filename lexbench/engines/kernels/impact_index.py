@@ -1,27 +1,28 @@
-"""The index of `impact`: what its files are, and how documents are made into them.
+"""The index of `impact`: its files, and how documents are turned into them in bounded memory.
 
-The postings of a term are two *lists*: one of the low bytes of its weights, and one of the high bytes, which weights above 255
-have. Bytes that are 0 are left out. Documents are cut into windows, and a posting has its *place*, the position of the document
-within its window. Lists of at least one document in DENSE have bitmaps, one bit a place. The others have *gaps*: how far a
-place is from the one before it in its window, or from 0, in as many bits as make the list shortest. Where a gap is too long for
-them, postings of weight 0 come between.
+`impact` writes indexes with `Sorter` and `write_index`, and impact_search reads the lists. The postings of a term are two
+*lists*: one of the low bytes of its weights, and one of the high bytes, which only weights above 255 have. Bytes that are 0 are
+left out. Documents are cut into windows; the *place* of a posting is the position of its document within the window. A list
+with at least one document in DENSE is stored as a bitmap, one bit per place. The others have *gaps*: the distance of a place
+from the previous one in its window, or from 0, in as many bits as make the list shortest. If a gap is too long for these bits,
+postings of weight 0 come between.
 
     facts.json              layout, documents, vocabulary, window
     document_frequency.npy  int32 (vocabulary,)
     largest_weight.npy      uint16 (vocabulary,)
-    lists.npy               int32 (2, vocabulary): the list of a term's low and of its high bytes; -1 = there is none
-    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form, see impact_lists; of a dense
-                            one where it starts in weights.bin, and its row of bitmaps
-    gaps.bin                list by list, window by window: how many postings, in one byte or two; gaps, from the lowest bit of
-                            each byte on, up to a whole byte; weights
-    weights.bin             of dense lists, list by list
-    bitmaps.npy             uint64 (dense lists, windows * window / 64): a word a block; see impact_lists
+    lists.npy               int32 (2, vocabulary): numbers of the lists of each term's low and high bytes; -1 = no list
+    starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form (see `form_of`); for a dense list
+    where
+                            it starts in weights.bin, and its row of bitmaps.npy
+    gaps.bin                list by list, window by window: the number of postings, in one byte or two; the gaps, packed from
+    the
+                            lowest bit of each byte upwards to a whole byte; the weights
+    weights.bin             the weights of dense lists, list by list
+    bitmaps.npy             uint64 (dense lists, windows * window / 64): one word per block of 64 places, see `bit_of`
 
-Both .bin are bytes, and PAD more.
-
-Memory does not grow with the collection but for a table of counts, because postings are sorted in two steps. Groups of
-documents are sorted by list as they come (a counting sort) and written to two files; when all are there, the postings of some
-lists at a time are gathered from all groups.
+Both .bin files are bytes, and PADDING more. Only a table of counts grows with the collection in memory, because postings are
+sorted in two steps: a counting sort sorts groups of documents by list as they come and writes them to two files; in the end
+the postings of some lists at a time are gathered from all groups.
 """
 
 import json
@@ -36,35 +37,38 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from lexbench.engines.kernels.checks import impacts
-from lexbench.engines.kernels.impact_lists import make_bitmaps, pack_lists
 from lexbench.engines.kernels.llvm import BLOCK
 from lexbench.errors import LexbenchError
 
-WINDOW = 8192  # positions, a power of 2 up to 2**WIDEST: sums take 32 KB; 4096 and 16,384 were measured a few per cent slower
-GROUP = 1 << 18  # documents that are sorted at a time when building; a multiple of WINDOW
-PAD = 64  # bytes after the last, so that vectors can be read past it
+WINDOW = 8192  # positions, a power of 2 up to 2**WIDEST: sums take 32 KB; 4096 and 16,384 were a few per cent slower
+GROUP = 1 << 18  # documents sorted at a time when building; a multiple of WINDOW
+PADDING = 64  # bytes behind the last posting, so that search can read whole vectors
 DENSE = 12  # measured; from 8 to 16 makes little difference
-_GATHERED = 1 << 24  # postings that are gathered at a time, where no list has more
+WIDEST = 13  # bits of a gap: search reads eight gaps as two words of 64 bits
+_GATHERED = 1 << 24  # postings gathered at a time, if no list has more
 
-_Batch: TypeAlias = tuple[slice, NDArray[np.uint16], NDArray[np.uint8]]  # lists, ids, weights
+_Batch: TypeAlias = tuple[slice, NDArray[np.uint16], NDArray[np.uint8]]  # lists, places, weights
 
 
-class Sorted:
-    """Postings in files of the folder *path*, sorted by list within each group of documents.
+# ---- sorting by list -------------------------------------------------------------------------------------------------------
 
-    The postings of term t are list t, of low bytes, and list vocabulary + t, of high bytes.
+
+class Sorter:
+    """Sorts postings by list within each *group* of documents, in files of the folder *path*.
+
+    Term t has list t for low bytes and list vocabulary + t for high bytes. *group* is a multiple of *window*, both in
+    documents.
     """
 
     def __init__(self, path: Path, window: int, group: int) -> None:
-        self.path = path
-        self.window, self.group = window, group  # *group* is a multiple of *window*
+        self.path, self.window, self.group = path, window, group
         self.vocabulary = self.documents = 0
-        self.counts: list[NDArray[np.uint16]] = []  # of each group (lists, its windows)
+        self.counts: list[NDArray[np.uint16]] = []  # of each group: (lists, windows) postings
         self.frequency, self.largest = np.zeros(0, np.int32), np.zeros(0, np.uint16)  # (vocabulary,)
         self._waiting: list[sparse.csr_array] = []
 
     def add(self, shard: sparse.csr_array) -> None:
-        """Take the vectors of the next documents (n, vocabulary)."""
+        """Add the vectors of the next documents (n, vocabulary). Raises LexbenchError if `impacts` refuses a weight."""
         if not self.vocabulary:
             self.vocabulary = shard.shape[1]
             self.frequency, self.largest = np.zeros(self.vocabulary, np.int32), np.zeros(self.vocabulary, np.uint16)
@@ -84,7 +88,7 @@ class Sorted:
                 self.flush()
 
     def flush(self) -> None:
-        """Sort the postings of the documents that are waiting by list, and write them: a group, or the last documents."""
+        """Sort and write the postings of the waiting documents: a group, or the last documents."""
         if not self._waiting:
             return
         rows = sum(shard.shape[0] for shard in self._waiting)
@@ -95,57 +99,84 @@ class Sorted:
             first += shard.shape[0]
         ends = np.cumsum(counts.sum(axis=1, dtype=np.int64))
         at = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        ids, weights = np.empty(ends[-1], np.uint16), np.empty(ends[-1], np.uint8)
+        places, weights = np.empty(ends[-1], np.uint16), np.empty(ends[-1], np.uint8)
         first = 0
         for shard in self._waiting:
-            _place(shard.indptr, shard.indices, shard.data, first, self.window, at, ids, weights)
+            _place(shard.indptr, shard.indices, shard.data, first, self.window, at, places, weights)
             first += shard.shape[0]
-        for name, array in (("ids", ids), ("weights", weights)):
+        for name, array in (("places", places), ("weights", weights)):
             with (self.path / f"{name}.sorted").open("ab") as file:
                 array.tofile(file)
         self.counts.append(counts)
         self._waiting.clear()
 
 
-def gather(postings: Sorted, path: Path, layout: int) -> None:
-    """Write the index of *postings* into the folder *path*; *layout* is the number of what the files are."""
+@njit(nogil=True, cache=True)
+def _count(starts, terms, weights, first, window, counts, frequency, largest):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Count the postings of each list and window in documents whose first is number *first* of its group."""
+    high = len(frequency)
+    for row in range(len(starts) - 1):
+        inside = (first + row) // window
+        for i in range(starts[row], starts[row + 1]):
+            term, weight = terms[i], weights[i]
+            frequency[term] += 1
+            largest[term] = max(largest[term], weight)
+            counts[term, inside] += (weight & 255) != 0
+            counts[high + term, inside] += weight > 255  # noqa: PLR2004 - bytes
+
+
+@njit(nogil=True, cache=True)
+def _place(starts, terms, weights, first, window, at, places, weight_bytes):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Write the postings of the same documents to *places* and *weight_bytes* from *at* (lists,) on, which moves."""
+    high = len(at) // 2
+    for row in range(len(starts) - 1):
+        place = (first + row) % window
+        for i in range(starts[row], starts[row + 1]):
+            term, weight = terms[i], weights[i]
+            if weight & 255:
+                places[at[term]] = place
+                weight_bytes[at[term]] = weight & 255
+                at[term] += 1
+            if weight > 255:  # noqa: PLR2004 - bytes
+                places[at[high + term]] = place
+                weight_bytes[at[high + term]] = weight >> 8
+                at[high + term] += 1
+
+
+# ---- writing lists ---------------------------------------------------------------------------------------------------------
+
+
+def write_index(postings: Sorter, path: Path, layout: int) -> None:
+    """Write the index of *postings*, with the number *layout*, into the folder *path*."""
     per_group = [part.sum(axis=1, dtype=np.int64) for part in postings.counts]
-    totals = _sum(per_group, 2 * postings.vocabulary)
+    totals = sum(per_group, start=np.zeros(2 * postings.vocabulary, np.int64))
     used = np.flatnonzero(totals)
     sizes, dense = totals[used], is_dense(totals[used], postings.documents)
     counts = np.concatenate([np.zeros((len(used), 0), np.uint16), *(part[used] for part in postings.counts)], axis=1)
-    postings.counts.clear()
-    _save_terms(postings, used, path, layout)
+    postings.counts.clear()  # the counts are the largest thing in memory
+    _write_terms(postings, used, path, layout)
     words = counts.shape[1] * postings.window // BLOCK
     forms, lengths = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)  # of lists; lengths in bytes
     with ExitStack() as files:
         gaps, weights = (files.enter_context((path / name).open("wb")) for name in ("gaps.bin", "weights.bin"))
         bitmaps = files.enter_context(_npy(path / "bitmaps.npy", np.uint64, int(dense.sum()), words))
-        for lists, batch_ids, batch_weights in _batches(postings.path, [part[used] for part in per_group], sizes):
+        for lists, batch_places, batch_weights in _batches(postings.path, [part[used] for part in per_group], sizes):
             rows = np.zeros((int(dense[lists].sum()), words), np.uint64)
-            batch = batch_ids, batch_weights, sizes[lists], dense[lists], counts[lists]
-            room = np.empty(3 * (len(batch_ids) + batch[-1].size), np.uint8)  # as long as lists can get, see `pack_lists`
-            room[: pack_lists(*batch, forms[lists], lengths[lists], room)].tofile(gaps)
-            room[: make_bitmaps(*batch, postings.window, rows, room)].tofile(weights)
+            batch = batch_places, batch_weights, sizes[lists], dense[lists], counts[lists]
+            room = np.empty(3 * (len(batch_places) + batch[-1].size), np.uint8)  # the most that lists take, see `_pack_lists`
+            room[: _pack_lists(*batch, forms[lists], lengths[lists], room)].tofile(gaps)
+            room[: _make_bitmaps(*batch, postings.window, rows, room)].tofile(weights)
             rows.tofile(bitmaps)
         for file in (gaps, weights):
-            np.zeros(PAD, np.uint8).tofile(file)
+            np.zeros(PADDING, np.uint8).tofile(file)
     lengths[dense] = sizes[dense]
     in_gaps, in_weights = (np.cumsum(np.where(kind, lengths, 0)) - lengths for kind in (~dense, dense))
     starts = np.column_stack([np.where(dense, in_weights, in_gaps), np.where(dense, np.cumsum(dense) - 1, forms)])
     np.save(path / "starts.npy", starts.astype(np.int64))
 
 
-def _sum(parts: list[NDArray[np.int64]], size: int) -> NDArray[np.int64]:
-    """Return the sum of *parts*, arrays (size,), of which there may be none."""
-    total = np.zeros(size, np.int64)
-    for part in parts:
-        total += part
-    return total
-
-
-def _save_terms(postings: Sorted, used: NDArray[np.int64], path: Path, layout: int) -> None:
-    """Write the facts, and the files with a row a term; *used* are the numbers of the lists that have postings."""
+def _write_terms(postings: Sorter, used: NDArray[np.int64], path: Path, layout: int) -> None:
+    """Write the facts and the files with one row per term; *used* are the numbers of the lists that have postings."""
     facts = {"layout": layout, "documents": postings.documents, "vocabulary": postings.vocabulary, "window": postings.window}
     (path / "facts.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
     lists = np.full(2 * postings.vocabulary, -1, np.int32)
@@ -156,7 +187,7 @@ def _save_terms(postings: Sorted, used: NDArray[np.int64], path: Path, layout: i
 
 
 def _npy(path: Path, dtype: DTypeLike, *shape: int) -> BinaryIO:
-    """Return a new `.npy` file whose header is written, and whose elements are to follow."""
+    """Return a new `.npy` file with its header, ready for its elements."""
     file = path.open("wb")
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
@@ -174,67 +205,182 @@ def _batches(folder: Path, per_group: list[NDArray[np.int64]], sizes: NDArray[np
         before = ends[first] - sizes[first]
         last = max(first + 1, int(np.searchsorted(ends, before + _GATHERED, "right")))
         lists = slice(first, last)
-        ids, weights = np.empty(ends[last - 1] - before, np.uint16), np.empty(ends[last - 1] - before, np.uint8)
+        places, weights = np.empty(ends[last - 1] - before, np.uint16), np.empty(ends[last - 1] - before, np.uint8)
         at = ends[lists] - sizes[lists] - before
         for group_sizes, start in zip(per_group, starts, strict=True):
-            group_ids = _read(folder / "ids.sorted", np.uint16, start[first], start[last])
+            group_places = _read(folder / "places.sorted", np.uint16, start[first], start[last])
             group_weights = _read(folder / "weights.sorted", np.uint8, start[first], start[last])
-            _interleave(group_ids, group_weights, group_sizes[lists], at, ids, weights)
-        yield lists, ids, weights
+            _interleave(group_places, group_weights, group_sizes[lists], at, places, weights)
+        yield lists, places, weights
         first = last
 
 
 def _read(path: Path, dtype: DTypeLike, start: int, stop: int) -> NDArray[Any]:
-    """Return elements *start* to *stop* of a file that is one raw array."""
+    """Return the elements from *start* to *stop* of a file that is one raw array."""
     kind = np.dtype(dtype)
     return np.fromfile(path, kind, int(stop - start), offset=int(start) * kind.itemsize)
 
 
-def is_dense(postings: NDArray[np.int64], documents: int) -> NDArray[np.bool_]:
-    """Tell which lists, with *postings* (lists,) each, are stored as bitmaps: faster and smaller than 2 bytes a place."""
-    return postings * DENSE >= documents
-
-
 @njit(nogil=True, cache=True)
-def _count(starts, terms, weights, first, window, counts, frequency, largest):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Count the postings of each list and window of documents whose first is number *first* of its group."""
-    high = len(frequency)
-    for row in range(len(starts) - 1):
-        inside = (first + row) // window
-        for i in range(starts[row], starts[row + 1]):
-            term, weight = terms[i], weights[i]
-            frequency[term] += 1
-            largest[term] = max(largest[term], weight)
-            counts[term, inside] += (weight & 255) != 0
-            counts[high + term, inside] += weight > 255  # noqa: PLR2004 - bytes
-
-
-@njit(nogil=True, cache=True)
-def _place(starts, terms, weights, first, window, at, ids, weight_bytes):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Write the postings of the same documents to the places *at* (lists,), where their lists go on."""
-    high = len(at) // 2
-    for row in range(len(starts) - 1):
-        place = (first + row) % window
-        for i in range(starts[row], starts[row + 1]):
-            term, weight = terms[i], weights[i]
-            if weight & 255:
-                ids[at[term]] = place
-                weight_bytes[at[term]] = weight & 255
-                at[term] += 1
-            if weight > 255:  # noqa: PLR2004 - bytes
-                ids[at[high + term]] = place
-                weight_bytes[at[high + term]] = weight >> 8
-                at[high + term] += 1
-
-
-@njit(nogil=True, cache=True)
-def _interleave(group_ids, group_weights, sizes, at, ids, weights):  # type: ignore[no-untyped-def]
-    """Append what one group has of each list at the places *at* (lists,), where the lists go on."""
+def _interleave(group_places, group_weights, sizes, at, places, weights):  # type: ignore[no-untyped-def]
+    """Append the postings of one group to each list, at *at* (lists,), which moves."""
     start = 0
     for number in range(len(sizes)):
         place, size = at[number], sizes[number]
         for i in range(size):
-            ids[place + i] = group_ids[start + i]
+            places[place + i] = group_places[start + i]
             weights[place + i] = group_weights[start + i]
         at[number] += size
         start += size
+
+
+# ---- forms of lists --------------------------------------------------------------------------------------------------------
+
+
+def is_dense(postings: NDArray[np.int64], documents: int) -> NDArray[np.bool_]:
+    """Return which lists, with *postings* (lists,) each, are stored as bitmaps: these are then faster and smaller."""
+    return postings * DENSE >= documents
+
+
+@njit(nogil=True, cache=True)
+def form_of(bits, counters):  # type: ignore[no-untyped-def]
+    """Return the form, below 0, of a list with gaps of *bits* bits that counts its postings in *counters* bytes."""
+    return -(counters << 4 | bits)
+
+
+@njit(nogil=True, cache=True)
+def formed(form):  # type: ignore[no-untyped-def]
+    """Return the (bits, counters) of a *form*."""
+    return -form & 15, -form >> 4
+
+
+@njit(nogil=True, cache=True)
+def bit_of(place):  # type: ignore[no-untyped-def]
+    """Return which bit of its block's bitmap stands for a place; a dense list keeps its weights in this order.
+
+    It is such that masks and shifts alone turn bytes in the order of bits into sums in the order of places (`llvm.sweep`).
+    """
+    return (place & 15) << 2 | place >> 4
+
+
+@njit(nogil=True, cache=True)
+def place_of(bit):  # type: ignore[no-untyped-def]
+    """Return the place in its block that a bit stands for."""
+    return (bit & 3) << 4 | bit >> 2
+
+
+@njit(nogil=True, cache=True)
+def _make_bitmaps(places, weights, sizes, dense, counts, window, bitmaps, ordered):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Fill the *bitmaps* of dense lists, and *ordered* with their weights in the order of bits; return how many weights."""
+    spread = np.zeros(window, np.uint8)
+    start = at = row = 0
+    for number in range(len(sizes)):
+        if dense[number]:
+            first = start
+            for window_number in range(counts.shape[1]):
+                for i in range(first, first + counts[number, window_number]):
+                    place = np.int64(places[i])
+                    spread[place // BLOCK * BLOCK + bit_of(place % BLOCK)] = weights[i]
+                first += counts[number, window_number]
+                for i in range(window):
+                    if spread[i]:
+                        bitmaps[row, (window_number * window + i) // BLOCK] |= np.uint64(1) << np.uint64(i % BLOCK)
+                        ordered[at] = spread[i]
+                        spread[i] = 0
+                        at += 1
+            row += 1
+        start += sizes[number]
+    return at
+
+
+@njit(nogil=True, cache=True)
+def _pack_lists(places, weights, sizes, dense, counts, forms, lengths, packed):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Write the lists that are not dense to *packed* as gaps.bin has them, fill *forms* and *lengths*, and return the end.
+
+    A posting takes less than three bytes, a window three more.
+    """
+    stored = np.empty(counts.shape[1], np.int64)
+    start = at = np.int64(0)  # np.int64 and not a plain 0: numba would compile all callees again for another integer type
+    for number in range(len(sizes)):
+        if not dense[number]:
+            first, begin, width, most = start, at, _shortest(places, start, counts[number]), np.int64(0)
+            for window_number in range(len(stored)):
+                last = first + counts[number, window_number]
+                stored[window_number] = _stored(places, first, last, width)
+                most = max(most, stored[window_number])
+                first = last
+            counters, first = 1 + (most > 255), start  # noqa: PLR2004 - what a byte can hold
+            for window_number in range(len(stored)):
+                for i in range(counters):
+                    packed[at] = stored[window_number] >> 8 * i & 255
+                    at += 1
+                last = first + counts[number, window_number]
+                at = _pack(places, weights, first, last, width, stored[window_number], packed, at)
+                first = last
+            forms[number], lengths[number] = form_of(width, counters), at - begin
+        start += sizes[number]
+    return at
+
+
+@njit(nogil=True, cache=True)
+def _shortest(places, start, counts):  # type: ignore[no-untyped-def]
+    """Return the bits of a gap that make a list shortest, or nearly so.
+
+    The list is in *places* from *start* on, with *counts* (windows,) postings in each window. With WIDEST bits no postings come
+    between, so a posting takes less than three bytes. Other widths take no more: every gap counts as the longest of its bits.
+    """
+    gaps = np.zeros(WIDEST + 1, np.int64)  # by the bits that they need
+    for count in counts:
+        last = np.int64(0)
+        for i in range(start, start + count):
+            need = 0
+            while (np.int64(places[i]) - last) >> need:
+                need += 1
+            gaps[need] += 1
+            last = np.int64(places[i])
+        start += count
+    best, least = WIDEST, gaps.sum() * (WIDEST + 8)
+    for width in range(WIDEST - 1, 0, -1):
+        stored = gaps.sum()
+        for need in range(width + 1, WIDEST + 1):
+            stored += gaps[need] * (((1 << need) - 2) // ((1 << width) - 1))
+        if stored * (width + 8) < least:
+            best, least = width, stored * (width + 8)
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _stored(places, start, stop, width):  # type: ignore[no-untyped-def]
+    """Return how many postings a window with places[start:stop] has if gaps have *width* bits."""
+    stored, last = 0, np.int64(0)
+    for i in range(start, stop):
+        stored += 1 + max(np.int64(places[i]) - last - 1, 0) // ((1 << width) - 1)
+        last = np.int64(places[i])
+    return stored
+
+
+@njit(nogil=True, cache=True)
+def _pack(places, weights, start, stop, width, stored, packed, at):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Write a window's postings, from *start* to *stop*, as *stored* ones to *packed* from *at* on; return the end."""
+    longest = (1 << width) - 1
+    weight_at = at + (stored * width + 7) // 8
+    waiting, ready, last = np.uint64(0), 0, np.int64(0)  # bits that do not fill a byte yet
+    for i in range(start, stop):
+        gap = np.int64(places[i]) - last
+        last = np.int64(places[i])
+        while True:
+            waiting |= np.uint64(min(gap, longest)) << np.uint64(ready)
+            ready += width
+            while ready >= 8:  # noqa: PLR2004 - bits of a byte
+                packed[at] = waiting & np.uint64(255)
+                waiting >>= np.uint64(8)
+                ready -= 8
+                at += 1
+            packed[weight_at] = weights[i] if gap <= longest else 0
+            weight_at += 1
+            if gap <= longest:
+                break
+            gap -= longest  # the rest of a long gap follows a posting of weight 0
+    if ready:
+        packed[at] = waiting & np.uint64(255)
+    return weight_at

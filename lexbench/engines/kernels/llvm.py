@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 BLOCK = 64  # numbers that are looked at together, a bit of a word for each
 STEP = 8  # postings that are added without a jump
-CURSOR = 5  # int64 of a list's row, of which `sweep` takes four; the last says how much the list adds to a sum at most
+CURSOR = 4  # int64 of a list's row, see `sweep`
 SHORT, NARROW = 65_535, 65_535 // 255  # the most that 16 bits hold; what weights of a byte can be multiplied with in them
 AHEAD = 256, 128  # how many bytes before they are needed weights, and bitmaps, are asked for
 
@@ -104,18 +104,6 @@ def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts 
 
 
 trailing_zeros: Any = intrinsic(_trailing_zeros)
-
-
-def _ones(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Return how many bits of *word*, uint64, are 1."""
-
-    def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), code
-
-
-ones: Any = intrinsic(_ones)
 
 
 def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
