@@ -101,7 +101,7 @@ def notes(results: Sequence[Result]) -> list[str]:
             if tie.highest - tie.lowest > _WARN
         ]
         if wide:
-            lines.append(f"{name}: depending on the order of tied scores, {', '.join(wide)}")
+            lines.append(f"{name}: other orders of ties give {', '.join(wide)}")
         lines += [f"{name}: {note}" for note in (*_precision_notes(result), *result.notes)]
     return lines
 
