@@ -10,17 +10,10 @@ import pytrec_eval
 
 from lexbench import api, catalog, contracts, measures
 from lexbench.analysis.stored_results import stored_results
-from lexbench.analysis.verify import (
-    PublishedScore,
-    Verdict,
-    causes,
-    diagnose,
-    is_same_system,
-    published_scores,
-    systems_by_label,
-    verify,
-)
+from lexbench.analysis.verify.diagnosis import causes, diagnose
+from lexbench.analysis.verify.published import PublishedScore, is_same_system, published_scores
 from lexbench.analysis.verify.published import source as source_of
+from lexbench.analysis.verify.verdicts import Verdict, systems_by_label, verify
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.dataset import open_dataset

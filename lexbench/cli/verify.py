@@ -26,8 +26,10 @@ def command(
     mean is off or nothing could be compared.
     """
     from lexbench import suites
-    from lexbench.analysis.verify import diagnose, measured, published_scores, systems_by_label, verify
+    from lexbench.analysis.verify.diagnosis import diagnose
+    from lexbench.analysis.verify.published import published_scores
     from lexbench.analysis.verify.tables import as_json_document, summary, tables
+    from lexbench.analysis.verify.verdicts import measured, systems_by_label, verify
     from lexbench.report.terminal import render
     from lexbench.storage.store import Store
 

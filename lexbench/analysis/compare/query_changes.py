@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
-from lexbench.datasets.dataset import Dataset, open_dataset
+from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.find import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
@@ -103,24 +103,11 @@ def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
     )
 
 
-class Topics:
-    """The queries and judgements of a dataset, by query id."""
+class Topics(NamedTuple):
+    """The judged queries of a dataset and the grades of their documents, by query id."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-
-    @cached_property
-    def queries(self) -> dict[str, Query]:
-        """The judged queries."""
-        return {query.query_id: query for query in self.dataset.queries}
-
-    @cached_property
-    def grades(self) -> dict[str, dict[str, int]]:
-        """The grade of every judged document of every query."""
-        grades: dict[str, dict[str, int]] = {}
-        for query_id, doc_id, grade in self.dataset.topics.judgements:
-            grades.setdefault(query_id, {})[doc_id] = grade
-        return grades
+    queries: dict[str, Query]
+    grades: dict[str, dict[str, int]]
 
 
 @lru_cache(maxsize=2)
@@ -133,8 +120,12 @@ def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | No
         opened = open_dataset(contract)
     except LexbenchError:
         return None
-    digests = (opened.queries_sha256, opened.qrels_sha256)
-    return Topics(opened) if digests == (queries_sha256, qrels_sha256) else None
+    if (opened.queries_sha256, opened.qrels_sha256) != (queries_sha256, qrels_sha256):
+        return None
+    grades: dict[str, dict[str, int]] = {}
+    for query_id, doc_id, grade in opened.topics.judgements:
+        grades.setdefault(query_id, {})[doc_id] = grade
+    return Topics({query.query_id: query for query in opened.queries}, grades)
 
 
 def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from lexbench.errors import UnknownName, visible
 from lexbench.report.leaderboard.board import Board, Cell, Section
-from lexbench.table import escape, number
+from lexbench.table import Table, escape, number
+from lexbench.table import markdown as as_markdown
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -145,12 +146,8 @@ def markdown(table: View) -> str:
         deviation = f" ±{score.deviation}" if score.deviation else ""
         return marks[score.mark].format(score.text) + deviation + letters
 
-    lines = [
-        f"| {' | '.join(escape(name) for name in ('system', *table.header))} |",
-        f"|{'|'.join([' :-- ', *[' --: '] * len(table.header)])}|",
-        *(f"| {' | '.join((escape(row.name), *map(write, row.scores)))} |" for row in table.rows),
-    ]
-    return "\n".join(lines) + "\n"
+    rows = tuple((escape(row.name), *map(write, row.scores)) for row in table.rows)
+    return as_markdown(Table("", ("system", *table.header), rows), escaped=True)
 
 
 def comma_separated(table: View) -> str:
