@@ -1,4 +1,4 @@
-"""Compare systems: settings, paired tests, the queries that changed, or their ranked lists."""
+"""Compare the scores, settings or ranked lists of systems."""
 
 from functools import partial
 from pathlib import Path

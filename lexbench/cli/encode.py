@@ -27,7 +27,7 @@ def command() -> None:
     """Encode corpora, whole or in parts on several machines that share a store."""
 
 
-@command.command()
+@command.command(short_help="Encode the corpus of a dataset or folder.")
 @click.argument("name", metavar="ID|FOLDER")
 @_SYSTEMS
 @_PART
@@ -40,7 +40,7 @@ def dataset(name: str, systems: tuple[str, ...], **options: Any) -> None:
     _carry_out(plan.plan_dataset(name, systems, ("nDCG@10",), 1000), **options)
 
 
-@command.command()
+@command.command(short_help="Encode the corpora of a suite.")
 @click.argument("name")
 @_SYSTEMS
 @datasets_option("Only this dataset of the suite; repeatable.")

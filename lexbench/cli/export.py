@@ -1,4 +1,4 @@
-"""Write runs and results in the formats of other tools, and figures."""
+"""Write runs, results and figures in other formats."""
 
 from functools import partial
 from pathlib import Path

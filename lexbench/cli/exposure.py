@@ -1,4 +1,4 @@
-"""Show what systems had seen of datasets in training, and which test texts are in training data."""
+"""Show which test data systems had seen in training."""
 
 from pathlib import Path
 

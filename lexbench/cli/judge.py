@@ -1,4 +1,4 @@
-"""Let a language model judge documents, and measure what judgements owe to the systems that were judged."""
+"""Judge documents with a language model, or test a pool."""
 
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ _DEPTH = 100  # of a pool whose depth the dataset does not state
 
 @click.group()
 def command() -> None:
-    """Let a language model judge documents, and measure what judgements owe to the systems that were judged."""
+    """Judge documents with a language model, or test how much a pool favours its contributors."""
 
 
-@command.command()
+@command.command(short_help="Grade the first documents of lists with a model.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="The dataset; SYSTEMs must have been run on it.")
 @click.option("--judge", "judge_text", required=True, metavar="JUDGE", help='E.g. endpoint_judge(url="http://localhost:8000").')
@@ -59,7 +59,7 @@ def documents(
         print_rich(render(judge_table(made, output)))
 
 
-@command.command()
+@command.command(short_help="Leave out one contributor to the pool at a time.")
 @click.argument("systems", nargs=-1, required=True, metavar="SYSTEM|RUN...")
 @click.option(
     "-d", "--dataset", metavar="ID|FOLDER", help="The dataset with the judgements and rules; SYSTEMs must have been run on it."

@@ -1,4 +1,4 @@
-"""Make the pages of a leaderboard, README.md and index.html, from result files."""
+"""Make the pages of a leaderboard from result files."""
 
 from pathlib import Path
 from typing import Any

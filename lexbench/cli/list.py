@@ -1,4 +1,4 @@
-"""List suites, datasets, models, retrievers and other plug-ins, measures, or results."""
+"""List suites, datasets, models, plug-ins or results."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Search vectors that were encoded elsewhere, without a dataset."""
+"""Search vectors that were encoded elsewhere."""
 
 from pathlib import Path
 

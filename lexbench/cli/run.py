@@ -38,7 +38,7 @@ def command() -> None:
     """Run systems on a suite or on one dataset."""
 
 
-@command.command()
+@command.command(short_help="Run systems on the datasets of a suite.")
 @click.argument("name")
 @_SYSTEMS
 @datasets_option("Only this dataset of the suite; repeatable.")
@@ -62,7 +62,7 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
     _carry_out(planned, folder=results, timing=timing, **options)
 
 
-@command.command()
+@command.command(short_help="Run systems on one dataset, or on a folder of your own.")
 @click.argument("name", metavar="ID|FOLDER|hf:ORG/NAME")
 @_SYSTEMS
 @measures_option(default=MEASURES)

@@ -1,4 +1,4 @@
-"""Score a run file of any system under the rules of a dataset."""
+"""Score a run file under the rules of a dataset."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Share finished work: copy artifacts of the store, or a folder of results, to and from another place."""
+"""Copy artifacts or results to and from another place."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(short_help="Upload artifacts or results to a place.")
 @click.argument("place")
 @_PATTERNS
 @click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy this folder of results and its pages, not the store.")
@@ -53,7 +53,7 @@ def push(place: str, patterns: tuple[str, ...], *, results: Path | None, private
         say(f"{len(names)} files are at {place}; to fetch them, type: lexbench store pull {place} --results FOLDER")
 
 
-@command.command()
+@command.command(short_help="Download artifacts or results from a place.")
 @click.argument("place")
 @_PATTERNS
 @click.option("--results", metavar="FOLDER", type=FOLDER, help="Copy results into this folder, not artifacts into the store.")

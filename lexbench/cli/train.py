@@ -1,4 +1,4 @@
-"""`lexbench train`: pretraining, mining of negatives and the stages of fine-tuning of a LexMAE, with an estimate on request."""
+"""Train a LexMAE: pretraining, negatives, fine-tuning."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Compare measured scores with published ones of the same systems."""
+"""Compare measured scores with published ones."""
 
 from collections.abc import Sequence
 from functools import partial

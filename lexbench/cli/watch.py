@@ -1,4 +1,4 @@
-"""Benchmark each checkpoint of a training as it is written, and draw the curve."""
+"""Benchmark the checkpoints of a training as they are written."""
 
 import time
 from pathlib import Path

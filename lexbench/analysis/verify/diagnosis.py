@@ -125,7 +125,7 @@ def _with_self_matches(run: Run) -> Run | None:
     if not len(added):
         return None
     firsts = run.offsets[added]
-    scores = np.nextafter(run.scores[firsts], run.scores.dtype.type(np.inf))
+    scores = np.nextafter(run.scores[firsts], run.scores.dtype.type(np.inf))  # just above the best score of the list
     return replace(
         run,
         offsets=run.offsets + np.searchsorted(added, np.arange(len(run.offsets))),
@@ -136,11 +136,12 @@ def _with_self_matches(run: Run) -> Run | None:
 
 def _ties_reversed(run: Run) -> Run:
     """Return *run* with every group of equal scores (up to the last bit) in the opposite order."""
+    # A group starts where the score falls by more than the last bit, and at every new list.
     starts = np.ones(len(run), dtype=bool)
     starts[1:] = run.scores[1:] < np.nextafter(run.scores[:-1], run.scores.dtype.type(-np.inf))
     starts[run.offsets[:-1][np.diff(run.offsets) > 0]] = True
     first: NDArray[np.int64] = np.flatnonzero(starts)
     stop = np.append(first[1:], len(run))
     group = np.cumsum(starts) - 1
-    mirrored = first[group] + stop[group] - 1 - np.arange(len(run))
+    mirrored = first[group] + stop[group] - 1 - np.arange(len(run))  # the position mirrored within its group
     return replace(run, docs=run.docs[mirrored])
