@@ -1,5 +1,6 @@
 """The engine `impact`, against scipy's product of whole numbers."""
 
+import gc
 import json
 import os
 import platform
@@ -7,6 +8,8 @@ import subprocess
 import sys
 import tracemalloc
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -216,18 +219,25 @@ def test_an_index_of_another_layout_is_refused_and_has_another_key(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_collection(tmp_path, monkeypatch):
-    """Eight times as many documents take less than a fifth more memory to build; they are made one shard at a time."""
-    monkeypatch.setattr(impact_index, "_GATHERED", 20_000)
-    peaks = []
-    for name, count in (("warm", 4), ("few", 10), ("many", 80)):
-        (tmp_path / name).mkdir()
-        tracemalloc.start()
-        shards = (drawn(np.random.default_rng(seed), 512, np.full(60, 0.5), [1]) for seed in range(count))
-        Impact().build(shards, tmp_path / name, window=512, group=1024)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+    """Eight times as many documents take less than a fifth more memory to build; they are made one shard at a time.
 
-    assert peaks[2] < 1.2 * peaks[1]
+    Other threads, and garbage that is collected late, can only add to a peak, so a peak that is too high is measured again.
+    """
+    monkeypatch.setattr(impact_index, "_GATHERED", 20_000)
+
+    def peak(count):
+        gc.collect()
+        with TemporaryDirectory(dir=tmp_path) as folder:
+            tracemalloc.start()
+            shards = (drawn(np.random.default_rng(seed), 512, np.full(60, 0.5), [1]) for seed in range(count))
+            Impact().build(shards, Path(folder), window=512, group=1024)
+            found = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return found
+
+    peak(4)  # compiles
+    few = min(peak(10), peak(10))
+    assert any(peak(80) < 1.2 * few for _ in range(3))
 
 
 def test_threads_cannot_change_an_answer(tmp_path):

@@ -313,7 +313,7 @@ class Campaign:
             before = sealed(root)
             code = ended(started(self.words, root, self.said, harm))
             text = self.said.read_text()
-            if code != 128 + number or "every finished artifact is kept" not in text or "Traceback" in text:
+            if code != 128 + number or "finished work is kept" not in text or "Traceback" in text:
                 row.count(survived=False, why=f"{number.name} in {artifact} at {at}: {code}: {text[-300:]}")
                 continue
             self.mended(row, root, before, f"{number.name} in {artifact} at {at}")

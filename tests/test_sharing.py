@@ -1,0 +1,356 @@
+"""Artifacts and results are copied to other places and back with the same bytes, or not at all."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import samples
+from test_resume import tree
+
+from lexbench.cli import code
+from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError
+from lexbench.interop.sharing import pull_artifacts, pull_results, push_artifacts, push_results
+from lexbench.progress import Silent
+from lexbench.results import files_of, write_results
+from lexbench.storage.artifacts import MANIFEST
+from lexbench.storage.store import Store
+
+COMMIT = "c" * 40
+needs_fsspec = pytest.mark.skipif(not find_spec("fsspec"), reason="needs fsspec: pip install 'lexbench[remote]'")
+
+
+@pytest.fixture(params=["memory", "file"])
+def url(request, tmp_path):
+    """Return the URL of an empty place."""
+    return f"memory://{uuid.uuid4().hex}/store" if request.param == "memory" else f"file://{tmp_path / 'bucket' / 'store'}"
+
+
+def files_at(url):
+    """Return the client of a place, and the files there."""
+    import fsspec
+
+    place, root = fsspec.core.url_to_fs(url)
+    return place, place.find(root)
+
+
+# ---- artifacts
+
+
+def fill(path):
+    """Write two files, one in a folder."""
+    (path / "engine").mkdir(exist_ok=True)
+    (path / "engine" / "ids.npy").write_bytes(bytes(range(256)) * 50)
+    (path / "facts.json").write_text("{}")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Make a store with an index, an encoding and an unfinished draft."""
+    store = Store(tmp_path / "store")
+    for kind, number in (("indexes", 1), ("encodings", 2)):
+        store.produce(kind, f"pydoc {kind}", {"a": number}, fill)
+    (tmp_path / "store" / "indexes" / "0123456789abcdef.draft").mkdir()
+    return store
+
+
+def files(root):
+    """Return the digests of the files of all artifacts."""
+    return {name: digest for name, digest in tree(root).items() if ".draft" not in name}
+
+
+@needs_fsspec
+def test_pushed_artifacts_come_back(store, url, tmp_path):
+    """Every artifact, and nothing else, is copied once; the copies are intact and have the same bytes."""
+    first = list(push_artifacts(store, url, (), Silent()))
+    again = list(push_artifacts(store, url, (), Silent()))
+    other = Store(tmp_path / "other")
+    pulled = list(pull_artifacts(other, url, (), Silent()))
+
+    assert [one.bytes for one in first] == [one.bytes for one in pulled] == [12_802, 12_802]
+    assert [one.bytes for one in again] == [one.bytes for one in pull_artifacts(other, url, (), Silent())] == [0, 0]
+    assert files(other.root) == files(store.root)
+    assert other.produce("indexes", "any", {"a": 1}, lambda _: pytest.fail("it is there")).is_dir()
+
+
+@needs_fsspec
+def test_patterns_choose(store, url, tmp_path):
+    """Only artifacts that match a pattern are copied."""
+    assert [one.folder.split("/")[0] for one in push_artifacts(store, url, ["encodings/*"], Silent())] == ["encodings"]
+    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, ["runs/*"], Silent()))) == 0
+
+
+@needs_fsspec
+def test_an_interrupted_push_continues(store, url, tmp_path):
+    """An artifact without its manifest does not count; the second push sends the missing files."""
+    list(push_artifacts(store, url, (), Silent()))
+    place, files = files_at(url)
+    place.rm([path for path in files if path.endswith((MANIFEST, "facts.json"))])
+    assert list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent())) == []
+    assert [one.bytes for one in push_artifacts(store, url, (), Silent())] == [2, 2]
+    assert len(list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent()))) == 2
+
+
+@needs_fsspec
+@pytest.mark.parametrize("harm", ["changed", "cut"])
+def test_a_changed_copy_is_refused(store, url, harm, tmp_path):
+    """If a byte differs from the manifest, one line names the file, and the artifact is not finished."""
+    list(push_artifacts(store, url, ["indexes/*"], Silent()))
+    place, files = files_at(url)
+    file = next(path for path in files if path.endswith("ids.npy"))
+    content = place.cat_file(file)
+    place.pipe_file(file, content[:-1] if harm == "cut" else content[:-1] + b"x")
+    other = Store(tmp_path / "other")
+    with pytest.raises(InvalidFile, match=r"ids.npy is not what its manifest says"):
+        list(pull_artifacts(other, url, (), Silent()))
+    assert not list(other.root.glob("indexes/pydoc*"))
+
+    place.pipe_file(file, content)
+    list(pull_artifacts(other, url, (), Silent()))
+    assert next(other.damage(next(other.root.glob("indexes/pydoc*")), thoroughly=True), None) is None
+
+
+@needs_fsspec
+def test_a_manifest_cannot_write_elsewhere(store, url, tmp_path):
+    """A file name that leads out of the folder is refused before anything is written."""
+    list(push_artifacts(store, url, ["indexes/*"], Silent()))
+    place, files = files_at(url)
+    file = next(path for path in files if path.endswith(MANIFEST))
+    manifest = json.loads(place.cat_file(file))
+    manifest["files"]["../../evil"] = {"bytes": 1, "sha256": "0"}
+    place.pipe_file(file, json.dumps(manifest).encode())
+    with pytest.raises(InvalidFile, match="would lie outside the folder"):
+        list(pull_artifacts(Store(tmp_path / "other"), url, (), Silent()))
+    assert not list(tmp_path.rglob("evil"))
+
+
+@needs_fsspec
+def test_a_damaged_folder_is_not_pushed(store, url):
+    """A file that has changed since it was written is named, and the copy stays incomplete."""
+    file = next(store.root.glob("indexes/*/engine/ids.npy"))
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(LexbenchError, match=r"ids\.npy has changed since it was written"):
+        list(push_artifacts(store, url, (), Silent()))
+
+
+@needs_fsspec
+def test_an_unknown_place(store):
+    """The error message is one line with the place."""
+    with pytest.raises(CannotStart, match="nowhere://x: ValueError"):
+        list(push_artifacts(store, "nowhere://x", (), Silent()))
+
+
+@needs_fsspec
+def test_the_command_line(store, tmp_path, monkeypatch, capsys):
+    """Push and pull report; `doctor --verify` reads every byte and finds damage that no time stamp shows."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
+    url = (tmp_path / "there").as_uri()
+    assert code(["store", "push", url]) == 0
+    assert "0.0 MB" in capsys.readouterr().out
+    assert code(["store", "pull", url, "runs/*"]) == 3
+    assert "no finished artifact matches runs/*" in capsys.readouterr().err
+    assert code(["doctor", "--verify"]) == 0
+    assert "2 of 2 are as they were written" in capsys.readouterr().out
+
+    file = next(store.root.glob("indexes/*/engine/ids.npy"))
+    status = file.stat()
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert Store(Path(store.root)).finished("indexes", {"a": 1})
+    assert code(["doctor", "--verify", "--json"]) == 1
+    assert "ids.npy has changed since it was written" in capsys.readouterr().out
+
+
+# ---- results
+
+
+def write(folder, *systems, score=0.5):
+    """Write results of *systems* on one query into a folder."""
+    write_results([samples.result(system, [score], documents=2) for system in systems], "pydoc", folder)
+    return folder
+
+
+def contents(folder):
+    """Return the content of the files of results, by name."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files_of(folder)}
+
+
+@needs_fsspec
+@pytest.mark.parametrize("place", ["url", "path"])
+def test_pushed_results_come_back(url, place, tmp_path):
+    """Results and pages are copied; pulled results have the same bytes, and existing ones are not new."""
+    place = url if place == "url" else str(tmp_path / "shared")
+    mine = write(tmp_path / "mine", "bm25", "flat")
+    (mine / "README.md").write_text("page")
+    names = push_results(mine, place)
+
+    assert names == ["results/pydoc/bm25.json", "results/pydoc/flat.json", "README.md"]
+    assert pull_results(place, tmp_path / "theirs") == names[:2]
+    assert contents(tmp_path / "theirs") == contents(mine)
+    assert pull_results(place, tmp_path / "theirs") == []
+
+
+@needs_fsspec
+def test_own_results_are_never_replaced(tmp_path):
+    """If the folder has other results of a system, nothing is written, and the error says how to show both."""
+    push_results(write(tmp_path / "mine", "a", "bm25"), str(tmp_path / "shared"))
+    theirs = write(tmp_path / "theirs", "bm25", score=0.25)
+    before = contents(theirs)
+
+    with pytest.raises(CommandError, match=r"bm25\.json is there already, with other results; .* --merge NAME=FOLDER"):
+        pull_results(str(tmp_path / "shared"), theirs)
+    assert contents(theirs) == before
+
+
+@needs_fsspec
+def test_wrong_results_are_not_copied(tmp_path):
+    """A mean that differs from its values is refused before anything is sent or written."""
+    mine = write(tmp_path / "mine", "a", "bm25")
+    path = mine / "results" / "pydoc" / "bm25.json"
+    entry = json.loads(path.read_text())
+    entry["results"][0]["means"]["nDCG@10"] = 0.9
+    path.write_text(json.dumps(entry))
+    with pytest.raises(InvalidFile, match=r"the mean of nDCG@10 is 0\.9"):
+        push_results(mine, str(tmp_path / "shared"))
+    assert not (tmp_path / "shared").exists()
+
+    (tmp_path / "shared").mkdir()
+    (mine / "results").rename(tmp_path / "shared" / "results")
+    with pytest.raises(InvalidFile, match=r"the mean of nDCG@10 is 0\.9"):
+        pull_results(str(tmp_path / "shared"), tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+@needs_fsspec
+def test_a_name_that_leads_outside_is_refused(tmp_path):
+    """An object called results/../a.json would be outside the folder `results`; nothing is written."""
+    import fsspec
+
+    place = f"{uuid.uuid4().hex}/r"
+    content = next(iter(contents(write(tmp_path / "mine", "bm25")).values()))
+    fsspec.filesystem("memory").pipe(f"/{place}/results/../bm25.json", content)
+
+    with pytest.raises(InvalidFile, match=r"results/\.\./bm25\.json.* would lie outside the folder of results"):
+        pull_results(f"memory://{place}", tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+@needs_fsspec
+def test_a_place_without_results_says_so(tmp_path, capsys):
+    """An empty folder and an empty place are errors, and so are places that are no dataset of the hub."""
+    with pytest.raises(CannotStart, match="has no results; lexbench run suite NAME --results"):
+        push_results(tmp_path, "memory://nothing")
+    with pytest.raises(CannotStart, match=r"memory://nothing has no results: no file matches results/\*/\*\.json"):
+        pull_results("memory://nothing", tmp_path / "theirs")
+    with pytest.raises(CommandError, match="results have no splits"):
+        push_results(write(tmp_path / "mine", "bm25"), "hf:org/name#test")
+    with pytest.raises(
+        CommandError, match=r"^hf:name: it names no dataset of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION$"
+    ):
+        pull_results("hf:name", tmp_path / "theirs")
+    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
+    assert "--private is for datasets of the hub" in capsys.readouterr().err
+    assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
+    assert capsys.readouterr().out.startswith("1 files are at ")
+
+
+# ---- the hub
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The part of the hub's API that its client needs for one dataset."""
+
+    def do_POST(self):
+        """Create the dataset, say how files are sent, or take a commit."""
+        body = self.rfile.read(int(self.headers["Content-Length"])) if "Content-Length" in self.headers else self._chunks()
+        if self.path == "/api/repos/create":
+            self.server.made.append(json.loads(body))
+            self._send({"url": self._page})
+        elif "/preupload/" in self.path:
+            names = [file["path"] for file in json.loads(body)["files"]]
+            self._send({"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]})
+        else:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+                else:
+                    self.server.commits.append(line["value"]["summary"])
+            self._send({"success": True, "commitOid": COMMIT, "commitUrl": f"{self._page}/commit/{COMMIT}"})
+
+    def do_GET(self, *, body=True):
+        """List the files, or send one."""
+        path = self.path.partition("?")[0]
+        if "/resolve/" in path:
+            content = self.server.files[path.split(f"/resolve/{COMMIT}/")[1]]
+            self._send(content, {"ETag": hashlib.sha256(content).hexdigest(), "X-Repo-Commit": COMMIT}, body=body)
+        elif "/tree/" in path:
+            files = self.server.files.items()
+            self._send([{"type": "file", "path": name, "size": len(content), "oid": "b" * 40} for name, content in files])
+        else:
+            self._send({"id": "org/name", "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.server.files]})
+
+    def do_HEAD(self):
+        """Answer without content."""
+        self.do_GET(body=False)
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+    @property
+    def _page(self):
+        return f"http://{self.headers['Host']}/datasets/org/name"
+
+    def _chunks(self):
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        return body
+
+    def _send(self, answer, headers={}, *, body=True):  # noqa: B006 - only read
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(200)
+        for header, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.write(content if body else b"")
+
+
+@pytest.mark.skipif(not find_spec("huggingface_hub"), reason="needs huggingface_hub: pip install 'lexbench[neural]'")
+def test_results_in_a_dataset_of_the_hub(tmp_path):
+    """The hub's client creates the dataset, sends all files in one commit, and gets the same bytes back."""
+    mine = write(tmp_path / "mine", "bm25", "flat")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server.files, server.commits, server.made = {}, [], []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "hf_x", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    environment |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HUB_DISABLE_XET": "1"}
+
+    def lexbench(*words):
+        command = [sys.executable, "-m", "lexbench", "store", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    try:
+        said = lexbench("push", "hf:org/name", "--results", str(mine), "--private")
+        theirs = lexbench("pull", "hf:org/name", "--results", str(tmp_path / "theirs"))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert said.startswith("2 files are at hf:org/name; to fetch them, type: lexbench store pull hf:org/name")
+    assert theirs.startswith("2 new files in ")
+    assert server.commits == ["Results of lexbench: 2 files"]
+    (made,) = server.made
+    assert (made["name"], made["type"]) == ("name", "dataset")
+    assert made.get("visibility") == "private" or made.get("private")  # the client's word for it, by its version
+    assert contents(tmp_path / "theirs") == contents(mine) == server.files
