@@ -131,7 +131,7 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
 
     monkeypatch.setattr(suites, "suite", hungry)
     assert code(["show", "suite", "pydoc"]) == 1
-    assert capsys.readouterr().err == "lexbench: there is not enough memory for that\n"
+    assert capsys.readouterr().err == "lexbench: not enough memory\n"
 
 
 @pytest.mark.parametrize(("name", "exit_code", "said"), [("SIGTERM", 143, "terminated"), ("SIGHUP", 129, "terminated")])

@@ -177,6 +177,8 @@ def test_results_that_are_not_comparable_are_refused(store, tmp_path, capsys, fa
         (["saved", "other.json", "-d", "pydoc/test"], 3, "c has no result on pydoc/test; it has: pydoc/dev"),
         (["saved", "other.json"], 3, "no dataset has results of all systems"),
         (["saved", "--margin", "0"], 2, "margin"),
+        (["saved", "--lists", "--margin", ".1"], 2, "--margin compares scores"),
+        (["saved", "-k", "3"], 2, "-k and -p are settings of --lists"),
     ],
 )
 def test_a_mistake_gives_one_line(store, tmp_path, capsys, arguments, exit_code, said):
@@ -326,7 +328,7 @@ def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
 
     assert exit_code == 0
     assert "10 → 1" in out
-    assert f"{query}, {document}: red A 2 B 6, fox A 0 B 2" in out
+    assert f"the score of {document} for {query}: red A 2 B 6, fox A 0 B 2" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
 
 

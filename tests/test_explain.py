@@ -101,7 +101,7 @@ def test_a_query_alone(vectors):
     """Without a dataset, the terms of the query are shown; bm25, ids and documents need one."""
     with pytest.raises(CommandError, match="the weight of a term in bm25 depends on the dataset; name it with -d"):
         explain("apple", "bm25")
-    with pytest.raises(CommandError, match="a query's id is of a dataset"):
+    with pytest.raises(CommandError, match="a query's id depends on the dataset"):
         explain("qid:qa", f"{vectors}@csr")
     with pytest.raises(CommandError, match="a document is of a dataset"):
         explain("apple", f"{vectors}@csr", documents=["a1"])

@@ -85,7 +85,7 @@ def test_what_is_missing_is_said():
     assert figures.missing([timed]) == []
     many = [*[msgspec.structs.replace(bare, dataset=f"d{number}") for number in range(7)], timed]
     assert figures.missing(many)[0].endswith(
-        "figures of speed: bm25 on d0, bm25 on d1, bm25 on d2, bm25 on d3, bm25 on d4 and 2 more"
+        "because they have no timings: bm25 on d0, bm25 on d1, bm25 on d2, bm25 on d3, bm25 on d4 and 2 more"
     )
 
 

@@ -263,6 +263,9 @@ SUITE = Suite(
 )  # fmt: skip
 
 
+DENSE = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
+
+
 def test_a_mean_needs_every_member():
     """A mean over datasets needs all members; otherwise their number is shown."""
     half = tables([result("a", "x", 0.2), result("b", "x", 0.4), result("b", "y", 0.6)], SUITE)[0]
@@ -278,11 +281,12 @@ def test_a_mean_needs_every_member():
         ({"plugin": "nobody:retrievers/bm25"}, "other"),
         ({"plugin": "retrievers/gone"}, "other"),
         ({}, "other"),
+        ({"plugin": "retrievers/passages", "settings": {"members": [DENSE]}}, "dense"),  # that of its member
     ],
 )
 def test_a_family_is_what_the_plug_in_says(recipe, expected):
     """A system has the family of its encoder or else its retriever; it is "other" if the plug-in is not installed."""
-    assert family(result("a", recipe=recipe)) == expected
+    assert family(recipe) == expected
 
 
 def test_families_are_the_catalogues():
@@ -292,13 +296,6 @@ def test_families_are_the_catalogues():
 
     assert {"bm25", "sparse", "dense", "hybrid", "reranker"} < families
     assert families <= {"other", "", *get_args(catalog.Family)}  # "": that of its part
-
-
-def test_a_family_can_be_left_to_the_part():
-    """Passages have the family of the system that searches them."""
-    part = {"plugin": "retrievers/encoded", "settings": {"encoder": {"plugin": "encoders/dense"}}}
-
-    assert family(result("a", recipe={"plugin": "retrievers/passages", "settings": {"members": [part]}})) == "dense"
 
 
 def test_measures_that_were_asked_for_are_shown():

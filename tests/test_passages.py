@@ -324,7 +324,7 @@ def test_a_result_says_what_was_indexed(folder, texts, model, tmp_path, monkeypa
     assert count == 1
     assert by_passages.counts.documents == plain.counts.documents == len(texts)
     assert by_passages.sizes["index"] > plain.sizes["index"]
-    assert family(by_passages) == family(plain) == "sparse"
+    assert family(by_passages.recipe) == family(plain.recipe) == "sparse"
     assert by_passages.sizes["model"] == plain.sizes["model"] > 0
 
 

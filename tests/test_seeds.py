@@ -92,7 +92,7 @@ def test_members_that_are_not_of_one_system_are_refused():
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
     with pytest.raises(CannotStart, match="one system twice"):
         as_one("nano", [SEEDS[0], SEEDS[0]])
-    with pytest.raises(CannotStart, match="a mean over seeds itself"):
+    with pytest.raises(CannotStart, match="itself a mean over seeds"):
         as_one("nano", [as_one("nano", SEEDS), SEEDS[0]])
 
 

@@ -258,6 +258,10 @@ def test_a_place_without_results_says_so(tmp_path, capsys):
         pull_results("hf:name", tmp_path / "theirs")
     assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine"), "--private"]) == 2
     assert "--private is for datasets of the hub" in capsys.readouterr().err
+    refused = {"--private needs --results": ["--private"], "PATTERN selects artifacts": ["runs/*", "--results", "x"]}
+    for said, words in refused.items():
+        assert code(["store", "push", str(tmp_path / "shared"), *words]) == 2
+        assert said in capsys.readouterr().err
     assert code(["store", "push", str(tmp_path / "shared"), "--results", str(tmp_path / "mine")]) == 0
     assert capsys.readouterr().out.startswith("1 files are at ")
 

@@ -63,6 +63,6 @@ def test_equal_notes_are_shown_once():
 
     assert notes[1:] == (
         "30 of 100 texts were cut to the encoder's maximum length",
-        "1 of 100 documents have no term",
+        "1 of 100 documents have no terms",
         "b: 2 weights were clipped",
     )

@@ -248,6 +248,6 @@ def _is_exact(engine: Mapping[str, Any]) -> bool:
 
 
 def _changing(transforms: list[Any]) -> list[Any]:
-    """Return the recipes of transforms without those that do not make another system."""
+    """Return the recipes of the transforms that change the system."""
     whole = describe(registry.create("transforms", Call(_WHOLE)))
     return [recipe for recipe in transforms if recipe != whole]

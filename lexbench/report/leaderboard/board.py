@@ -11,7 +11,6 @@ import msgspec
 
 from lexbench import registry
 from lexbench.plugins import Plugin
-from lexbench.results import Result
 
 UNKNOWN_FAMILY = "other"  # of a system whose family neither its plug-in nor the catalogue states
 SCALE = 10_000  # scores of queries are stored as integers, times this: four digits
@@ -173,18 +172,17 @@ def ranks(scores: Mapping[str, float | None], bounds: Iterable[str] = ()) -> dic
     return {name: rank[text] for name, text in printed.items() if text in rank}
 
 
-def family(result: Result) -> str:
-    """Return the family of a result's system, in the catalogue's words; "other" if its plug-in does not state one."""
-    return _family(result.recipe)
+def family(recipe: Mapping[str, Any]) -> str:
+    """Return the family of the system with this *recipe*, in the catalogue's words.
 
-
-def _family(recipe: Mapping[str, Any]) -> str:
-    """Return the family of the system that *recipe* describes; if its plug-in states none, that of its first member."""
+    That is the family of its encoder or else its retriever; if the plug-in leaves it open, of its first member. "other" if the
+    plug-in does not state it, or is not installed.
+    """
     settings = recipe.get("settings", {})
     encoder = settings.get("encoder")
     plugin = registry.find(str((encoder if isinstance(encoder, dict) else recipe).get("plugin", "")))
     said = (plugin or Plugin).family
-    return said or _family(settings["members"][0])
+    return said or family(settings["members"][0])
 
 
 def machine_line(facts: Mapping[str, object]) -> str:

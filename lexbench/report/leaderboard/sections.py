@@ -137,7 +137,7 @@ def _system(name: str, by_dataset: Mapping[str, Result], datasets: Sequence[str]
         label=name,
         notation=next((result.notation for result in results), ""),
         seeds=tuple(next((result.seeds.systems for result in results if result.seeds), ())),
-        family=family(results[0]) if results else UNKNOWN_FAMILY,
+        family=family(results[0].recipe) if results else UNKNOWN_FAMILY,
         bound=any(result.is_bound for result in results),
         index=int(sum(sizes)) if sizes else None,
         bytes_per_document=round(sum(sizes) / sum(documents), 1) if sizes and documents and sum(documents) else None,
