@@ -167,11 +167,11 @@ def test_an_ignored_signal_stays_ignored(folder):
 def test_ctrl_c_does_not_wait_for_a_tokeniser(folder, plugin_environment):
     """Interrupting an encoding does not wait for the tokenisation of the current shard."""
     program = (
-        "import os, signal, threading, time; from lexbench.encodings import encoding; from lexbench import cli\n"
+        "import os, signal, threading, time; from lexbench import cli, plugins\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it
         "def slow(self, documents):\n"
         "    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start(); time.sleep(3600)\n"
-        "encoding._InBatches.tokenise_documents = slow\n"
+        "plugins.Encoder.tokenise_documents = slow\n"
         f"cli.main(['run', 'dataset', {str(folder)!r}, '-r', 'letters@flat'])"
     )
     environment = {**plugin_environment, "LEXBENCH_STORE": str(folder.parent / "store")}

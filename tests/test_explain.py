@@ -103,7 +103,7 @@ def test_a_query_alone(vectors):
         explain("apple", "bm25")
     with pytest.raises(CommandError, match="a query's id depends on the dataset"):
         explain("qid:qa", f"{vectors}@csr")
-    with pytest.raises(CommandError, match="a document is of a dataset"):
+    with pytest.raises(CommandError, match="a document depends on the dataset"):
         explain("apple", f"{vectors}@csr", documents=["a1"])
 
 
