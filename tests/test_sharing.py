@@ -158,7 +158,7 @@ def test_the_command_line(store, tmp_path, monkeypatch, capsys):
     assert code(["store", "pull", url, "runs/*"]) == 3
     assert "no finished artifact matches runs/*" in capsys.readouterr().err
     assert code(["doctor", "--verify"]) == 0
-    assert "2 of 2 are as they were written" in capsys.readouterr().out
+    assert "2 of 2 are intact" in capsys.readouterr().out
 
     file = next(store.root.glob("indexes/*/engine/ids.npy"))
     status = file.stat()

@@ -1,6 +1,5 @@
 """Base classes of encoders that run a transformer: their settings, checkpoints, devices and batches."""
 
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_s
 from lexbench.models.training_data import training_data
 from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, runtime
+from lexbench.storage.environment import cores
 from lexbench.types import Document, Kind, TrainingData
 
 if TYPE_CHECKING:
@@ -188,9 +188,8 @@ class Transformer(Encoder, ABC):
     def workers(self) -> list[Self]:
         """Return one copy for each device in `device`; copies on the processor share its cores."""
         devices = self.device.split(",")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         on_cores = devices.count("cpu")
-        share = max(1, cores // on_cores) if on_cores > 1 else 0
+        share = max(1, len(cores()) // on_cores) if on_cores > 1 else 0
         return [replace(self, device=device, threads=self.threads or (share if device == "cpu" else 0)) for device in devices]
 
     def own_tokens(self) -> int:

@@ -161,8 +161,8 @@ class Channel(Protocol):
         """End the worker, even if it is busy."""
 
 
-class _Worker:
-    """A worker, and those that replace it."""
+class _HoldingWorker:
+    """A worker that holds objects, and those that replace it."""
 
     def __init__(self, start: Callable[[], Channel], note: Callable[[str], None]) -> None:
         self.lock = RLock()
@@ -207,10 +207,10 @@ class _Worker:
         self.filled.clear()
 
 
-class _Object:
+class _HeldObject:
     """A held object, seen by the process that calls it: a `lexbench.plugins.Held`."""
 
-    def __init__(self, number: int, thing: Holdable, worker: _Worker, worker_number: int) -> None:
+    def __init__(self, number: int, thing: Holdable, worker: _HoldingWorker, worker_number: int) -> None:
         self._number, self._thing, self._worker = number, thing, worker
         self.worker = worker_number
 
@@ -243,7 +243,7 @@ class _Object:
 class _Unfilled:
     """An object while it is being filled: its calls go to the present worker, and to no other."""
 
-    def __init__(self, held: _Object) -> None:
+    def __init__(self, held: _HeldObject) -> None:
         self.call = held.call_now
         self.worker, self.spent = held.worker, held.spent
 
@@ -253,9 +253,9 @@ def holding(
     things: Sequence[Holdable], workers: int, start: Callable[[], Channel], note: Callable[[str], None]
 ) -> Iterator[Sequence[Held]]:
     """Yield an object for each of *things*, held by *workers* workers. *start* starts a worker when it is first called."""
-    crew = [_Worker(start, note) for _ in range(max(1, min(workers, len(things))))]
+    crew = [_HoldingWorker(start, note) for _ in range(max(1, min(workers, len(things))))]
     try:
-        yield [_Object(number, thing, crew[number % len(crew)], number % len(crew)) for number, thing in enumerate(things)]
+        yield [_HeldObject(number, thing, crew[number % len(crew)], number % len(crew)) for number, thing in enumerate(things)]
     finally:
         for worker in crew:
             worker.dismiss()

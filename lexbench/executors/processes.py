@@ -22,6 +22,7 @@ from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress, tell_of_workers
 from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
+from lexbench.storage.environment import cores
 from lexbench.types import Corpus
 
 _CONTEXT = get_context("spawn")  # a fresh process inherits nothing of a GPU
@@ -49,24 +50,24 @@ class Processes(Executor):
         """Encode the *shards*; a process that dies is replaced, and its unfinished shards are encoded again."""
         leases = Leases(shards, progress)
         encoders = self._encoders(encoder)[: len(shards)]
-        workers: list[_Worker] = []
+        workers: list[_EncodingProcess] = []
         try:
-            workers += [_Worker(one, corpus) for one in encoders]
+            workers += [_EncodingProcess(one, corpus) for one in encoders]
             while not leases.finished:
                 tell_of_workers(progress, f"worker processes: {len(workers)}")
                 for worker in workers:
                     while (shard := leases.take(worker)) is not None:
                         worker.send(shard, path)
-                for worker in _with_news(workers):
-                    if worker.alive(leases):
+                for worker in _with_messages(workers):
+                    if worker.receive(leases):
                         continue
-                    worker.end()
+                    worker.end()  # it has died
                     workers.remove(worker)
-                    if shard := leases.died(worker):
+                    if shard := leases.died(worker):  # it kills each worker
                         raise poison(corpus, shard, partial(_kills, worker.encoder, corpus))
                     if leases.left:
                         progress.note(f"an encoding process was killed ({worker.how}); another one takes over its shards")
-                        workers.append(_Worker(worker.encoder, corpus))
+                        workers.append(_EncodingProcess(worker.encoder, corpus))
         finally:
             for worker in workers:
                 worker.end()
@@ -76,18 +77,14 @@ class Processes(Executor):
         devices = list(encoder.workers())
         if self.workers <= len(devices):
             return devices[: self.workers or None]
-        encoders = [with_threads(one, max(1, _processors() // self.workers)) for one in devices]
+        encoders = [with_threads(one, max(1, len(cores()) // self.workers)) for one in devices]
         return list(islice(cycle(encoders), self.workers))
 
     @contextmanager
     def hold(self, things: Sequence[Holdable], note: Callable[[str], None]) -> Iterator[Sequence[Held]]:
         """Hold the objects in processes."""
-        with holding(things, self.workers or _processors(), _HoldingProcess, note) as held:
+        with holding(things, self.workers or len(cores()), _HoldingProcess, note) as held:
             yield held
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Process:
@@ -131,7 +128,7 @@ class _HoldingProcess(_Process):
         return answer
 
 
-class _Worker(_Process):
+class _EncodingProcess(_Process):
     """A process that encodes, seen by the one that started it."""
 
     def __init__(self, encoder: Encoder, corpus: Corpus) -> None:
@@ -146,10 +143,10 @@ class _Worker(_Process):
         """Send it *shard*, to be written into the folder *path*."""
         try:
             self.pipe.send((shard, shard_file(path, shard)))
-        except OSError:  # it is dead; `alive` will say so
+        except OSError:  # it is dead; `receive` will say so
             return
 
-    def alive(self, leases: Leases) -> bool:
+    def receive(self, leases: Leases) -> bool:
         """Receive a message: encoded documents, a finished shard, or an error to raise. False if the process is dead."""
         try:
             message = self.pipe.recv()
@@ -165,7 +162,7 @@ class _Worker(_Process):
         return True
 
 
-def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
+def _with_messages(workers: Sequence[_EncodingProcess]) -> list[_EncodingProcess]:
     """Wait until a worker has sent a message or is dead; return all such workers."""
     ready = wait([worker.pipe for worker in workers])
     return [worker for worker in workers if worker.pipe in ready]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from lexbench.encodings.encoding import with_document_name
 from lexbench.encodings.shards import shard_file
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.executors._ray_worker import HoldingWorker, Worker, versions
+from lexbench.executors._ray_actors import EncodingActor, HoldingActor, versions
 from lexbench.executors._workers import MOST_SHARDS, Answer, Leases, WorkerGone, holding, poison
 from lexbench.plugins import Encoder, Executor, Held, Holdable
 from lexbench.progress import Progress, tell_of_workers
@@ -101,7 +101,7 @@ class Ray(Executor):
         """Hold the objects in actors, which use no place that encoding needs; one that dies is replaced."""
         with _connected(self.address) as ray:
             count = _places(ray, _request(ray, self.cpus, 0.0), self.workers)
-            with holding(things, count, lambda: _HoldingActor(ray, self.patience), note) as held:
+            with holding(things, count, lambda: _ActorChannel(ray, self.patience), note) as held:
                 yield held
 
 
@@ -167,14 +167,14 @@ def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-class _HoldingActor:
+class _ActorChannel:
     """The connection to an actor with a holder."""
 
     def __init__(self, ray: Any, patience: float) -> None:
         self._ray = ray
         # It is idle most of the time and lives as long as an index is open, so it must take no place from encoding actors.
         request = {"num_cpus": 0.0, "num_gpus": 0.0}
-        self._actor = ray.remote(HoldingWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **request).remote()
+        self._actor = ray.remote(HoldingActor).options(max_restarts=0, scheduling_strategy="SPREAD", **request).remote()
         _wait_for_place(ray, [self._actor.differing.remote({})], request, patience)
         if wrong := self._get(self._actor.differing.remote(versions())):
             raise CannotStart(wrong)
@@ -225,7 +225,7 @@ class _Crew:
         self._asked_at = 0.0  # by time.monotonic()
         self._memory: dict[Any, float] = {}  # peak of each actor, in MB
         self._request = _request(ray, settings.cpus, settings.gpus)
-        self._actor = ray.remote(Worker).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
+        self._actor = ray.remote(EncodingActor).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
         # `put` once: Ray keeps them for all machines.
         self._load = [ray.put(item) for item in (encoder, versions(), encoder.index_identity(), _folders(encoder))]
 

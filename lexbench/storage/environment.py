@@ -20,14 +20,18 @@ from typing import Any
 _ALWAYS = ("lexbench", "numpy", "scipy", "numba", "ir-measures", "ir-datasets", "pyserini", "torch", "transformers")
 
 
+def cores() -> list[int]:
+    """Return the cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 @cache
 def facts() -> dict[str, str]:
-    """Return the processor, the cores that this process may use, the memory, and the system."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    """Return the processor, the number of cores that this process may use, the memory, and the system."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     return {
         "processor": _processor(),
-        "cores": str(cores),
+        "cores": str(len(cores())),
         "memory_gib": f"{memory / 2**30:.0f}",
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

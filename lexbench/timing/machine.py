@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from lexbench.storage import environment
 from lexbench.storage.artifacts import digest
-from lexbench.timing.protocol import cores
+from lexbench.storage.environment import cores
 
 _KIB = 1024
 _SELF = Path("/proc/self")

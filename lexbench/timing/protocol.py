@@ -17,6 +17,7 @@ import msgspec
 
 from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
+from lexbench.storage.environment import cores
 
 STAGES = ("encode_query", "search", "e2e")
 LEAST_PASSES = 5  # timed passes
@@ -99,11 +100,6 @@ def scenarios(settings: Settings) -> list[Scenario]:
     """Return the scenarios to measure: one query in flight on one core and, if wanted, all queries at once on all cores."""
     threads = settings.threads or len(cores())
     return [Scenario(SINGLE, 1), *([Scenario(f"{OFFLINE}-{threads}t", threads)] if settings.offline else [])]
-
-
-def cores() -> list[int]:
-    """Return the cores that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def last_core() -> int | None:

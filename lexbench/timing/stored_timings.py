@@ -116,11 +116,11 @@ def timings_of_run(store: Store, key: str) -> list[Timing]:
     processes: dict[str, dict[int, Path]] = {}
     wanted: dict[str, int] = {}  # how many processes each timing has, by the digest of its other key facts
     for file in finished_files(store, "timings", CONDITIONS_FILE):
-        recipe = key_facts_of(file.parent)
-        number = int(recipe.pop("process"))
-        if recipe["run"] == key:
-            timing = digest(recipe)
+        facts = key_facts_of(file.parent)
+        number = int(facts.pop("process"))
+        if facts["run"] == key:
+            timing = digest(facts)
             processes.setdefault(timing, {})[number] = file.parent
-            wanted[timing] = int(recipe["processes"])
+            wanted[timing] = int(facts["processes"])
     whole = (found for timing, found in processes.items() if len(found) == wanted[timing])
     return [read_timing([found[number] for number in sorted(found)]) for found in whole]

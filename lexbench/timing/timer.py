@@ -24,8 +24,7 @@ from lexbench.runner.stored_run import read_run
 from lexbench.runner.systems import System, leaves
 from lexbench.runner.timer import TimedRun
 from lexbench.storage import atomic, environment
-from lexbench.storage.artifacts import ENGINE_DIR, key_of, sizes
-from lexbench.storage.store import Recipe
+from lexbench.storage.artifacts import ENGINE_DIR, KeyFacts, key_of, sizes
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights
 from lexbench.timing.protocol import (
@@ -78,11 +77,11 @@ class Timer:
         """
         for one in self._measurements(timed, runner):
             if number < one.processes:
-                recipe = one.recipe(number)
-                if self.settings.again and (before := runner.store.finished(STAGE, recipe)):
+                facts = one.key_facts(number)
+                if self.settings.again and (before := runner.store.finished(STAGE, facts)):
                     shutil.rmtree(before)
                 label = f"{runner.dataset.contract.id} {timed.named.label} {one.scenario.name}"
-                runner.store.produce(STAGE, label, recipe, one.write)
+                runner.store.produce(STAGE, label, facts, one.write)
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
         """Return the timing of each scenario, over all its processes, which `measure` has measured."""
@@ -127,7 +126,7 @@ class _Measurement:
         retriever, workers = self.timed.system.retriever, self.runner.executor
         return written(workers) if workers and self.runner.with_workers(retriever) is not retriever else ""
 
-    def recipe(self, number: int) -> Recipe:
+    def key_facts(self, number: int) -> KeyFacts:
         """Return the key facts of the durations of one process."""
         return ({"on": self._on} if self._on else {}) | {
             "protocol": _PROTOCOL,
@@ -144,7 +143,7 @@ class _Measurement:
 
     def folders(self) -> list[Path]:
         """Return the finished folder of each process. Raises LexbenchError if one has been removed."""
-        folders = [self.runner.store.finished(STAGE, self.recipe(number)) for number in range(self.processes)]
+        folders = [self.runner.store.finished(STAGE, self.key_facts(number)) for number in range(self.processes)]
         if None in folders:
             raise LexbenchError("a timing that was just measured has been removed: run the same command again")
         return [folder for folder in folders if folder]

@@ -17,7 +17,7 @@ from lexbench.types import Document
 _DECIDING = ("lexbench", "numpy", "scipy", "torch", "transformers", "tokenizers")  # packages that decide the bytes of a shard
 
 
-class Worker:
+class EncodingActor:
     """An actor that encodes. Its calls overlap, so that one tokenises while another encodes."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Worker:
         self._documents += documents
 
 
-class HoldingWorker:
+class HoldingActor:
     """An actor that holds objects."""
 
     def __init__(self) -> None:
