@@ -14,7 +14,7 @@ import pytest
 
 from lexbench import registry
 from lexbench.datasets.corpus import write_corpus
-from lexbench.datasets.find import find_folder
+from lexbench.datasets.location import find_folder
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.retrievers import _bm25_index as index
 from lexbench.retrievers import _bm25_search as search

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lexbench.datasets import _spool, digests
 from lexbench.datasets import corpus as module
+from lexbench.datasets import digests
 from lexbench.datasets.corpus import open_corpus, write_corpus
 from lexbench.errors import InvalidFile
 from lexbench.types import Document, Judgement, Query
@@ -87,8 +87,8 @@ def test_pieces_do_not_show(tmp_path_factory, documents):
     folder = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", 600)  # bytes of text: two documents at a time
-        patch.setattr(_spool, "RUN", 3)  # documents that are sorted at a time
-        patch.setattr(module, "_BLOCK", 2)
+        patch.setattr(module, "_SORTED_AT_ONCE", 3)  # documents that are sorted at a time
+        patch.setattr(module, "_READ_AT_ONCE", 2)
         corpus = write_corpus((Document(*pair) for pair in documents.items()), folder)
         expected = sorted(documents.items(), key=lambda pair: pair[0].encode(), reverse=True)
         assert [(one.doc_id, one.text) for one in corpus.documents()] == expected

@@ -18,7 +18,7 @@ from lexbench import registry
 from lexbench.contracts import Contract, Expected, SourceFacts, TextPolicy, all_contracts, contract_of
 from lexbench.datasets.corpus import write_corpus
 from lexbench.datasets.dataset import Topics, absent_documents, check, read_topics
-from lexbench.datasets.find import find, find_folder, status
+from lexbench.datasets.location import find_folder, find_source, status
 from lexbench.datasets.records import POLICIES, document
 from lexbench.datasets.sources import ir_datasets as ir_datasets_source
 from lexbench.datasets.sources.files import Files
@@ -74,7 +74,7 @@ def test_beir_folder(end, tmp_path, monkeypatch):
     """A BEIR folder under LEXBENCH_DATA is read, plain or gzipped; the header is no judgement, U+2028 ends no line."""
     beir_folder(tmp_path / "tiny", end)
     monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
-    source = find(tiny())
+    source = find_source(tiny())
     assert list(source.documents()) == [Document("d1", "T one\u2028line", 2), Document("d2", "two")]
     assert list(source.queries()) == [Query("q1", "first"), Query("q2", "second")]
     assert list(source.judgements()) == [Judgement("q1", "d1", 2), Judgement("q1", "d2", 0), Judgement("q1", "d9", 1)]
@@ -87,7 +87,7 @@ def test_ms_marco_files(tmp_path, monkeypatch):
     write(tmp_path / "tiny/queries.dev.small.tsv", "7\twhat is one")
     write(tmp_path / "tiny/dev/small/qrels.tsv", "7\t0\t1\t1")
     monkeypatch.setenv("LEXBENCH_DATA", f"/nowhere:{tmp_path}")
-    source = find(tiny("tiny/dev/small", split="dev/small", document="text"))
+    source = find_source(tiny("tiny/dev/small", split="dev/small", document="text"))
     assert list(source.documents()) == [Document("0", "zero"), Document("1", "one")]
     assert list(source.queries()) == [Query("7", "what is one")]
     assert list(source.judgements()) == [Judgement("7", "1", 1)]
@@ -201,7 +201,7 @@ def test_topics_are_the_judged_queries(tmp_path):
     [
         ("q1\ta", "q1 0 d1 1\nq1 0 d1 0", "two judgements, with different grades, are of"),
         ("q1\ta\nq1\tb", "q1 0 d1 1", "two queries have the id 'q1'"),
-        ("q1\ta", "q1 0 d1 1\nq2 0 d1 1", "1 judged queries have no text, as 'q2'"),
+        ("q1\ta", "q1 0 d1 1\nq2 0 d1 1", "1 judged queries have no text, e.g. 'q2'"),
     ],
 )
 def test_inconsistent_topics(queries, qrels, message, tmp_path):
@@ -263,7 +263,7 @@ def test_data_is_what_the_contract_says(dataset_id, request, tmp_path):
     else:
         request.getfixturevalue("real_home")
         contract = contract_of(dataset_id)
-    source = find(contract)
+    source = find_source(contract)
     topics, corpus = read_topics(source), write_corpus(source.documents(), tmp_path)
     lacking = len(absent_documents(topics.judgements, corpus.doc_ids))
     found = msgspec.structs.replace(topics.facts, documents=len(corpus), corpus_sha256=corpus.fingerprint, absent=lacking)
@@ -278,7 +278,7 @@ def test_folder_and_library_give_one_corpus(ir_datasets_home, tmp_path, monkeypa
     with zipfile.ZipFile(ir_datasets_home / "beir" / "fever" / "source.zip") as archive:
         archive.extractall(tmp_path / "beir")
     monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path))
-    source = find(contract)
+    source = find_source(contract)
     assert isinstance(source, Files)
     corpus = write_corpus(source.documents(), tmp_path)
     assert corpus.fingerprint == contract.expected.corpus_sha256
@@ -286,7 +286,7 @@ def test_folder_and_library_give_one_corpus(ir_datasets_home, tmp_path, monkeypa
 
     path = tmp_path / "beir" / "fever" / "corpus.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("the", "The", 1), encoding="utf-8")
-    doctored = write_corpus(find(contract).documents(), tmp_path)
+    doctored = write_corpus(find_source(contract).documents(), tmp_path)
     with pytest.raises(ContractMismatch, match=rf"{corpus.fingerprint[:16]} expected, {doctored.fingerprint[:16]} found"):
         check(contract, Expected(corpus_sha256=doctored.fingerprint))
 
@@ -298,7 +298,7 @@ def test_archive_that_is_not_the_published_one(ir_datasets_home, tmp_path, monke
     place.write_bytes((ir_datasets_home / "beir" / "fever" / "source.zip").read_bytes())
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     with pytest.raises(ContractMismatch, match=r"5f7d1de60b170fc8027bb7898e2efca1 expected, [0-9a-f]{32} found"):
-        find(contract_of("beir/scifact/test"))
+        find_source(contract_of("beir/scifact/test"))
 
 
 @pytest.mark.parametrize("dataset_id", [name for name in all_contracts() if not name.startswith("pydoc")])
@@ -307,7 +307,7 @@ def test_missing_dataset_costs_one_line(dataset_id, tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     contract = contract_of(dataset_id)
     with pytest.raises(MissingData) as error:
-        find(contract)
+        find_source(contract)
     message = str(error.value)
     assert "\n" not in message
     assert message.startswith(f"{dataset_id} is not here: looked in ")
@@ -322,13 +322,13 @@ def test_server_that_refuses(monkeypatch):
     contract = contract_of("beir/fiqa/test")
     source = msgspec.structs.replace(contract.source, url="http://127.0.0.1:9/fiqa.zip")
     with pytest.raises(MissingData, match=r"127.0.0.1: Connection refused"):
-        find(msgspec.structs.replace(contract, source=source))
+        find_source(msgspec.structs.replace(contract, source=source))
     assert status(contract) == "to be fetched"
 
 
 def test_silence_is_given_up(monkeypatch):
     """A server whose name never resolves is given up after the patience, not after the system's."""
-    monkeypatch.setattr(ir_datasets_source, "_PATIENCE", 0.1)
+    monkeypatch.setattr(ir_datasets_source, "_TIMEOUT", 0.1)
     monkeypatch.setattr(ir_datasets_source, "_ask", lambda _server: time.sleep(30))
     monkeypatch.setattr(ir_datasets_source, "_GRACE", 0.1)
     assert "did not answer" in ir_datasets_source.unreachable("http://nowhere.invalid/x")
@@ -385,7 +385,7 @@ def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
 def test_pydoc_is_always_here(monkeypatch):
     """The built-in corpus needs no folder, library or network."""
     monkeypatch.setenv("IR_DATASETS_HOME", "/nowhere")
-    source = find(contract_of("pydoc/test"))
+    source = find_source(contract_of("pydoc/test"))
     assert status(contract_of("pydoc/test")) == "built in"
     documents = list(source.documents())
     assert len(documents) > 4000
@@ -404,6 +404,6 @@ def test_beir_text_is_what_the_archive_has(ir_datasets_home):
         archive.open("fever/corpus.jsonl") as file,
     ):
         first = json.loads(file.readline())
-    document = next(find(bread_of_the_library(ir_datasets_home)).documents())
+    document = next(find_source(bread_of_the_library(ir_datasets_home)).documents())
     assert document == Document(first["_id"], f"{first['title']} {first['text']}", len(first["title"]) + 1)
     assert (document.title, document.body) == (first["title"], first["text"])

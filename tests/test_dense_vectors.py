@@ -11,7 +11,7 @@ from lexbench.cli import code
 from lexbench.errors import InvalidFile, LexbenchError
 from lexbench.notation import Call
 from lexbench.types import Document, Query
-from lexbench.vector_formats import dense_table
+from lexbench.vector_formats.lookup import read_dense
 
 needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="pyarrow is not installed; pip install 'lexbench[parquet]'")
 DOCUMENTS = {"d1": [1.0, 0.0], "d2": [3.0, 6.0], "10": [0.0, 2.0]}
@@ -79,7 +79,7 @@ def test_numbers_are_float32_whatever_they_were(tmp_path):
     for name, kind, vector in (("a", pa.float64(), [0.1, 0.2]), ("b", pa.float16(), np.array([0.5, 2], np.float16).tolist())):
         table = pa.table({"docid": [name], "vector": pa.array([vector], pa.list_(kind))})
         write_table(table, tmp_path / f"{name}.parquet")
-    blocks = list(dense_table.read(tmp_path))
+    blocks = list(read_dense(tmp_path))
 
     assert [block.ids for block in blocks] == [["a"], ["b"]]
     assert [block.vectors.dtype for block in blocks] == [np.float32] * 2
@@ -126,7 +126,7 @@ def test_what_does_not_read_is_said_in_a_line(lines, said, tmp_path):
     """Rows without ids or vectors, sparse ones, and vectors of several lengths are refused, with the file and what it has."""
     write_rows(tmp_path / "a.jsonl", lines)
     with pytest.raises(InvalidFile, match=said):
-        list(dense_table.read(tmp_path / "a.jsonl"))
+        list(read_dense(tmp_path / "a.jsonl"))
 
 
 def test_an_id_that_has_two_vectors_is_refused(tmp_path):

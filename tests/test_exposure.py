@@ -10,8 +10,8 @@ from lexbench import catalog
 from lexbench.analysis.exposure import notes as exposures
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
+from lexbench.datasets.contamination import contamination
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.overlap import overlap
 from lexbench.encoders.dense import Dense
 from lexbench.engines.flat import Flat
 from lexbench.errors import MissingData
@@ -261,12 +261,12 @@ def test_texts_are_compared_with_a_dataset(tmp_path):
     texts = ["x " + " ".join(words[:12]).upper() + " y", " ".join(words[20:31]), "Too short!"]  # five and four phrases of ten
     trained_on = folder_of(tmp_path / "trained", texts, ["How do bees find a flower?", "the sky"])
     planned = plan_dataset(str(tested_folder), ["bm25"], ["nDCG@10"], 10)
-    found = overlap(trained_on, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
+    found = contamination(trained_on, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
 
     assert (found.queries, found.near, found.examples) == (2, 1, ["how do bees find a flower"])
     assert (found.documents, found.seen) == (4, 2)
     with pytest.raises(MissingData, match=r"no corpus\.jsonl"):
-        overlap(tmp_path, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
+        contamination(tmp_path, open_dataset(planned.jobs[0].contract, planned.jobs[0].source))
 
 
 def test_the_command_shows_names_and_texts(tmp_path, capsys):

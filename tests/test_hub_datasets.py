@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from lexbench.datasets.find import find_folder, find_hub, named
+from lexbench.datasets.location import find_dataset, find_folder, find_hub
 from lexbench.errors import CommandError, InvalidFile, MissingData
 from lexbench.types import Document, Judgement, Query
 
@@ -143,7 +143,7 @@ def hub(tmp_path, monkeypatch):
 def test_a_dataset_of_the_hub_says_its_commit(hub):
     """What is typed as hf:ORG/NAME is read from the hub's cache; results say at which commit."""
     hub("org/name", {"corpus/test.jsonl": CORPUS, "queries/test.jsonl": QUERIES, "qrels/test.jsonl": QRELS})
-    contract, source = named("hf:org/name")
+    contract, source = find_dataset("hf:org/name")
     assert contents(source) == EXPECTED
     assert contract.id == "hf:org/name"
     assert source.remarks() == [f"hf:org/name at commit {COMMIT}, under no contract: another commit may be other data"]
@@ -160,6 +160,6 @@ def test_judgements_may_be_in_a_repository_beside(hub):
 def test_what_the_hub_does_not_have_is_one_line(hub):
     """A dataset that is neither in the cache nor to be fetched is missed in one line, and a name that is none is refused."""
     with pytest.raises(MissingData, match="hf:org/none is not on this machine, and LEXBENCH_OFFLINE forbids to fetch it"):
-        named("hf:org/none")
+        find_dataset("hf:org/none")
     with pytest.raises(CommandError, match="'hf:none' names no dataset of the hub; write hf:ORG/NAME"):
-        named("hf:none")
+        find_dataset("hf:none")

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; pip install
 import checkpoints  # noqa: E402
 
 from lexbench import registry  # noqa: E402
-from lexbench.datasets.find import find_folder  # noqa: E402
+from lexbench.datasets.location import find_folder  # noqa: E402
 from lexbench.errors import CommandError, InvalidFile, MissingData  # noqa: E402
 from lexbench.models.query_weights import load_tokenizer, tokenizer_file  # noqa: E402
 from lexbench.notation import Call  # noqa: E402

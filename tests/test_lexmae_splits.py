@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch", reason="models are in the extra neural")
 
 from lexbench.contracts import contract_of
-from lexbench.datasets.find import find
-from lexbench.datasets.overlap import SimilarQueries
+from lexbench.datasets.contamination import SimilarQueries
+from lexbench.datasets.location import find_source
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.progress import Silent
@@ -33,13 +33,13 @@ TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is 
 )
 def test_queries_of_nearly_the_same_words(text, near):
     """A query is nearly a tested one where at least four fifths of the words of both together are in both."""
-    assert SimilarQueries([*TESTED, ""]).has_nearly(text) == near
+    assert SimilarQueries([*TESTED, ""]).has_similar(text) == near
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a collection of three queries, one of which is pydoc's own with other letters."""
-    tested = next(iter(find(contract_of("pydoc/test")).queries())).text
+    tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
     texts = {
         "q1": tested.upper() + " ?",
         "q2": "a question that nobody asks of bread",

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from lexbench import registry
 from lexbench.contracts import contract_of
-from lexbench.datasets.find import find
+from lexbench.datasets.location import find_source
 from lexbench.engines import _qdrant
 from lexbench.engines.csr import Csr
 from lexbench.engines.java.jvm import java_class
@@ -101,7 +101,7 @@ def real_vectors(real_home):
     """Return vectors of NFCorpus: of its documents, and of a thousand of its queries."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("IR_DATASETS_HOME", str(real_home))
-        source = find(contract_of("beir/nfcorpus/train"))
+        source = find_source(contract_of("beir/nfcorpus/train"))
         documents = [document.text for document in source.documents()]
         queries = [query.text for query in source.queries()]
     words = sorted({word for text in documents for word in re.findall(r"[a-z]+", text.lower())})

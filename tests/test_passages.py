@@ -20,7 +20,7 @@ from scipy import sparse
 
 from lexbench import registry
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.passages import Windows, passages, sentences_of, words
+from lexbench.datasets.passages import Windows, passages, sentences, words
 from lexbench.errors import CommandError
 from lexbench.notation import Call, parse
 from lexbench.plugins import Encoder
@@ -209,7 +209,7 @@ def test_sentences_by_hand():
     """A sentence ends at its mark, not behind an initial or an abbreviation nor before a small letter, and at an empty line."""
     text = 'Dr. J. Smith (cf. Fig. 2) left. "Why?" he asked! See e.g. this\n\nA heading\n\n3.5 is a number… Is it? Yes'
 
-    assert pieces(text, 1, 1, sentences_of) == [
+    assert pieces(text, 1, 1, sentences) == [
         "Dr. J. Smith (cf. Fig. 2) left.",
         '"Why?" he asked!',
         "See e.g. this",
@@ -218,9 +218,9 @@ def test_sentences_by_hand():
         "Is it?",
         "Yes",
     ]
-    assert pieces("Contents . . . . 4 Genes . . . . 5", 1, 1, sentences_of) == ["Contents .", ". . . 4 Genes .", ". . . 5"]
-    assert pieces("今日は。明日も!", 1, 1, sentences_of) == ["今日は。", "明日も!"]
-    assert pieces("One. Two. Three. Four.", 2, 1, sentences_of) == ["One. Two.", "Two. Three.", "Three. Four."]
+    assert pieces("Contents . . . . 4 Genes . . . . 5", 1, 1, sentences) == ["Contents .", ". . . 4 Genes .", ". . . 5"]
+    assert pieces("今日は。明日も!", 1, 1, sentences) == ["今日は。", "明日も!"]
+    assert pieces("One. Two. Three. Four.", 2, 1, sentences) == ["One. Two.", "Two. Three.", "Three. Four."]
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_trap_05_comments_in_run_files(tmp_path):
 
 def test_trap_06_checksums_of_another_dataset(tmp_path, monkeypatch):
     """Every archive has its own MD5 in our contracts, and one that does not match is refused before it is read."""
-    from lexbench.datasets.find import find
+    from lexbench.datasets.location import find_source
 
     sources = [one.source for name, one in all_contracts().items() if name != "bright/theoremqa-questions"]  # has those of AoPS
     archives = {(source.md5, source.url) for source in sources if source.md5}
@@ -107,7 +107,7 @@ def test_trap_06_checksums_of_another_dataset(tmp_path, monkeypatch):
     archive.write_bytes(b"PK, and then the line went dead")
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     with pytest.raises(ContractMismatch, match="5f7d1de60b170fc8027bb7898e2efca1 expected"):
-        find(contract)
+        find_source(contract)
 
 
 def test_trap_07_means_over_what_was_returned():

@@ -502,7 +502,7 @@ def test_tokens_that_anserini_would_split_are_refused(tmp_path, name, token):
     [
         ("a b", [1], "query id 'a b' cannot be written"),
         ("", [1], "query id '' cannot be written"),
-        ("q", [0], "query 'q' has no terms, and Anserini stops at such a one"),
+        ("q", [0], "query 'q' has no terms, and Anserini stops at such a query"),
     ],
 )
 def test_queries_that_anserini_does_not_take_are_refused(tmp_path, query_id, weights, message):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from lexbench.datasets.find import find, named
+from lexbench.datasets.location import find_dataset, find_source
 from lexbench.models.query_weights import load_tokenizer, tokenizer_file
 
 _DOCUMENTS = 1024  # tokenised at once
@@ -23,10 +23,10 @@ _DOCUMENTS = 1024  # tokenised at once
 
 def table(dataset: str, tokenizer: Tokenizer) -> dict[str, float]:
     """Return the weight of each token that a document of *dataset* has."""
-    contract, source = named(dataset)
+    contract, source = find_dataset(dataset)
     seen: Counter[int] = Counter()
     documents = 0
-    texts = (document.text for document in (source or find(contract)).documents())
+    texts = (document.text for document in (source or find_source(contract)).documents())
     while batch := list(islice(texts, _DOCUMENTS)):
         documents += len(batch)
         for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lexbench.datasets.dataset import Dataset, open_dataset
-from lexbench.datasets.find import named
+from lexbench.datasets.location import find_dataset
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.progress import Progress, Silent
@@ -93,7 +93,7 @@ def explain(
             what = "a document" if documents else "a query's id" if query.startswith(_BY_ID) else "the weight of a term in bm25"
             raise CommandError(f"{what} depends on the dataset; name it with -d, see: lexbench list datasets")
         return _explain_vectors(explained, Query("", query), None, documents, k)
-    runner = DatasetRunner(open_dataset(*named(dataset)), store or Store(), progress or Silent())
+    runner = DatasetRunner(open_dataset(*find_dataset(dataset)), store or Store(), progress or Silent())
     asked = _query(query, runner.dataset)
     return (_explain_vectors if sparse_vectors else _explain_terms)(explained, asked, runner, documents, k)
 

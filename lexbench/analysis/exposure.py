@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from lexbench.contracts import all_contracts, contract_of
+from lexbench.datasets.contamination import Contamination, contamination
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.overlap import Overlap, overlap
 from lexbench.results import EXPOSURES, Exposure, Result
 from lexbench.runner.exposure import exposures_of
 from lexbench.table import Table
@@ -25,7 +25,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What is known by names, and what was found by texts."""
 
     exposure: dict[str, dict[str, Exposure]]  # by system and dataset
-    overlap: list[Overlap]
+    overlap: list[Contamination]
 
 
 def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[str]) -> Found:
@@ -37,7 +37,9 @@ def look_up(systems: Sequence[str], texts: Sequence[Path], datasets: Sequence[st
             label: {contract.id: seen for contract, seen in zip(contracts, exposures, strict=True)}
             for label, exposures in by_system
         },
-        overlap=[overlap(folder, open_dataset(contract)) for contract in (contracts if texts else ()) for folder in texts],
+        overlap=[
+            contamination(folder, open_dataset(contract)) for contract in (contracts if texts else ()) for folder in texts
+        ],
     )
 
 

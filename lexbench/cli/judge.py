@@ -39,7 +39,7 @@ def documents(
     from lexbench.analysis.judgements import judge_table
     from lexbench.analysis.stored_results import named_runs
     from lexbench.datasets.dataset import open_dataset
-    from lexbench.datasets.find import named as named_dataset
+    from lexbench.datasets.location import find_dataset
     from lexbench.notation import parse
     from lexbench.report.terminal import render
     from lexbench.runner import judging
@@ -47,7 +47,7 @@ def documents(
     from lexbench.storage.store import Store
 
     judge = registry.create("judges", parse(judge_text).head)
-    store, opened = Store(on_damage=partial(say, err=True)), open_dataset(*named_dataset(dataset))
+    store, opened = Store(on_damage=partial(say, err=True)), open_dataset(*find_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)
     wanted = judging.asked(runs, opened.qrels, depth, unjudged=unjudged)

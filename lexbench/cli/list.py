@@ -50,7 +50,7 @@ def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ..
         return header, [(suite.id, str(len(suite.datasets)), suite.headline, suite.description) for suite in every_suite]
     if what == "datasets":
         from lexbench.contracts import all_contracts
-        from lexbench.datasets.find import status
+        from lexbench.datasets.location import status
 
         return ("dataset", "documents", "queries", "here"), [
             (contract.id, _count(contract.expected.documents), _count(contract.expected.queries), status(contract))

@@ -46,14 +46,14 @@ def command(  # noqa: PLR0913 - options
 
     from lexbench.analysis.slices import read_slices, slice_scores, slice_table
     from lexbench.analysis.stored_results import find_runs
-    from lexbench.datasets.find import scored_by
+    from lexbench.datasets.location import find_rules
     from lexbench.runner import scoring
     from lexbench.storage.store import Store
 
     if dataset is None and qrels is None:
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
-    contract = scored_by(dataset)[0] if dataset else None
+    contract = find_rules(dataset)[0] if dataset else None
     (ranked,) = find_runs([run], Store(on_damage=partial(say, err=True)), contract).values()
     name = Path(run).name if Path(run).is_file() else run
     result = scoring.score_lists(ranked, name, measures, scoring.judgements(dataset, qrels), precision)

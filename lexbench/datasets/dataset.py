@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lexbench.contracts import Contract, Expected
 from lexbench.datasets import digests
 from lexbench.datasets.corpus import StoredCorpus
-from lexbench.datasets.find import find
+from lexbench.datasets.location import find_source
 from lexbench.errors import ContractMismatch, InvalidFile
 from lexbench.plugins import Source
 from lexbench.trec import ids
@@ -30,31 +30,31 @@ _LABELS = {
     "corpus_sha256": "SHA-256 of the corpus",
     "queries_sha256": "SHA-256 of the queries",
     "qrels_sha256": "SHA-256 of the judgements",
-}  # of the facts of a contract, in errors
+}  # the facts of a contract, as error messages call them
 
 
 @dataclass(frozen=True)
 class Topics:
     """The judged queries of a dataset and their judgements."""
 
-    queries: tuple[Query, ...]  # by ascending bytes of the id; every one has a judgement
+    queries: tuple[Query, ...]  # by ascending bytes of the id; each has a judgement
     judgements: tuple[Judgement, ...]  # in the order of the source
-    unjudged: int  # queries that the source has besides
+    unjudged: int  # number of other queries in the source
 
     @cached_property
     def facts(self) -> Expected:
-        """Their counts and digests, in the words of a contract."""
+        """Their counts and digests, in the terms of a contract."""
         return msgspec.structs.replace(judgement_facts(self.judgements), queries_sha256=digests.queries_sha256(self.queries))
 
     @property
     def textless(self) -> tuple[str, ...]:
-        """The ids of judged queries whose text is empty: they find nothing."""
+        """The ids of judged queries whose text is empty, so that they find nothing."""
         return tuple(query.query_id for query in self.queries if not query.text.strip())
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a contract names, found and checked."""
+    """The dataset of a contract, found and checked."""
 
     contract: Contract
     source: Source
@@ -81,7 +81,7 @@ class Dataset:
         return self.topics.facts.qrels_sha256 or ""
 
     def check_corpus(self, corpus: StoredCorpus) -> int:
-        """Return how many judged documents *corpus* lacks; ContractMismatch where it is not what the contract expects."""
+        """Return how many judged documents *corpus* lacks. Raises ContractMismatch if it is not the expected corpus."""
         lacking = len(absent_documents(self.topics.judgements, corpus.doc_ids))
         if not self.contract.source.varies:
             check(self.contract, Expected(documents=len(corpus), corpus_sha256=corpus.fingerprint, absent=lacking))
@@ -89,11 +89,11 @@ class Dataset:
 
 
 def open_dataset(contract: Contract, source: Source | None = None) -> Dataset:
-    """Return the dataset from *source* (default: wherever it is found), its queries and judgements read and checked.
+    """Return the dataset from *source* (default: where it is found) after reading and checking its queries and judgements.
 
-    MissingData or ContractMismatch, in one line.
+    Raises MissingData or ContractMismatch.
     """
-    source = source or find(contract)
+    source = source or find_source(contract)
     topics = read_topics(source)
     check(contract, topics.facts)
     return Dataset(contract, source, topics)
@@ -102,40 +102,41 @@ def open_dataset(contract: Contract, source: Source | None = None) -> Dataset:
 def read_topics(source: Source) -> Topics:
     """Read the queries and judgements of *source*.
 
-    InvalidFile: a query id twice, a pair with two grades, a judgement of a query that has no text anywhere, or no judgement
-    at all.
+    Raises InvalidFile for a repeated query id, a pair with two grades, a judged query without text, or no judgements at all.
     """
-    judgements = tuple(dict.fromkeys(source.judgements()))  # one that is repeated counts once
+    judgements = tuple(dict.fromkeys(source.judgements()))  # a repeated judgement counts once
     if not judgements:
-        raise _misplaced(source, "judgements", "there are no judgements")
+        raise _invalid(source, "judgements", "there are no judgements")
     judged = {row.query_id for row in judgements}
     every = tuple(source.queries())
     queries = tuple(
         sorted((query for query in every if query.query_id in judged), key=lambda query: ids.bytes_of(query.query_id))
     )
-    if twin := _twin([query.query_id for query in queries]):
-        raise _misplaced(source, "queries", f"two queries have the id {twin!r}", twin)
-    if pair := _twin([(row.query_id, row.doc_id) for row in judgements]):
-        raise _misplaced(source, "judgements", f"two judgements, with different grades, are of {pair!r}")
+    if repeated := _repeated([query.query_id for query in queries]):
+        raise _invalid(source, "queries", f"two queries have the id {repeated!r}", repeated)
+    if pair := _repeated([(row.query_id, row.doc_id) for row in judgements]):
+        raise _invalid(source, "judgements", f"two judgements, with different grades, are of {pair!r}")
     lost = judged.difference(query.query_id for query in queries)
     if lost:
-        raise InvalidFile(f"{len(lost)} judged queries have no text, as {min(lost)!r}; are queries and qrels of one dataset?")
+        raise InvalidFile(
+            f"{len(lost)} judged queries have no text, e.g. {min(lost)!r}; are queries and qrels from the same dataset?"
+        )
     return Topics(queries, judgements, len(every) - len(queries))
 
 
-def _twin(keys: Sequence[T]) -> T | None:
-    """Return one of *keys* that is there more than once; None where there is none."""
+def _repeated(keys: Sequence[T]) -> T | None:
+    """Return one of the *keys* that occur more than once, None if there is none."""
     return Counter(keys).most_common(1)[0][0] if len(set(keys)) < len(keys) else None
 
 
-def _misplaced(source: Source, kind: Literal["queries", "judgements"], why: str, query_id: str | None = None) -> InvalidFile:
-    """Return the error for what is wrong in the queries or judgements of *source*, with the place if that knows it."""
+def _invalid(source: Source, kind: Literal["queries", "judgements"], why: str, query_id: str | None = None) -> InvalidFile:
+    """Return the error for faulty queries or judgements, with the file and line if *source* knows them."""
     place = source.place(kind, query_id)
     return InvalidFile(f"{place}: {why}" if place else why)
 
 
 def judgement_facts(judgements: Sequence[Judgement]) -> Expected:
-    """Return what *judgements* alone tell, in the words of a contract: counts and their digest."""
+    """Return the counts and the digest of *judgements*, in the terms of a contract."""
     grades = Counter(row.grade for row in judgements)
     return Expected(
         queries=len({row.query_id for row in judgements}),
@@ -146,14 +147,14 @@ def judgement_facts(judgements: Sequence[Judgement]) -> Expected:
 
 
 def absent_documents(judgements: Sequence[Judgement], doc_ids: NDArray[np.bytes_]) -> tuple[str, ...]:
-    """Return the judged documents that are not among *doc_ids* (documents,), which are descending; sorted."""
+    """Return the judged documents, sorted, that are not among *doc_ids* (documents,), which are descending."""
     judged = sorted({row.doc_id for row in judgements})
     present = ids.lookup(doc_ids, ids.encode(judged)) >= 0
     return tuple(doc_id for doc_id, is_present in zip(judged, present, strict=True) if not is_present)
 
 
 def check(contract: Contract, facts: Expected) -> None:
-    """Raise ContractMismatch, naming both values, where *facts* differ from the contract in what both of them give."""
+    """Raise ContractMismatch with both values if *facts* contradict the contract. A fact that one of them lacks is skipped."""
     expected = msgspec.to_builtins(contract.expected)
     actual = msgspec.to_builtins(facts)
     wrong = [
@@ -172,5 +173,5 @@ def check(contract: Contract, facts: Expected) -> None:
 
 
 def _short(value: object) -> str:
-    """Write a count whole and a digest by its first 16 digits."""
+    """Return a count, or the first 16 digits of a digest."""
     return str(value)[:16]

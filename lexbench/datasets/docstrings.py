@@ -1,8 +1,8 @@
-"""The documents of `pydoc`: the docstrings of the Python standard library, from the Python that runs.
+"""The documents of `pydoc`: the docstrings of the running Python's standard library.
 
-They are gathered in a bare child process (`python -I -S`), so that nothing which this process has loaded, patched
-or configured can change them, and nothing which a module does when imported can reach this process. This file is
-both sides: imported, it asks the child; run as a script, it is the child. Hence it imports the standard library only.
+They are collected in a bare child process (`python -I -S`), so that nothing which this process has loaded, patched or
+configured can change them, and importing all modules has no effect here. This file is both sides: imported, it starts the
+child; run as a script, it is the child. It therefore imports the standard library only.
 """
 
 import functools
@@ -22,49 +22,49 @@ from collections.abc import Set as AbstractSet
 from types import ModuleType
 from typing import NamedTuple
 
-FEWEST_WORDS = 4  # of a docstring, its name not counted: below, there is nothing to find
+FEWEST_WORDS = 4  # of a docstring without its name; shorter ones are left out, because they say nothing
 
 # fmt: off
-_SKIPPED = {  # modules, by their whole name or its last part
-    # They do something when imported, or are not for use.
+_SKIPPED = {  # modules, by their full name or the last part of it
+    # They do something when imported, or are not for users.
     "antigravity", "this", "test", "tests", "idlelib", "lib2to3", "turtledemo", "pydoc_data", "distutils",
-    # They need a display, or a library that many builds of Python go without.
+    # They need a display, or a library that many builds of Python lack.
     "tkinter", "turtle", "curses", "dbm", "readline", "rlcompleter",
-    # They are there on some systems only.
+    # They exist on some systems only.
     "crypt", "fcntl", "grp", "nis", "nt", "ntpath", "nturl2path", "ossaudiodev", "posix", "pty", "pwd", "resource",
     "spwd", "syslog", "termios", "tty", "ctypes.macholib", "ctypes.wintypes", "multiprocessing.popen_fork",
     "multiprocessing.popen_forkserver",
-    # They are the inside of another module, which exports what is of use.
+    # They are internals of another module, which exports what is useful.
     "genericpath", "sre_compile", "sre_constants", "sre_parse",
 }
 # fmt: on
-_PUBLIC = {"posixpath": "os.path"}  # on every system, so that every system has the same documents
+_PUBLIC = {"posixpath": "os.path"}  # one name on every system, so that all have the same documents
 
 
 class Docstring(NamedTuple):
-    """One document: what a name of the standard library says about itself."""
+    """One document: the docstring of a name in the standard library."""
 
     doc_id: str  # the qualified name, 'os.path.join'; without 'builtins.'
     text: str  # the same name, a space, and the docstring on one line
 
 
 class CorpusReport(NamedTuple):
-    """How far this Python has the documents of a list."""
+    """How many documents of a list this Python has."""
 
-    same: int  # listed, and here with that text
-    missing: tuple[str, ...]  # listed, but this Python has no such name or no docstring there
-    different: tuple[str, ...]  # listed with another text than this Python has
+    same: int  # with the listed text
+    missing: tuple[str, ...]  # this Python has no such name, or no docstring there
+    different: tuple[str, ...]  # this Python has another text
 
 
 class ListedDocuments(NamedTuple):
-    """The documents of a list, in the order of their ids, and what could not be had."""
+    """The documents of a list that this Python has, in the order of their ids, and a report on all of them."""
 
     documents: tuple[Docstring, ...]
     report: CorpusReport
 
 
 def documents(listed: Mapping[str, str]) -> ListedDocuments:
-    """Return the documents whose id and digest are in `listed` (id to digest), and report on the others."""
+    """Return the documents whose id and digest are in `listed` (id to digest), and a report on the others."""
     here = {document.doc_id: document for document in map(Docstring._make, collect())}
     missing = tuple(sorted(listed.keys() - here.keys()))
     shared = [here[doc_id] for doc_id in sorted(listed.keys() & here.keys())]
@@ -74,16 +74,14 @@ def documents(listed: Mapping[str, str]) -> ListedDocuments:
 
 
 def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
-    """Yield a qualified name and a text for everything documented in the standard library of `python`, by name.
+    """Yield the qualified name and the text of everything documented in the standard library of `python`, by name.
 
-    A module, class, function, method or property has one name, however many others it is exported under. A docstring
-    that only repeats the one of a base class is left out, as is a second one with the same text and last name
-    (`bytearray.lower` beside `bytes.lower`).
+    A module, class, function, method or property that is exported under several names gets one of them. A docstring that
+    repeats the one of a base class is left out, and so is a second one with the same text and last name (`bytearray.lower`
+    repeats `bytes.lower`).
     """
-    # -I: no environment variables (-OO by one would strip the docstrings), no current folder. -S: no site-packages.
-    child = subprocess.run(  # our own file, by the Python that runs it
-        [python, "-I", "-S", __file__], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    # -I: no environment variables (PYTHONOPTIMIZE would strip docstrings) and no current folder. -S: no site-packages.
+    child = subprocess.run([python, "-I", "-S", __file__], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if child.returncode:
         message = f"{python} could not collect its docstrings: {child.stderr.decode(errors='replace').strip()[-500:]}"
         raise RuntimeError(message)
@@ -92,17 +90,13 @@ def collect(python: str = sys.executable) -> Iterator[tuple[str, str]]:
 
 
 def digest(text: str) -> str:
-    """Return the 16 hexadecimal digits that a list keeps of a text."""
+    """Return the digest that a list has for a text: 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_list(lines: Iterable[str]) -> dict[str, str]:
-    """Return id to digest from the lines of a list, each an id, a tab and a digest."""
-    listed = {}
-    for line in lines:
-        doc_id, listed_digest = line.split()
-        listed[doc_id] = listed_digest
-    return listed
+    """Return digests by id from the lines of a list, each an id, a tab and a digest."""
+    return dict(line.split() for line in lines)
 
 
 # ------------------------------------------------------------------------------------ from here on: in the child
@@ -112,16 +106,16 @@ _SIGNATURE = re.compile(r"(?:\w+\.)?(\w+)\(.*\)(?: --?> \S+(?: \S+)?)?\s*")
 
 
 class _Name(NamedTuple):
-    """A name under which an object can be had; the least of them is the one that it is known by."""
+    """A name under which an object is exported. The smallest of an object's names is used."""
 
-    distance: int  # 0: in its own module or a package around that; 1: exported on purpose; 2: found in a module akin
-    alias: bool  # the object calls itself something else
+    distance: int  # 0: in its own module or a package around it; 1: listed in `__all__`; 2: in a related module
+    alias: bool  # the object's own name is another one
     depth: int
     doc_id: str
 
 
 def _main() -> None:
-    """Write the documents to stdout, a JSON line each; what the modules write meanwhile goes to stderr."""
+    """Write the documents to stdout as JSON lines. Output of imported modules goes to stderr."""
     with os.fdopen(os.dup(1), "w", encoding="ascii") as out:
         os.dup2(2, 1)
         warnings.simplefilter("ignore")
@@ -144,7 +138,7 @@ def _walk() -> Iterator[Docstring]:
 
 
 def _modules() -> Iterator[tuple[str, ModuleType]]:
-    """Yield every public module that can be imported here, a package before what is in it."""
+    """Yield every public module that can be imported here, a package before its modules."""
     names = sorted(sys.stdlib_module_names)
     while names:
         name = names.pop(0)
@@ -153,15 +147,15 @@ def _modules() -> Iterator[tuple[str, ModuleType]]:
             continue
         try:
             module = importlib.import_module(name)
-        except Exception:  # noqa: BLE001, S112 - whatever a module fails with, this Python does not have it
+        except Exception:  # noqa: BLE001, S112 - this Python does not have the module
             continue
         yield name, module
-        if name != "encodings":  # a hundred modules, all alike
+        if name != "encodings":  # it has a hundred similar modules
             names += [f"{name}.{inner.name}" for inner in pkgutil.iter_modules(getattr(module, "__path__", ()))]
 
 
 def _named(modules: Mapping[str, ModuleType]) -> dict[int, tuple[_Name, object]]:
-    """Return the classes and functions of all the modules, each once, with the name that it is known by."""
+    """Return the classes and functions of all modules by identity, each with the name that is used for it."""
     known: dict[int, tuple[_Name, object]] = {}
     for module, holder in modules.items():
         for attribute in dict.fromkeys([*vars(holder), *getattr(holder, "__all__", ())]):
@@ -175,17 +169,19 @@ def _named(modules: Mapping[str, ModuleType]) -> dict[int, tuple[_Name, object]]
 
 
 def _name(module: str, attribute: str, thing: object, modules: Mapping[str, ModuleType]) -> _Name | None:
-    """Return what `thing` is called as an attribute of a module; None if it was just imported there."""
+    """Return the name of `thing` as an attribute of a module; None if the module only imports it."""
     home = getattr(thing, "__module__", None) or ""
     home = _PUBLIC.get(home, home)
     alias = _is_alias(attribute, thing)
-    if alias and home not in modules:  # `socket.SocketType`, which is a `_socket.socket`: the inside of another class
+    if alias and home not in modules:  # e.g. `socket.SocketType`, which is the internal `_socket.socket`
         return None
     if f"{home}.".startswith(f"{module}.") or home == f"_{module}":
         distance = 0
     elif attribute in getattr(modules[module], "__all__", ()):
         distance = 1
-    elif home not in modules and module.partition(".")[0] in home:  # `importlib` in `_frozen_importlib`
+    elif (
+        home not in modules and module.partition(".")[0] in home
+    ):  # e.g. `importlib`, whose functions come from `_frozen_importlib`
         distance = 2
     else:
         return None
@@ -206,7 +202,7 @@ def _describe(name: str, thing: object, named: AbstractSet[int], seen: set[int])
 
 
 def _members(owner: type, named: AbstractSet[int]) -> Iterator[tuple[str, object]]:
-    """Yield what is documented in a class, its nameless bases included, and not in its other bases; aliases last."""
+    """Yield the members that a class or its unnamed bases document, unless another base has the same text; aliases last."""
     bases = [base for base in owner.__mro__ if base is owner or id(base) not in named]
     members = {attribute: member for base in reversed(bases) for attribute, member in vars(base).items()}
     for attribute, member in sorted(members.items(), key=lambda pair: (_is_alias(*pair), pair[0])):
@@ -216,7 +212,7 @@ def _members(owner: type, named: AbstractSet[int]) -> Iterator[tuple[str, object
 
 
 def _document(name: str, doc: str) -> Iterator[Docstring]:
-    """Yield the document, unless there is too little to it."""
+    """Yield the document, unless its docstring is too short."""
     last_name = name.rpartition(".")[2]
     lines = itertools.dropwhile(lambda line: _signed(line) == last_name, inspect.cleandoc(doc).split("\n"))
     words = " ".join(lines).split()
@@ -225,18 +221,18 @@ def _document(name: str, doc: str) -> Iterator[Docstring]:
 
 
 def _signed(line: str) -> str | None:
-    """Return the name in a line that is a signature, `S.find(sub[, start]) -> int`; they come and go with versions."""
+    """Return the name in a signature line such as `S.find(sub[, start]) -> int`. Such lines differ between versions."""
     match = _SIGNATURE.fullmatch(line)
     return match and match[1]
 
 
 def _doc(thing: object) -> str:
-    """Return a docstring; nothing if that is computed, as in a class whose instances have one each."""
+    """Return a docstring; "" if it is computed, e.g. in a class whose instances have their own."""
     return thing.__doc__ if isinstance(thing.__doc__, str) else ""
 
 
 def _identity(thing: object) -> int:
-    """Return a number shared by all the wrappers of one function."""
+    """Return a number that all wrappers of one function share."""
     return id(getattr(thing, "__func__", None) or getattr(thing, "fget", None) or thing)
 
 
@@ -245,8 +241,8 @@ def _is_routine(thing: object) -> bool:
 
 
 def _is_member(attribute: str, thing: object) -> bool:
-    """Whether `thing`, found in a class, is a part of it that can have a docstring of its own."""
-    if attribute.startswith("_"):  # `__init__` and the like say something only where someone has written them in Python
+    """Tell whether `thing`, an attribute of a class, is a member with a docstring of its own."""
+    if attribute.startswith("_"):  # special methods have docstrings of their own only if written in Python
         return attribute.startswith("__") and inspect.isfunction(thing) and "<" not in thing.__code__.co_qualname
     if inspect.isclass(thing):
         return thing.__qualname__.endswith(f".{attribute}")
@@ -259,7 +255,7 @@ def _is_alias(attribute: str, thing: object) -> bool:
 
 
 def _is_generated(owner: type) -> bool:
-    """Whether a class's docstring is the signature that `dataclass` or `namedtuple` wrote, 'Point(x, y)'."""
+    """Tell whether a class's docstring is a generated signature like 'Point(x, y)', of a dataclass or namedtuple."""
     doc = _doc(owner)
     return doc.startswith(f"{owner.__name__}(") and doc.endswith(")") and "\n" not in doc
 

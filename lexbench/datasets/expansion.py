@@ -1,10 +1,10 @@
-"""Text that others generated for documents, by document id: docT5query's predicted queries (Nogueira & Lin, 2019).
+"""Text that others generated for documents, by document id, e.g. the predicted queries of docT5query (Nogueira & Lin, 2019).
 
     {"id": "d1", "predicted_queries": ["what is …", …]}     JSON lines; the id may be called _id or docid
     {"id": "d1", "expansion": "…"}                          the text may be called text or contents
-    d1<TAB>text                                             where the name ends in .tsv
+    d1<TAB>text                                             if the name ends in .tsv
 
-Any of them may be compressed, with .gz at the end of the name. A line holds what is added to a document, not the document.
+Files may be compressed (.gz). A line holds the text that is added to a document, not the document itself.
 """
 
 from array import array
@@ -45,9 +45,8 @@ class _Line(NamedTuple):
 class Expansions:
     """The expansions in the file *path*, which is read once.
 
-    Their texts are in a temporary file, as large as they are, while this lives. In memory are ids and offsets, about 25 bytes a
-    document with ids like MS MARCO's, twice that while the file is read. InvalidFile names the line that does not read, and a
-    document that has two.
+    The texts are in a temporary file of the same size. Ids and offsets are in memory, about 25 bytes/doc with ids like those of
+    MS MARCO, twice that during reading. Raises InvalidFile with the number of a faulty line, or for a document with two lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,7 +71,7 @@ class Expansions:
         self._lines[codes] = np.arange(len(codes))
 
     def find(self, doc_ids: Sequence[str]) -> list[str | None]:
-        """Return the expansion of each document, in order; None for one that the file does not have."""
+        """Return the expansion of each document, in order; None if the file has none."""
         codes = lookup(self.ids, encode(doc_ids))
         starts, stops = self._ends[self._lines[codes]], self._ends[self._lines[codes] + 1]
         return [
@@ -82,16 +81,16 @@ class Expansions:
 
 
 def _read(path: Path) -> Iterator[_Line]:
-    read = _of_columns if ".tsv" in path.suffixes else _of_record
+    parse = _tsv_line if ".tsv" in path.suffixes else _json_line
     for number, line in lines(path):
         if line.strip():
             try:
-                yield read(line)
-            except (ValueError, msgspec.DecodeError) as error:  # a UnicodeDecodeError is the first
+                yield parse(line)
+            except (ValueError, msgspec.DecodeError) as error:  # ValueError includes UnicodeDecodeError
                 raise InvalidFile(f"{path}:{number}: {error}") from None
 
 
-def _of_columns(line: bytes) -> _Line:
+def _tsv_line(line: bytes) -> _Line:
     doc_id, tab, text = line.decode().partition("\t")
     if not tab or not doc_id.strip():
         raise ValueError("an expansion is a document's id, a tab and text; JSON lines have a name that does not end in .tsv")
@@ -101,7 +100,7 @@ def _of_columns(line: bytes) -> _Line:
 _decoder = msgspec.json.Decoder(_Record)
 
 
-def _of_record(line: bytes) -> _Line:
+def _json_line(line: bytes) -> _Line:
     record = _decoder.decode(line)
     doc_id = next((name for name in (record.id, record.beir_id, record.docid) if name is not None), None)
     texts = [text for text in (record.expansion, record.text, record.contents) if text is not None]
@@ -113,11 +112,10 @@ def _of_record(line: bytes) -> _Line:
 
 
 def expansions(path: str) -> Expansions:
-    """Return the expansions in a file; they are kept, and read again if the file changes."""
+    """Return the expansions in a file; they are cached until the file changes."""
     return _expansions(path, Path(path).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _expansions(path: str, changed: int) -> Expansions:
-    del changed
+def _expansions(path: str, _changed: int) -> Expansions:
     return Expansions(Path(path))

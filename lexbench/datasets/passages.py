@@ -1,12 +1,17 @@
-"""Passages of long documents: a corpus whose documents are windows of another's.
+"""Passages of long documents: a corpus whose documents are windows of another corpus.
 
-A passage is a window of so many tokens, words or sentences; the next begins *stride* of them later, and the last is the first
-that reaches the end. A document that is no longer than a window is one passage, its text untouched; an empty one, too. The id
-of a passage is that of its document, `#` and its number from 0, as in MS MARCO's segmented collections ("D1555982#0").
+A passage is a window of a number of tokens, words or sentences. The next one begins *stride* of them later, and the last one is
+the first that reaches the end. A document that fits into a window, or is empty, is one passage with its text unchanged. The id
+of a passage is the id of its document, `#` and its number from 0, as in MS MARCO's segmented collections ("D1555982#0").
 
-    documents.npy   int32 (passages,): the position of the document that each passage is of, ascending
+Beside the files of a corpus (`lexbench.datasets.corpus`) there is
 
-beside the files of a corpus, see `lexbench.datasets.corpus`.
+    documents.npy   int32 (passages,): the position of the document of each passage, ascending
+
+Sentences are found by rule, in any script that marks their end. A sentence ends behind . ! ? or a similar mark of another
+script, with closing quotes and brackets, if white space follows; behind full-width marks anything may follow. An empty line
+also ends one. A mark before a lower-case letter ("Why?" he asked) ends none, nor does a full stop behind a single letter
+("J. Smith") or a common abbreviation. A sentence has a letter or a digit: dots alone belong to the next sentence.
 """
 
 import re
@@ -19,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets import sentences
 from lexbench.datasets.corpus import StoredCorpus, write_corpus
 from lexbench.errors import LexbenchError
 from lexbench.plugins import TokenSpans
@@ -27,8 +31,8 @@ from lexbench.types import Corpus, Document
 
 DOCUMENTS = "documents.npy"
 TITLES = ("first", "each")
-_AT_ONCE = 64  # documents that are cut at a time
-_IDS = 1 << 16  # ids that are compared at a time
+_DOCUMENTS_AT_ONCE = 64
+_IDS_AT_ONCE = 1 << 16
 _WORD = re.compile(r"\S+")
 
 Units = Callable[[Sequence[str]], Sequence[TokenSpans]]  # finds the tokens, words or sentences of texts
@@ -37,25 +41,25 @@ Units = Callable[[Sequence[str]], Sequence[TokenSpans]]  # finds the tokens, wor
 class Windows(NamedTuple):
     """How documents are cut."""
 
-    size: int  # units of a passage
-    stride: int  # units from where one begins to where the next does; at most the size
-    most: int = 0  # passages of a document, the first so many; 0: all
+    size: int  # units per passage
+    stride: int  # units from the beginning of a passage to that of the next one; at most the size
+    most: int = 0  # passages per document, the first ones; 0: all
     titles: str = "first"  # "first": texts are cut as they are; "each": a document's title stands before each of its passages
     title_counts: bool = False  # whether the title is part of the size, of which it then takes at most half
 
 
 def words(texts: Sequence[str]) -> list[TokenSpans]:
-    """Return what is between white space in each text."""
-    return [_whole([match.span() for match in _WORD.finditer(text)]) for text in texts]
+    """Return the words of each text, separated by white space."""
+    return [_units([match.span() for match in _WORD.finditer(text)]) for text in texts]
 
 
-def sentences_of(texts: Sequence[str]) -> list[TokenSpans]:
+def sentences(texts: Sequence[str]) -> list[TokenSpans]:
     """Return the sentences of each text."""
-    return [_whole(sentences.spans(text)) for text in texts]
+    return [_units(_sentence_spans(text)) for text in texts]
 
 
-def _whole(spans: "Sequence[tuple[int, int]] | NDArray[np.int32]") -> TokenSpans:
-    """Return *spans* as units each of which is a word of its own."""
+def _units(spans: Sequence[tuple[int, int]]) -> TokenSpans:
+    """Return *spans* as units, each of them a word of its own."""
     return TokenSpans(np.array(spans, np.int32).reshape(-1, 2), np.arange(len(spans), dtype=np.int32))
 
 
@@ -63,10 +67,10 @@ def _whole(spans: "Sequence[tuple[int, int]] | NDArray[np.int32]") -> TokenSpans
 
 
 def bounds(units: TokenSpans, characters: int, size: int, stride: int, most: int = 0) -> list[tuple[int, int]]:
-    """Return the first character of each passage of a text of so many *characters*, and the first behind it.
+    """Return where each passage of a text of so many *characters* starts and stops.
 
-    A passage begins at a word: where *stride* units lie behind the beginning of the one before, or before these as far as the
-    word that they are in reaches back. It ends where its *size* is full, as a model would cut it.
+    A passage begins at the start of a word, *stride* units behind the beginning of the one before, or fewer if that unit is
+    inside a word. It ends where its *size* is full, even inside a word, like a model that cuts a text.
     """
     spans, count = units.spans, len(units.spans)
     found: list[tuple[int, int]] = []
@@ -79,14 +83,19 @@ def bounds(units: TokenSpans, characters: int, size: int, stride: int, most: int
             return found
         target = first + stride
         beginning = int(np.searchsorted(units.words, units.words[target]))
-        first = beginning if beginning > first else target
+        first = beginning if beginning > first else target  # a word longer than the stride is cut inside
 
 
 def passages(documents: Sequence[Document], windows: Windows, units: Units) -> Iterator[list[Document]]:
     """Yield the passages of each of *documents*."""
     if windows.titles == "first":
         found = units([document.text for document in documents])
-        yield from (_of_text(document, windows, spans) for document, spans in zip(documents, found, strict=True))
+        for document, spans in zip(documents, found, strict=True):
+            pieces = bounds(spans, len(document.text), windows.size, windows.stride, windows.most)
+            yield [
+                _passage(document, i, document.text[a:b], 0 if i else min(document.body_at, b))
+                for i, (a, b) in enumerate(pieces)
+            ]
         return
     titles = [document.text[: document.body_at] for document in documents]
     bodies = units([document.body for document in documents])
@@ -102,26 +111,69 @@ def passages(documents: Sequence[Document], windows: Windows, units: Units) -> I
         yield [_passage(document, i, head + document.body[a:b], len(head)) for i, (a, b) in enumerate(pieces)]
 
 
-def _of_text(document: Document, windows: Windows, spans: TokenSpans) -> list[Document]:
-    """Return the passages of a text whose title is part of it."""
-    pieces = bounds(spans, len(document.text), windows.size, windows.stride, windows.most)
-    return [_passage(document, i, document.text[a:b], 0 if i else min(document.body_at, b)) for i, (a, b) in enumerate(pieces)]
-
-
 def _passage(document: Document, number: int, text: str, body_at: int) -> Document:
     return Document(f"{document.doc_id}#{number}", text, body_at)
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------------
+
+
+# of Latin, Armenian, Arabic, Indic, Burmese and Ethiopic script
+_MARKS = ".!?\u2026\u0589\u061f\u06d4\u0964\u0965\u104a\u104b\u1362\u1367\u1368"
+_WIDE = "\u3002\uff01\uff1f\uff61"  # Chinese and Japanese
+_CLOSING = "\"'\u201d\u2019\u00bb)\\]\u300d\u300f\uff09\u3011"
+_ENDS = re.compile(rf"[{_MARKS}]+[{_CLOSING}]*(?=\s)|[{_WIDE}]+[{_CLOSING}]*|(?=\n[ \t\r]*\n)")
+_ABBREVIATIONS = {
+    "al", "approx", "ca", "cf", "dept", "dr", "e.g", "eds", "eq", "eqs", "fig", "figs", "i.e", "mr", "mrs", "ms", "mt", "nos",
+    "p", "pp", "prof", "ref", "refs", "st", "vol", "vs",
+}  # fmt: skip
+_ALWAYS_END = ("", *_WIDE)  # an empty line, and full-width marks
+_LETTER = re.compile(r"\w")
+_NEXT = re.compile(r"\s*(\S?)")
+_LAST_WORD = re.compile(r"[\w.]+$")
+
+
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the sentences of *text* start and stop, without white space around them; none for a blank text."""
+    found, start = [], 0
+    for match in _ENDS.finditer(text):
+        if match.group()[:1] not in _ALWAYS_END and _goes_on(text, match.start(), match.end()):
+            continue
+        if not _LETTER.search(text, start, match.end()):  # the dots of a table of contents
+            continue
+        found.append((start, match.end()))
+        start = match.end()
+    found.append((start, len(text)))
+    spans = (_stripped(text, first, last) for first, last in found)
+    return [(first, last) for first, last in spans if first < last]
+
+
+def _goes_on(text: str, stop: int, end: int) -> bool:
+    """Tell whether the sentence goes on behind the mark at *stop*, which ends with its quotes and brackets at *end*."""
+    if _NEXT.match(text, end).group(1).islower():  # type: ignore[union-attr]  # it matches anywhere
+        return True
+    if text[stop] != ".":
+        return False
+    word = _LAST_WORD.search(text, max(0, stop - 12), stop)
+    return word is not None and (word.group().lower() in _ABBREVIATIONS or (len(word.group()) == 1 and word.group().isalpha()))
+
+
+def _stripped(text: str, first: int, last: int) -> tuple[int, int]:
+    """Return the bounds of text[first:last] without white space at its ends."""
+    inner = text[first:last]
+    return first + len(inner) - len(inner.lstrip()), last - len(inner) + len(inner.rstrip())
 
 
 # ---- the corpus ------------------------------------------------------------------------------------------------------------
 
 
 def write_passages(corpus: Corpus, path: Path, windows: Windows, units: Units) -> None:
-    """Write the passages of *corpus*, a corpus themselves, into the existing folder *path*."""
+    """Write the passages of *corpus* as a corpus into the existing folder *path*."""
     counts = array("i")
 
     def cut() -> Iterator[Document]:
         left = corpus.documents()
-        while documents := list(islice(left, _AT_ONCE)):
+        while documents := list(islice(left, _DOCUMENTS_AT_ONCE)):
             for pieces in passages(documents, windows, units):
                 counts.append(len(pieces))
                 yield from pieces
@@ -135,10 +187,11 @@ def write_passages(corpus: Corpus, path: Path, windows: Windows, units: Units) -
 def _check_order(stored: StoredCorpus, corpus: Corpus, documents: NDArray[np.int32]) -> None:
     """Raise LexbenchError unless passage i is of the document at position documents[i].
 
-    Both are in the order of their bytes, which is the same but where an id is another one and then a byte before `#`.
+    Both corpora are ordered by the bytes of their ids. The orders agree unless an id is another one followed by a byte below
+    `#`.
     """
-    for start in range(0, len(documents), _IDS):
-        block = slice(start, start + _IDS)
+    for start in range(0, len(documents), _IDS_AT_ONCE):
+        block = slice(start, start + _IDS_AT_ONCE)
         named = [passage.rpartition(b"#")[0] for passage in stored.doc_ids[block].tolist()]
         expected = corpus.doc_ids[documents[block]].tolist()
         if wrong := next(((a, b) for a, b in zip(named, expected, strict=True) if a != b), None):

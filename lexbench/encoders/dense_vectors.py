@@ -13,7 +13,7 @@ from lexbench.errors import CommandError, LexbenchError, MissingData
 from lexbench.plugins import Encoder
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
-from lexbench.vector_formats.dense_table import DenseTable, files_of
+from lexbench.vector_formats.lookup import DenseTable, dense_files
 
 _LEAST = np.float32(1e-12)  # the least length to divide by
 
@@ -88,4 +88,4 @@ def _read(path: str, _content: tuple[tuple[str, str], ...]) -> DenseTable:
 def _digests(path: str) -> dict[str, str]:
     """Return the digest of a file, or of each file of vectors in a folder, by its name there."""
     top = Path(path)
-    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in files_of(top)}
+    return {file.relative_to(top).as_posix(): cached_file_digest(file) for file in dense_files(top)}

@@ -15,7 +15,7 @@ from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Kind, Query
 from lexbench.vector_formats import FORMATS
 from lexbench.vector_formats.blocks import Block, Vocabulary
-from lexbench.vector_formats.vector_table import VectorTable
+from lexbench.vector_formats.lookup import VectorTable
 
 _QUERIES = {"anserini": "anserini-topics"}  # format of documents: format of its queries, if it is another
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from lexbench.datasets.source import offline
+from lexbench.datasets.sources import offline
 from lexbench.datasets.sources.hf import PREFIX, HubName
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
 from lexbench.progress import Progress, Silent

@@ -19,7 +19,7 @@ from lexbench.trec.ids import lookup
 from lexbench.trec.order import strictly_decreasing
 from lexbench.types import Corpus, Document, Hits
 from lexbench.vector_formats.blocks import Row, Vocabulary, blocks_of_rows, json_rows
-from lexbench.vector_formats.vector_table import VectorTable
+from lexbench.vector_formats.lookup import VectorTable
 
 ANSERINI, TREC_EVAL = "anserini", "trec_eval"
 _FILES = ("expansions", "term_weights")

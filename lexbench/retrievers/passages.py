@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences_of, words, write_passages
+from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import (
@@ -149,7 +149,7 @@ class Passages(Retriever):
     def _write(self, corpus: Corpus, path: Path) -> None:
         """Write the passages of *corpus* into *path*."""
         windows = self._windows
-        units: Units = words if self._unit == "words" else sentences_of
+        units: Units = words if self._unit == "words" else sentences
         if self._unit == "tokens":
             encoder: Encoder = self.members[0].encoder
             own, units = encoder.own_tokens(), encoder.token_spans

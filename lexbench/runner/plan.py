@@ -8,8 +8,7 @@ from typing import Any
 
 from lexbench import measures
 from lexbench.contracts import Contract, contract_of
-from lexbench.datasets.find import named as named_dataset
-from lexbench.datasets.find import status
+from lexbench.datasets.location import find_dataset, status
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
@@ -137,7 +136,7 @@ def _options(measure_names: Sequence[str], depth: int | None) -> str:
 
 def plan_dataset(name: str, systems: Sequence[Any] | Mapping[str, Any], measure_names: Sequence[str], depth: int) -> Plan:
     """Plan *systems* on the dataset of that id or of the hub, or on the BEIR folder, or its qrels file, at that path."""
-    contract, source = named_dataset(name)
+    contract, source = find_dataset(name)
     command = f"lexbench run dataset {quote(name)}{_options(measure_names, depth)}"
     return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 

@@ -1,6 +1,6 @@
-"""Files of sparse vectors that other tools read and write. Each format is one module with `read` and `write`.
+"""Files of vectors that other tools read and write. Each sparse format is a module with `read` and `write`.
 
-Other packages take `FORMATS` from here, `blocks` (what is read and written) and `vector_table` (vectors by id).
+Other packages use `FORMATS`, `blocks` (what formats read and write) and `lookup` (sparse and dense vectors by id).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """A format of files; its module is imported when it is used."""
+    """A file format. Its module is imported when it is used."""
 
     module: str
-    holds: str  # what is in such a file, for people
+    holds: str  # what is in such a file, shown to users
     suffix: str
-    queries: str  # the format in which queries go with documents in this one; "" for a format of queries alone
-    whole: bool  # weights must be whole numbers from 1
-    tokens: bool  # the file names its terms by strings; else they are numbers
+    queries: str  # the format of queries that goes with documents in this one; "" for a format of queries only
+    whole: bool  # weights must be integers from 1
+    tokens: bool  # the file has the strings of terms, not their numbers
     reader: str = "read"
     writer: str = "write"
-    folders: tuple[str, str] | None = None  # of documents and of queries, where each is a folder and not a file
+    folders: tuple[str, str] | None = None  # names of the folders of documents and of queries, for formats of folders
 
     def read(self, path: Path, vocabulary: "Vocabulary | None" = None) -> "Iterator[Block]":
-        """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. InvalidFile for what does not read."""
+        """Yield the vectors of *path* in blocks; *vocabulary* numbers the tokens. Raises InvalidFile for malformed files."""
         reader = cast("Read", getattr(import_module(f"{__name__}.{self.module}"), self.reader))
         return reader(path, vocabulary)
 
     def write(self, blocks: "Iterable[Block]", path: Path, vocabulary: "Vocabulary") -> None:
-        """Write *blocks* to *path*, whole or not at all. CommandError for what the format cannot hold."""
+        """Write *blocks* to *path* atomically. Raises CommandError for vectors that the format cannot hold."""
         writer = cast("Write", getattr(import_module(f"{__name__}.{self.module}"), self.writer))
         writer(blocks, path, vocabulary)
 

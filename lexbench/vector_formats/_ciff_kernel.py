@@ -1,7 +1,7 @@
-"""The inner loops of `ciff`: varints of protobuf, and turning postings by document into postings by term and back.
+"""Compiled loops of `ciff`: protobuf's varints, and the conversion between postings by document and by term.
 
-The library protobuf makes an object of each posting, which is thirty times as slow. Places are byte offsets into the file; the
-place -1 says that a message is malformed.
+The protobuf library makes an object per posting, which is thirty times slower. Places are byte offsets in the file; the place
+-1 means that a message is malformed.
 """
 
 import numpy as np
@@ -12,19 +12,19 @@ _DOCID, _TF = 1, 2  # fields of Posting
 _DOC_DOCID, _DOC_NAME, _DOC_LENGTH = 1, 2, 3  # fields of DocRecord
 _LONGEST = 10  # bytes of a varint
 _INT32 = 2**31 - 1
-_NUMBER, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # how a field is written
+_NUMBER, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 
 
 @njit(nogil=True, cache=True, inline="always")
 def varint(content, at, stop):  # type: ignore[no-untyped-def]
-    """Return the number that starts at the place *at*, and the place after it: -1 where it does not end before *stop*."""
+    """Return the number at the place *at*, and the place after it; -1 if it does not end before *stop*."""
     value = np.uint64(0)
     for i in range(_LONGEST):
         if at + i >= stop:
             break
         byte = content[at + i]
         value |= np.uint64(byte & 0x7F) << np.uint64(7 * i)
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more follows
+        if byte < 0x80:  # noqa: PLR2004 - the high bit means that more follows
             return np.int64(value), at + i + 1
     return np.int64(0), np.int64(-1)
 
@@ -48,10 +48,10 @@ def field(content, at, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def scan(content, at, lists):  # type: ignore[no-untyped-def]
-    """Fill *lists* (messages, 7) from the PostingsList messages from *at* on: all of them but the postings.
+    """Fill *lists* (messages, 7) from the PostingsList messages at the place *at* and behind, without their postings.
 
-    A row is where the message starts and stops, where its term starts and stops, its df and cf, and its number of postings.
-    Return the place after the last message, and the number of messages that are well-formed.
+    The columns are start and stop of the message, start and stop of its term, df, cf, and the number of postings. Return the
+    place after the last message, and the number of well-formed messages.
     """
     for i in range(len(lists)):
         size, start = varint(content, at, len(content))
@@ -79,9 +79,9 @@ def scan(content, at, lists):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
-    """Read the postings of one PostingsList into *docs* and *weights*; return the place of a malformed one, or -1.
+    """Read the postings of one PostingsList into *docs* and *weights*. Return the place of a malformed one, or -1.
 
-    Document numbers are added up from their gaps; they ascend, and weights are from 1.
+    Document numbers are sums of gaps, so they ascend; weights are at least 1.
     """
     place, count, doc = start, 0, np.int64(0)
     while place < stop:
@@ -108,9 +108,9 @@ def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def records(content, at, rows):  # type: ignore[no-untyped-def]
-    """Read DocRecord messages from *at* on into *rows* (documents, 4): docid, where the name starts and stops, length.
+    """Read the DocRecord messages at *at* and behind into *rows* (documents, 4): docid, start and stop of the name, length.
 
-    Return the place after the last message, and the number of messages that are well-formed.
+    Return the place after the last message, and the number of well-formed messages.
     """
     for i in range(len(rows)):
         size, place = varint(content, at, len(content))
@@ -134,7 +134,7 @@ def records(content, at, rows):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]
-    """Append the rows of a block, documents *first* and on, to the postings of their terms, which end at *ends* so far."""
+    """Append the rows of a block, whose first document is *first*, to the postings of their terms, which end at *ends*."""
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
             place = ends[terms[i]]
@@ -144,14 +144,14 @@ def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignor
 
 @njit(nogil=True, cache=True)
 def count(rows, offsets):  # type: ignore[no-untyped-def]
-    """Add one to *offsets*, one place on, for each of *rows*."""
+    """Count the entries of each row: add one to offsets[row + 1] for each of *rows*."""
     for row in rows:
         offsets[row + 1] += 1
 
 
 @njit(nogil=True, cache=True)
 def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]
-    """Append the postings of *term* to the rows of their documents, which end at *ends* so far."""
+    """Append the postings of *term* to the rows of their documents, which end at *ends*."""
     for i in range(len(docs)):
         place = ends[docs[i]]
         terms[place], values[place] = term, weights[i]
@@ -160,7 +160,7 @@ def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped
 
 @njit(nogil=True, cache=True, inline="always")
 def _put(number, target, at):  # type: ignore[no-untyped-def]
-    while number >= 0x80:  # noqa: PLR2004 - the bit that says that more follows
+    while number >= 0x80:  # noqa: PLR2004 - the high bit means that more follows
         target[at] = np.uint8(number & 0x7F) | np.uint8(0x80)
         number >>= 7
         at += 1
@@ -170,9 +170,9 @@ def _put(number, target, at):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def encode(docs, impacts, target):  # type: ignore[no-untyped-def]
-    """Write the postings of one term as fields of a PostingsList into *target*; return the number of bytes, at most 14 each.
+    """Write the postings of one term as fields of a PostingsList into *target*. Return the number of bytes, at most 14 each.
 
-    A gap of 0, which only the first posting can have, is left out, as protobuf does with what has its default value.
+    A gap of 0, which only the first posting can have, is left out, because protobuf leaves out default values.
     """
     at, before = 0, np.int64(0)
     for i in range(len(docs)):

@@ -1,11 +1,11 @@
-r"""Vectors as Anserini and Pyserini read them: documents as a JsonVectorCollection, queries as topics of pretokenised text.
+r"""Vectors in the format of Anserini and Pyserini: documents as a JsonVectorCollection, queries as pretokenised topics.
 
-    {"id": "d1", "contents": "", "vector": {"token": 3, ...}}      one document a line
-    q1<TAB>token token token other other                           one query a line, each token as often as it weighs
+    {"id": "d1", "contents": "", "vector": {"token": 3, ...}}      one document per line
+    q1<TAB>token token token other other                           one query per line, each token as often as its weight
 
-https://github.com/castorini/anserini. Lost: weights that are not whole are refused, and the order of tokens in a line means
-nothing. Anserini reads a token of more than 255 characters as several (its issue 1843), and one with white space too, so such
-tokens are refused; so are queries without terms, at which Anserini stops. Documents without terms are fine.
+https://github.com/castorini/anserini. Weights must be integers; the order of tokens means nothing. Anserini splits tokens of
+more than 255 characters (its issue 1843) or with white space, so such tokens are refused. Queries without terms are refused
+because Anserini stops at them. Documents without terms are fine.
 """
 
 import shutil
@@ -24,13 +24,13 @@ from lexbench.vector_formats.blocks import Block, Row, TokenVector, Vocabulary, 
 
 _LONGEST = 255  # characters of a token, as Java counts them
 _SUFFIXES = (".json", ".jsonl", ".gz")
-_DOCUMENTS = 500_000  # in one file of a folder, so that Anserini's threads have some each
+_DOCUMENTS = 500_000  # per file of a folder, so that all threads of Anserini have work
 
 
 def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
     """Yield the document vectors of a file, or of the `.json`, `.jsonl` and `.gz` files in a folder and below, by name.
 
-    *vocabulary* numbers the tokens, and may be one that grows. InvalidFile names the file and line that does not read.
+    *vocabulary* numbers the tokens and may grow. Raises InvalidFile with the file and number of a faulty line.
     """
     known = Vocabulary() if vocabulary is None else vocabulary
     files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
@@ -43,7 +43,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the documents of *blocks* into one file if *path* ends in `.json`, `.jsonl` or `.gz`, else into a new folder.
 
-    CommandError for weights that are not whole, tokens that Anserini would split, and a folder that has something in it.
+    Raises CommandError for weights that are no integers, tokens that Anserini would split, and a folder that is not empty.
     """
     rows = token_vectors(blocks, vocabulary, "Anserini")
     if path.suffix in _SUFFIXES:
@@ -64,7 +64,7 @@ def _write_folder(folder: Path, rows: Iterator[TokenVector]) -> None:
     """Write files of at most `_DOCUMENTS` documents into the new folder *folder*."""
     folder.mkdir()
     number, first = 0, next(rows, None)
-    while first or not number:  # one file at least, so that the folder reads
+    while first or not number:  # at least one file, so that the folder can be read
         with writer(folder / f"part-{number:05d}.jsonl") as file:
             _write_documents(file, [first] if first else [])
             _write_documents(file, islice(rows, _DOCUMENTS - 1))
@@ -72,7 +72,7 @@ def _write_folder(folder: Path, rows: Iterator[TokenVector]) -> None:
 
 
 def _write_documents(file: BinaryIO, rows: Iterable[TokenVector]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     encode = msgspec.json.Encoder().encode
     checked: set[str] = set()
     for text_id, tokens, weights in rows:
@@ -82,7 +82,7 @@ def _write_documents(file: BinaryIO, rows: Iterable[TokenVector]) -> None:
 
 
 def read_topics(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
-    """Yield the query vectors of a file of topics; *vocabulary* and errors as in `read`."""
+    """Yield the query vectors of a file of topics, with *vocabulary* and errors as in `read`."""
     known = Vocabulary() if vocabulary is None else vocabulary
     return blocks_of_rows(path, _topics(path), known, whole=True)
 
@@ -94,16 +94,16 @@ def _topics(path: Path) -> Iterator[Row]:
             continue
         try:
             if not tab or not query_id.strip():
-                raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - so that both get the line's number
+                raise ValueError("a query is an id, a tab and tokens")  # noqa: TRY301 - both errors get the line number
             yield Row(number, query_id.decode().strip(), Counter(text.decode().split()))
-        except ValueError as error:  # a UnicodeDecodeError is one
+        except ValueError as error:  # includes UnicodeDecodeError
             raise InvalidFile(f"{path}:{number}: {error}") from None
 
 
 def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
     """Write the query vectors of *blocks* as topics.
 
-    CommandError as `write`, for an id that has white space in it, and for a query without terms.
+    Raises CommandError like `write`, and for an id with white space or a query without terms.
     """
     checked: set[str] = set()
     with writer(path) as file:
@@ -112,8 +112,8 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
                 raise CommandError(f"query id {query_id!r} cannot be written: it is empty or has white space in it")
             if not tokens:
                 raise CommandError(
-                    f"query {query_id!r} has no terms, and Anserini stops at such a one; leave it out, or give it a term, "
-                    "as quantize(empty=100) does"
+                    f"query {query_id!r} has no terms, and Anserini stops at such a query; leave it out, or give it a term, "
+                    "e.g. by quantize(empty=100)"
                 )
             _refuse_split(tokens, checked)
             text = " ".join(" ".join([token] * int(weight)) for token, weight in zip(tokens, weights, strict=True))
@@ -121,10 +121,10 @@ def write_topics(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) ->
 
 
 def _refuse_split(tokens: list[str], checked: set[str]) -> None:
-    """Raise CommandError for the first of *tokens* that Anserini would read as several or none; add the others to *checked*."""
+    """Raise CommandError for the first of *tokens* that Anserini would split; add the others to *checked*."""
     for token in () if checked.issuperset(tokens) else tokens:
         if token.split() != [token] or len(token.encode("utf-16-le")) > 2 * _LONGEST:
-            shown = f"{token[:40]!r}{'...' if len(token) > 40 else ''}"  # noqa: PLR2004 - as much as fits a line
+            shown = f"{token[:40]!r}{'...' if len(token) > 40 else ''}"  # noqa: PLR2004 - as much as fits into a line
             raise CommandError(
                 f"token {shown} cannot be written for Anserini: it is empty, has white space or over {_LONGEST} characters"
             )

@@ -1,6 +1,6 @@
-"""What all formats share: blocks of sparse vectors with the ids of their texts, and the vocabulary that numbers their terms.
+"""Blocks of sparse vectors with the ids of their texts, and the vocabulary that numbers their terms, for all formats.
 
-A format that writes one vector a line reads its lines as `Row`s, of which `blocks_of_rows` makes blocks.
+Formats with one vector per line read their lines as `Row`s, and `blocks_of_rows` turns these into blocks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage.reading import lines
 
-ROWS = 4096  # of a block
-_LIMIT = 2**31  # of weights that formats hold as whole numbers
+ROWS = 4096  # per block
+_LIMIT = 2**31  # weights must be below this in formats of integers
 
 
 class Block(NamedTuple):
     """Some vectors in the order of the file.
 
-    Readers give weights that are not 0, terms ascending in each row. The vocabulary of a file that names its terms by strings
-    may grow while it is read; then later blocks are wider than earlier ones.
+    Readers yield weights other than 0, with ascending terms in each row. If the vocabulary grows while a file is read, later
+    blocks are wider than earlier ones.
     """
 
     ids: list[str]  # (n,)
@@ -32,7 +32,7 @@ class Block(NamedTuple):
 
 
 class _Growing(dict[str, int]):
-    """Gives a token that it does not have the next number."""
+    """A dictionary that gives an unknown token the next number."""
 
     def __missing__(self, token: str) -> int:
         self[token] = number = len(self)
@@ -40,7 +40,7 @@ class _Growing(dict[str, int]):
 
 
 class Vocabulary:
-    """Strings of tokens and their term ids: those of the list *tokens*, from 0; without one, numbered as they turn up."""
+    """Tokens and their term ids: positions in the list *tokens*, or in order of appearance without such a list."""
 
     def __init__(self, tokens: Iterable[str] | None = None) -> None:
         self.grows = tokens is None
@@ -55,7 +55,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Read a file of one token a line, as the `vocab.txt` of a BERT model; the first line is term 0."""
+        """Read a file with one token per line, like `vocab.txt` of BERT; the first line is term 0."""
         try:
             return cls(line.removesuffix(b"\r").decode() for _, line in lines(path))
         except (CommandError, UnicodeDecodeError) as error:
@@ -70,7 +70,7 @@ class Vocabulary:
         return list(self._numbers)
 
     def numbers(self, tokens: Iterable[str]) -> list[int]:
-        """Return the term id of each of *tokens*; CommandError for one that is not there, unless the vocabulary grows."""
+        """Return the term ids of *tokens*. Raises CommandError for an unknown token, unless the vocabulary grows."""
         try:
             return list(map(self._numbers.__getitem__, tokens))
         except KeyError as error:
@@ -88,7 +88,7 @@ class TokenVector(NamedTuple):
 def block_of(
     ids: list[str], data: NDArray[np.float32], terms: NDArray[np.integer], offsets: NDArray[np.integer], width: int
 ) -> Block:
-    """Return a block of the arrays of a CSR matrix (n, *width*), which is brought into canonical form without zeros."""
+    """Return a block from the arrays of a CSR matrix (n, *width*), in canonical form and without zeros."""
     matrix = scipy.sparse.csr_array((data, terms, offsets), shape=(len(offsets) - 1, width))
     if not (matrix.has_canonical_format and matrix.data.all()):
         matrix = scipy.sparse.csr_array(matrix, copy=True)
@@ -111,7 +111,7 @@ class _Record(msgspec.Struct):
 
 
 def json_rows(path: Path) -> Iterator[Row]:
-    """Yield the vector of each line of the file *path*, JSON objects with `id` and `vector`; other fields are passed over."""
+    """Yield the vectors of a file of JSON lines with `id` and `vector`; other fields are ignored."""
     decoder = msgspec.json.Decoder(_Record)
     for number, line in lines(path):
         if line.strip():
@@ -125,8 +125,8 @@ def json_rows(path: Path) -> Iterator[Row]:
 def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, whole: bool) -> Iterator[Block]:
     """Yield the *rows* of the file *path* in blocks, without weights of 0.
 
-    InvalidFile names the line of a token that *vocabulary* lacks, of a weight that float32 cannot hold, or, with *whole*, of a
-    weight that is negative or no whole number.
+    Raises InvalidFile with the line of a token that *vocabulary* lacks, or of a weight that float32 cannot hold or, with
+    *whole*, that is negative or no integer.
     """
     rows = iter(rows)
     while batch := list(islice(rows, ROWS)):
@@ -150,7 +150,7 @@ def blocks_of_rows(path: Path, rows: Iterable[Row], vocabulary: Vocabulary, *, w
 
 
 def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole: bool) -> NDArray[np.float32]:
-    """Return the *weights* (nonzeros,) of the rows *batch* as float32."""
+    """Return the *weights* (nonzeros,) of the rows *batch* as float32. Raises InvalidFile, see `blocks_of_rows`."""
     with np.errstate(over="ignore", under="ignore"):
         narrow = weights.astype(np.float32)
     wrong = (narrow != weights) | (narrow < 0) | (narrow != np.floor(narrow)) if whole else ~np.isfinite(narrow)
@@ -166,9 +166,9 @@ def _fitted(path: Path, batch: list[Row], weights: NDArray[np.float64], *, whole
 
 
 def checked(blocks: Iterable[Block], vocabulary: Vocabulary | None, whole: str = "") -> Iterator[Block]:
-    """Yield *blocks* as they are to be written: in canonical form, no wider than *vocabulary*, and with an id for each vector.
+    """Yield *blocks* in canonical form, after checking that they have an id per vector and fit *vocabulary* and the format.
 
-    *whole* is the name of a format that holds only whole weights from 1 to 2^31 - 1. CommandError for what does not fit.
+    *whole* is the name of a format that holds only integer weights from 1 to 2^31 - 1. Raises CommandError if a check fails.
     """
     for ids, vectors in blocks:
         block = block_of(ids, vectors.data, vectors.indices, vectors.indptr, vectors.shape[1])
@@ -187,12 +187,12 @@ def _refuse_unfit(block: Block, whole: str) -> None:
         return
     first = int(np.argmin(fits))
     row = int(np.searchsorted(block.vectors.indptr, first, side="right")) - 1
-    hint = f"{whole} holds whole weights from 1; quantise the vectors, as in encoder|quantize(100)"
+    hint = f"{whole} holds whole weights from 1; quantise the vectors, e.g. encoder|quantize(100)"
     raise CommandError(f"{block.ids[row]!r} has the weight {weights[first]:g}; {hint if whole else 'it is no number'}")
 
 
 def token_vectors(blocks: Iterable[Block], vocabulary: Vocabulary, whole: str = "") -> Iterator[TokenVector]:
-    """Yield each vector of *blocks*, `checked`, with its tokens; weights are int for *whole*. *vocabulary* may still grow."""
+    """Yield each vector of *blocks*, `checked`, with its tokens; weights are int with *whole*. *vocabulary* may still grow."""
     names = np.zeros(0, dtype=object)
     for ids, vectors in checked(blocks, vocabulary, whole):
         if len(names) < vectors.shape[1]:

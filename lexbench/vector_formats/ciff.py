@@ -1,9 +1,14 @@
-"""Vectors as an inverted index in the Common Index File Format: what PISA, BMP, Lucene, Terrier and JASS import.
+"""Vectors as an inverted index in the Common Index File Format, which PISA, BMP, Lucene, Terrier and JASS import.
 
-Messages of protobuf, each after its length as a varint: a Header; a PostingsList a term, terms in the order of their bytes,
-postings in the order of documents with gaps between their numbers, the weight as `tf`; a DocRecord a document, its length the
-sum of its weights. https://github.com/osirrc/ciff (Lin et al., "Supporting Interoperability Between Open-Source Search Engines
-with the Common Index File Format", SIGIR 2020). Lost: weights that are not whole are refused, and tokens that no document has.
+The file has protobuf messages, each after its length as a varint:
+
+    Header
+    PostingsList    one per term, in the order of the terms' bytes; postings are gaps between document numbers, with the weight
+                    as `tf`
+    DocRecord       one per document; its length is the sum of its weights
+
+https://github.com/osirrc/ciff (Lin et al., "Supporting Interoperability Between Open-Source Search Engines with the Common
+Index File Format", SIGIR 2020). Weights must be integers. Tokens that no document has are lost.
 """
 
 import struct
@@ -24,9 +29,9 @@ from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, block_of, ch
 
 _VERSION = 1
 _DESCRIPTION = b"impacts of sparse vectors, written by lexbench"
-_NUMBER, _DOUBLE, _BYTES = 0, 1, 2  # how protobuf writes a field
-_START, _TERM, _TERM_STOP, _DF, _CF, _COUNT = 0, 2, 3, 4, 5, 6  # columns of what `kernel.scan` fills in
-_POSTING = 14  # bytes that one can take
+_NUMBER, _DOUBLE, _BYTES = 0, 1, 2  # protobuf's wire types
+_START, _TERM, _TERM_STOP, _DF, _CF, _COUNT = 0, 2, 3, 4, 5, 6  # columns that `kernel.scan` fills
+_POSTING = 14  # bytes of a posting at most
 _LENGTH_LIMIT = 2**31
 _NARROW = 1 << 16
 
@@ -34,10 +39,10 @@ _Rows: TypeAlias = tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]  # offse
 
 
 def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
-    """Yield the documents of a file, in the order of its DocRecords; their postings are all in memory, 8 bytes each.
+    """Yield the documents of a file, in the order of its DocRecords. All postings are in memory, 8 bytes each.
 
-    *vocabulary* numbers the tokens, and may be one that grows. A compressed file is unpacked in memory. InvalidFile says what
-    is wrong, and at which byte.
+    *vocabulary* numbers the tokens and may grow. A compressed file is unpacked in memory. Raises InvalidFile with the byte at
+    which the file is malformed.
     """
     known = Vocabulary() if vocabulary is None else vocabulary
     file = _File(path, _content(path))
@@ -52,7 +57,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
 
 
 def _content(path: Path) -> NDArray[np.uint8]:
-    """Return the bytes of a file, mapped into memory, or unpacked there if it is compressed."""
+    """Return the bytes of a file, mapped or, if compressed, unpacked into memory."""
     try:
         if path.suffix == ".gz":
             with open_file(path) as file:
@@ -70,7 +75,7 @@ class _File:
     content: NDArray[np.uint8]
 
     def wrong(self, place: int, what: str) -> InvalidFile:
-        """Return the error that *what* is wrong at byte *place*."""
+        """Return the error *what* with the byte *place*."""
         return InvalidFile(f"{self.path}: at byte {place}: {what}")
 
     def text(self, start: int, stop: int) -> str:
@@ -103,7 +108,7 @@ class _File:
             if kind == _NUMBER:
                 numbers[number] = value
         lists, documents = numbers.get(2, 0), numbers.get(3, 0)
-        possible = range(len(self.content) + 1)  # a message takes a byte at least
+        possible = range(len(self.content) + 1)  # a message takes at least one byte
         if not readable or numbers.get(1) != _VERSION or lists not in possible or documents not in possible:
             raise self.wrong(0, f"no CIFF header of version {_VERSION}")
         return (lists, documents), stop
@@ -124,7 +129,7 @@ def _terms(file: _File, lists: NDArray[np.int64], vocabulary: Vocabulary) -> NDA
 
 
 class _Lists:
-    """The postings of each list, with documents as rows; *entries* (lists, 7) are what `kernel.scan` filled in."""
+    """The postings of each list, with documents as row numbers; *entries* (lists, 7) are the rows that `kernel.scan` filled."""
 
     def __init__(self, file: _File, entries: NDArray[np.int64], docids: NDArray[np.int64]) -> None:
         self.file, self.entries, self.documents = file, entries, len(docids)
@@ -132,7 +137,7 @@ class _Lists:
         self.docids = docids[self.order]
         if np.any(self.docids[1:] == self.docids[:-1]):
             raise InvalidFile(f"{file.path}: two documents have one number")
-        self.plain = np.array_equal(docids, np.arange(len(docids)))  # as everyone writes them: numbers are rows
+        self.plain = np.array_equal(docids, np.arange(len(docids)))  # the usual case: document numbers are row numbers
 
     def read(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows and weights of the postings of list *number*."""
@@ -149,7 +154,7 @@ class _Lists:
         return self._rows(docs, int(entry[_START])), weights
 
     def _rows(self, docs: NDArray[np.int64], place: int) -> NDArray[np.int64]:
-        """Return the rows of the documents with the numbers *docs*, which a list at byte *place* has."""
+        """Return the rows of the documents with the numbers *docs*, for the list at byte *place*."""
         if self.plain:
             known, rows = docs < self.documents, docs
         else:
@@ -182,10 +187,10 @@ class _Postings(NamedTuple):
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
-    """Write the documents of *blocks*, compressed if *path* ends in `.gz`; all their postings are in memory meanwhile.
+    """Write the documents of *blocks*, compressed if *path* ends in `.gz`. All postings are in memory meanwhile.
 
-    That takes 10 bytes a posting where terms and weights fit 16 bits, and 16 bytes otherwise. CommandError for weights that
-    are not whole, and for a document whose weights add up to 2^31 or more.
+    A posting takes 10 bytes if terms and weights fit into 16 bits, and 16 bytes otherwise. Raises CommandError for weights
+    that are no integers, or for a document whose weights add up to 2^31 or more.
     """
     ids: list[str] = []
     arrays: list[_Rows] = []
@@ -219,7 +224,7 @@ def _lengths(ids: list[str], blocks: list[_Rows]) -> NDArray[np.int64]:
 
 
 def _by_term(blocks: list[_Rows], vocabulary: int) -> _Postings:
-    """Return the postings of *blocks* by term; the list is emptied meanwhile, so that memory does not hold all twice."""
+    """Return the postings of *blocks* by term. The list is emptied on the way, so that memory does not hold all twice."""
     offsets = np.zeros(vocabulary + 1, np.int64)
     for _, terms, _ in blocks:
         offsets[1:] += np.bincount(terms, minlength=vocabulary)
@@ -256,7 +261,7 @@ def _header(lists: int, lengths: NDArray[np.int64]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Return *number* seven bits a byte, the lowest first."""
+    """Return *number* with seven bits per byte, the lowest first."""
     parts = bytearray()
     while number > 0x7F:  # noqa: PLR2004
         parts.append(number & 0x7F | 0x80)
@@ -266,7 +271,7 @@ def _varint(number: int) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    """Return a field that holds a number; protobuf leaves out those that are 0."""
+    """Return a field with a number; protobuf leaves out a field that is 0."""
     return _varint(field << 3 | _NUMBER) + _varint(value) if value else b""
 
 

@@ -1,11 +1,10 @@
-"""Embeddings as lsr-benchmark ships and reads them: a folder for documents, `doc`, and one for queries, `query`.
+"""Embeddings in the layout of lsr-benchmark: a folder `doc` for documents and a folder `query` for queries.
 
     doc/doc-embeddings.npz    data, indices, indptr: the arrays of a CSR matrix (documents, vocabulary)
-    doc/doc-ids.txt           the ids of its rows, one a line
+    doc/doc-ids.txt           the ids of its rows, one per line
 
-https://github.com/reneuir/lsr-benchmark, `lsr_benchmark/irds.py`. Some of its encoders leave out the offsets of texts without
-any term at the end; these rows are read as empty. Lost: the strings of the tokens. A matrix is in memory while it is read or
-written.
+https://github.com/reneuir/lsr-benchmark, `lsr_benchmark/irds.py`. Some encoders leave out the offsets of texts without terms at
+the end; these rows are read as empty. The strings of the tokens are lost. A matrix is in memory while it is read or written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +26,7 @@ _TERM_LIMIT = 2**31
 
 
 def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:  # noqa: ARG001 - terms are numbers here
-    """Yield the vectors of the folder *path*, in its order; InvalidFile says what is wrong."""
+    """Yield the vectors of the folder *path*, in its order. Raises InvalidFile if a file is missing or malformed."""
     file = next(iter(sorted(path.glob(f"*{_EMBEDDINGS}"))), None)
     if file is None:
         raise InvalidFile(f"{path}: it has no file *{_EMBEDDINGS}; give the folder doc or query of lsr-benchmark's embeddings")
@@ -44,7 +43,7 @@ def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:  
 
 
 def _arrays(file: Path) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return weights, terms and offsets; InvalidFile where they are no sparse matrix of numbers."""
+    """Return weights, terms and offsets. Raises InvalidFile if they are no sparse matrix of finite numbers."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             data, indices, indptr = (arrays[name] for name in _ARRAYS)
@@ -71,7 +70,7 @@ def _ids(file: Path) -> list[str]:
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
-    """Write the vectors of *blocks* into the folder *path*, `doc` or `query`; ids first, so that none are missing."""
+    """Write the vectors of *blocks* into the folder *path*, `doc` or `query`; ids first, so that they are never missing."""
     kept = list(checked(blocks, None if vocabulary.grows else vocabulary))
     matrix: Any = sparse.vstack([block.vectors for block in kept], format="csr")
     ids = [name for block in kept for name in block.ids]

@@ -1,10 +1,9 @@
-"""Vectors as Seismic reads them: one JSON object a line, documents and queries alike.
+"""Vectors in Seismic's format: one JSON object per line, for documents and queries.
 
     {"id": "d1", "content": "", "vector": {"token": 1.25, ...}}
 
-https://github.com/TusKANNy/seismic. Weights are written so that they read back to the same float32; the text of a document,
-which lexbench does not have at this point, is written empty and passed over in reading. An id that was a number comes back as
-the string of its digits. Ids are not compared: a file that has one twice gives it twice.
+https://github.com/TusKANNy/seismic. Weights read back to the same float32. The text is written empty and ignored in reading. An
+id that is a number is read as the string of its digits. A repeated id is yielded twice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,16 +16,16 @@ from lexbench.vector_formats.blocks import Block, Vocabulary, blocks_of_rows, js
 
 
 def read(path: Path, vocabulary: Vocabulary | None = None) -> Iterator[Block]:
-    """Yield the vectors of a file, in its order; *vocabulary* numbers the tokens, and may be one that grows.
+    """Yield the vectors of a file, in its order; *vocabulary* numbers the tokens and may grow.
 
-    InvalidFile names the line that does not read.
+    Raises InvalidFile with the number of a faulty line.
     """
     known = Vocabulary() if vocabulary is None else vocabulary
     return blocks_of_rows(path, json_rows(path), known, whole=False)
 
 
 def write(blocks: Iterable[Block], path: Path, vocabulary: Vocabulary) -> None:
-    """Write the vectors of *blocks*, one a line; CommandError for weights that are no numbers."""
+    """Write the vectors of *blocks*, one per line. Raises CommandError for weights that are no finite numbers."""
     encode = msgspec.json.Encoder().encode
     with writer(path) as file:
         for text_id, tokens, weights in token_vectors(blocks, vocabulary):

@@ -14,7 +14,7 @@ from lexbench import measures
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
 from lexbench.datasets.dataset import open_dataset
-from lexbench.datasets.find import is_here
+from lexbench.datasets.location import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
 from lexbench.retrievers.encoded import Encoded

@@ -1,1 +1,39 @@
-"""Where datasets come from: every module is a plug-in of the group `sources`, see `lexbench.datasets.source`."""
+"""Sources of datasets: each other module is a plug-in of the group `sources`. A contract names its source as `source.loader`.
+
+Here is what all sources use. Environment variables are read when they are needed, not at import:
+
+    LEXBENCH_DATA       folders of the user, separated as in PATH; each may have <dataset id>/ and <corpus id>/
+    LEXBENCH_OFFLINE    1: never download anything
+"""
+
+import os
+from pathlib import Path
+
+from lexbench import registry
+from lexbench.contracts import Contract
+from lexbench.errors import MissingData
+from lexbench.plugins import Source
+
+
+def finders(contract: Contract) -> list[type[Source]]:
+    """Return the classes to ask for a dataset, in order: the user's files come first."""
+    names = dict.fromkeys(("files", contract.source.loader))
+    return [registry.load("sources", name) for name in names]
+
+
+def user_folders(contract: Contract) -> list[Path]:
+    """Return where the user may have put the dataset, existing or not: folders of the dataset, then of its corpus."""
+    roots = [Path(root).expanduser() for root in os.environ.get("LEXBENCH_DATA", "").split(os.pathsep) if root]
+    names = dict.fromkeys((contract.id, contract.corpus))
+    return [root / name for name in names for root in roots]
+
+
+def offline() -> bool:
+    """Return whether the user forbids downloads."""
+    return os.environ.get("LEXBENCH_OFFLINE", "") not in ("", "0")
+
+
+def missing(contract: Contract, reason: str) -> MissingData:
+    """Return the error for a dataset that is not here: which, why, and how to provide it."""
+    ways = filter(None, (finder.ways(contract) for finder in reversed(finders(contract))))
+    return MissingData(f"{contract.id} is not here: {reason}; {', or '.join(ways)}")

@@ -1,4 +1,4 @@
-"""Datasets in files that the user has: BEIR folders, MS MARCO and TREC files, and mixtures."""
+"""Datasets in files of the user: BEIR folders, files of MS MARCO and TREC, and mixtures of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from lexbench.contracts import Contract
-from lexbench.datasets.records import document, numbered_records, read_records
-from lexbench.datasets.source import missing
-from lexbench.datasets.topics import rows, topics
+from lexbench.datasets.records import document, numbered_records, read_queries, read_records, read_trec_topics
+from lexbench.datasets.sources import missing
 from lexbench.errors import InvalidFile
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
@@ -24,7 +23,7 @@ _QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
 
 @dataclass(frozen=True)
 class Files(Source):
-    """A dataset whose corpus, queries and qrels are a file each (see `lexbench.datasets.records`), plain or compressed."""
+    """A dataset with one file each for corpus, queries and qrels, plain or compressed (see `lexbench.datasets.records`)."""
 
     contract: Contract
     corpus: Path
@@ -33,19 +32,19 @@ class Files(Source):
 
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
-        """Return the dataset if one of *folders* has its corpus; MissingData if that has no queries or qrels with it."""
+        """Return the dataset if one of *folders* has its corpus. Raises MissingData if queries or qrels are missing."""
         corpus = _only_file(folders, CORPUS, contract)
         if corpus is None:
             return None
         queries, qrels = _only_file(folders, _QUERIES, contract), _only_file(folders, _QRELS, contract)
         if queries is None or qrels is None:
             lacking = _names(_QUERIES if queries is None else _QRELS, contract)
-            raise missing(contract, f"there is {corpus}, but with it no {' or '.join(lacking)}")
+            raise missing(contract, f"there is {corpus}, but beside it no {' or '.join(lacking)}")
         return cls(contract, corpus, queries, qrels)
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
-        """Return the file that the corpus is, or ''."""
+        """Return where the corpus is, or ""."""
         try:
             corpus = _only_file(folders, CORPUS, contract)
         except InvalidFile as error:
@@ -54,7 +53,7 @@ class Files(Source):
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
-        """Say which files would do."""
+        """Return which files to put where."""
         return f"put corpus.jsonl, queries.jsonl and qrels/{contract.source.split}.tsv into $LEXBENCH_DATA/{contract.corpus}"
 
     def documents(self) -> Iterator[Document]:
@@ -67,14 +66,15 @@ class Files(Source):
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the file."""
-        return (topics if self.queries_file.name.startswith("topics.") else rows)(self.queries_file)
+        read = read_trec_topics if self.queries_file.name.startswith("topics.") else read_queries
+        return read(self.queries_file)
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements in the order of the file."""
         return read_judgements(self.qrels_file, header=False)
 
     def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
-        """Return the file, and the lines of that id, as 'corpus.jsonl:3 and 9'; the file alone of judgements."""
+        """Return the file, for documents and queries with the lines of an id, e.g. "corpus.jsonl:3 and 9"."""
         file = {"documents": self.corpus, "queries": self.queries_file, "judgements": self.qrels_file}[kind]
         if record_id is None or kind == "judgements":
             return str(file)
@@ -82,7 +82,7 @@ class Files(Source):
         return f"{file}:{' and '.join(islice(lines, 2))}"
 
     def identity(self) -> dict[str, Any]:
-        """Return the digest of the corpus file; the name is in it because it decides the format."""
+        """Return the digest of the corpus file, and its name, which decides the format."""
         return {
             "loader": "files",
             "file": self.corpus.name,
@@ -90,19 +90,15 @@ class Files(Source):
             "text": self.contract.text.document,
         }
 
-    def remarks(self) -> list[str]:
-        """Return nothing: a copy that is not what the contract says is refused."""
-        return []
-
 
 def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
-    """Return the file names that *patterns* mean; MS MARCO's own write the split dev/small as `queries.dev.small.tsv`."""
+    """Return the file names for *patterns*. MS MARCO writes the split dev/small as `queries.dev.small.tsv`."""
     split = contract.source.split
     return [name.format(split=split if "/" in name else split.replace("/", ".")) for name in patterns]
 
 
 def _only_file(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
-    """Return the file, from the first folder that has one; InvalidFile where a folder has two that would do."""
+    """Return the file from the first folder that has one, or None. Raises InvalidFile if a folder has two that fit."""
     for folder in folders:
         names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", *COMPRESSED))
         files = [folder / name for name in names if (folder / name).is_file()]

@@ -1,35 +1,52 @@
-"""Datasets of the Hugging Face hub in BEIR's layout, and folders of the same tables: see `lexbench.datasets.hub_layout`.
+"""Datasets on the Hugging Face hub in BEIR's layout, and folders with the same tables.
 
-A contract names one as `url = "hf:ORG/NAME@REVISION"` with `loader = "hf"`; what is typed is "hf:ORG/NAME", with "@REVISION"
-and "#SPLIT" behind it if need be. Where a repository has no judgements, those of "ORG/NAME-qrels" are taken, as BeIR keeps
-them. What was downloaded is in the hub's own cache; LEXBENCH_OFFLINE=1 reads that alone.
+    corpus     _id, title (optional), text
+    queries    _id, text
+    qrels      query-id, corpus-id, score (1 if there is no such column)
+
+The files of a table (Parquet, JSON lines or TSV) are in a folder of its name, or have its name themselves, for example
+`corpus/train-00000-of-00001.parquet`, `corpus.jsonl`, `queries/queries.parquet`, `qrels/test.tsv`. Qrels may also be in the
+folder `data`, e.g. `data/test-00000-of-00001.parquet`, or be called `default`. Of several splits one is read.
+
+A contract names a dataset as `url = "hf:ORG/NAME@REVISION"` with `loader = "hf"`. A user types "hf:ORG/NAME", optionally
+followed by "@REVISION" and "#SPLIT". If a repository has no judgements, those of "ORG/NAME-qrels" are used, where BeIR keeps
+them. Downloads are in the hub's own cache. With LEXBENCH_OFFLINE=1 only that cache is read.
 """
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from lexbench.contracts import Contract
-from lexbench.datasets import hub_layout
-from lexbench.datasets.hub_layout import TABLES, Layout
 from lexbench.datasets.records import document
-from lexbench.datasets.source import missing, offline
+from lexbench.datasets.sources import missing, offline
 from lexbench.errors import CommandError, InvalidFile, MissingData, require
 from lexbench.plugins import Source
-from lexbench.storage.reading import cached_file_digest
+from lexbench.storage.reading import cached_file_digest, lines
+from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?(?:#([\w.-]+))?")
-_PATTERNS = [pattern for names in TABLES.values() for name in names for pattern in (f"{name}/*", f"{name}*.*")]
+_TABLES = {
+    "corpus": ("corpus",),
+    "queries": ("queries", "query"),
+    "qrels": ("qrels", "default", "data", "relevance"),
+}  # names of their folders and files; the first that exists counts
+_PATTERNS = [pattern for names in _TABLES.values() for name in names for pattern in (f"{name}/*", f"{name}*.*")]
 _QRELS_PATTERNS = ["*.tsv", "*.tsv.gz", "*.parquet", "*/*.parquet", "*.jsonl"]
+_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz")
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+_IDS = {"corpus": ("_id", "id", "corpus-id", "doc_id"), "queries": ("_id", "id", "query-id", "query_id")}
+_ROWS = 2048  # of Parquet, in memory at once
 
 
 class HubName(NamedTuple):
-    """What stands behind "hf:"."""
+    """The parts of "hf:ORG/NAME@REVISION#SPLIT"."""
 
     repository: str
     revision: str | None = None
@@ -37,7 +54,7 @@ class HubName(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read "hf:ORG/NAME@REVISION#SPLIT"; CommandError for what is no such name."""
+        """Parse "hf:ORG/NAME@REVISION#SPLIT". Raises CommandError for anything else."""
         match = _NAME.fullmatch(text)
         if match is None:
             raise CommandError(
@@ -46,47 +63,54 @@ class HubName(NamedTuple):
         return cls(*match.groups())
 
 
+class Tables(NamedTuple):
+    """The files of the tables of one dataset."""
+
+    corpus: tuple[Path, ...]
+    queries: tuple[Path, ...]
+    qrels: tuple[Path, ...]
+
+
 @dataclass(frozen=True)
 class Hf(Source):
-    """The tables of one dataset."""
+    """A dataset in three tables, from the hub or a folder of the user."""
 
     contract: Contract
-    tables: Layout
-    commit: str = ""  # of the hub's repository; "" for a folder of the user's
+    tables: Tables
+    commit: str = ""  # of the hub's repository; "" for a folder of the user
 
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
-        """Return the dataset from one of *folders*, or from the hub; MissingData says why that has it not."""
+        """Return the dataset from one of *folders*, or from the hub. Raises MissingData if the hub does not have it."""
         for folder in folders:
-            if tables := hub_layout.layout(folder, contract.source.split):
+            if tables := _find_tables(folder, contract.source.split):
                 return cls(contract, tables)
         url = contract.source.url or ""
         if not url.startswith(PREFIX):
             return None
-        named = HubName.read(url)
+        name = HubName.read(url)
         try:
-            folder = snapshot(named.repository, named.revision)
-            tables = _with_judgements(folder, named, contract.source.split)
+            folder = snapshot(name.repository, name.revision)
+            return cls(contract, _find_hub_tables(folder, name, contract.source.split), folder.name)
         except MissingData as error:
             raise missing(contract, str(error)) from error
-        return cls(contract, tables, folder.name)
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
-        """Return the folder that it is in, or that it would be fetched."""
-        here = next((folder for folder in folders if hub_layout.layout(folder, contract.source.split)), None)
+        """Return its folder, or that it would be downloaded."""
+        here = next((folder for folder in folders if _find_tables(folder, contract.source.split)), None)
         if here:
             return f"here: {here}"
         return "to be fetched" if (contract.source.url or "").startswith(PREFIX) and not offline() else ""
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
-        """Say which tables would do."""
+        """Return which tables to put where."""
         return f"put corpus, queries and qrels, each .parquet or .jsonl, into $LEXBENCH_DATA/{contract.corpus}"
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents in the order of the files."""
-        for doc_id, fields in hub_layout.texts(self.tables.corpus, "corpus"):
+        for doc_id, fields in _texts(self.tables.corpus, "corpus"):
             try:
                 yield document(doc_id, fields, self.contract.text.document)
             except KeyError as error:
@@ -94,14 +118,23 @@ class Hf(Source):
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries in the order of the files."""
-        for query_id, fields in hub_layout.texts(self.tables.queries, "queries"):
+        for query_id, fields in _texts(self.tables.queries, "queries"):
             if "text" not in fields:
                 raise InvalidFile(f"{self.tables.queries[0]}: query {query_id!r} has no text")
             yield Query(query_id, fields["text"])
 
     def judgements(self) -> Iterator[Judgement]:
-        """Yield the judgements in the order of the files."""
-        return hub_layout.judgements(self.tables.qrels)
+        """Yield the judgements in the order of the files. Raises InvalidFile for a malformed row."""
+        for path in self.tables.qrels:
+            if ".tsv" in path.suffixes:
+                yield from read_judgements(path, header=False)
+                continue
+            for row in _rows(path):
+                try:
+                    yield Judgement(str(row["query-id"]), str(row["corpus-id"]), _grade(row.get("score", 1)))
+                except (KeyError, TypeError, ValueError) as error:
+                    why = f"a row has no column {error}" if isinstance(error, KeyError) else str(error)
+                    raise InvalidFile(f"{path}: {why}; judgements have query-id, corpus-id and score") from None
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the files of the corpus, in order."""
@@ -109,28 +142,118 @@ class Hf(Source):
         return {"loader": "hf", "sha256": digests, "text": self.contract.text.document}
 
     def remarks(self) -> list[str]:
-        """Return which commit of the hub's this is, where nobody has pinned one by a contract."""
+        """Return the commit on the hub, unless a published contract pins it."""
         if not self.commit or self.contract.version:
             return []
         return [f"{self.contract.source.url} at commit {self.commit}, under no contract: another commit may be other data"]
 
 
-def _with_judgements(folder: Path, named: HubName, split: str) -> Layout:
-    """Return the tables of a repository in *folder*, its judgements from the repository beside it where it has none."""
-    if tables := hub_layout.layout(folder, split):
+# ---- files and their rows --------------------------------------------------------------------------------------------------
+
+
+def _find_tables(folder: Path, split: str, judged: Path | None = None) -> Tables | None:
+    """Return the tables below *folder*, with the qrels of *split*; None if one of the three is missing.
+
+    *judged* is a folder of judgements only. Raises InvalidFile if there are several splits and none is *split*.
+    """
+    tables = {name: _files(folder, names) for name, names in _TABLES.items()}
+    if judged is not None:
+        tables["qrels"] = [path for path in sorted(judged.rglob("*")) if path.name.endswith(_ENDINGS)]
+    if not all(tables.values()):
+        return None
+    by_split: dict[str, list[Path]] = {}
+    for path in tables["qrels"]:
+        by_split.setdefault(_split(path), []).append(path)
+    chosen = split if split in by_split else next(iter(by_split)) if len(by_split) == 1 else ""
+    if not chosen:
+        raise InvalidFile(f"{folder}: the qrels have no split {split!r}; there is: {', '.join(sorted(by_split))}")
+    queries = [path for path in tables["queries"] if _split(path) == chosen] or tables["queries"]
+    return Tables(tuple(tables["corpus"]), tuple(queries), tuple(by_split[chosen]))
+
+
+def _find_hub_tables(folder: Path, name: HubName, split: str) -> Tables:
+    """Return the tables of a downloaded repository, if need be with the judgements of ORG/NAME-qrels."""
+    if tables := _find_tables(folder, split):
         return tables
-    beside = snapshot(f"{named.repository}-qrels", None, qrels=True)
-    tables = hub_layout.layout(folder, split, beside)
+    tables = _find_tables(folder, split, snapshot(f"{name.repository}-qrels", None, qrels=True))
     if tables is None:
-        raise MissingData(f"{named.repository} on the hub is not in BEIR's layout: it has no corpus, queries and qrels")
+        raise MissingData(f"{name.repository} on the hub is not in BEIR's layout: it has no corpus, queries and qrels")
     return tables
+
+
+def splits(folder: Path) -> list[str]:
+    """Return the splits of the qrels below *folder*, sorted."""
+    return sorted({_split(path) for path in _files(folder, _TABLES["qrels"])})
+
+
+def _files(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the files of the first of *names* that exists: those in the folder of that name, else those named like it."""
+    for name in names:
+        inside = [path for path in sorted((folder / name).glob("*")) if path.name.endswith(_ENDINGS)]
+        found = inside or [path for path in sorted(folder.glob(f"{name}*")) if _split(path) == name]
+        if found:
+            return found
+    return []
+
+
+def _split(path: Path) -> str:
+    """Return the name of a file without its ending and shard number, e.g. "train", "test", or "corpus"."""
+    return _SHARD.sub("", path.name.partition(".")[0]) if path.name.endswith(_ENDINGS) else ""
+
+
+def _texts(files: Sequence[Path], table: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the id and the text fields of each row of the *table* "corpus" or "queries"."""
+    for path in files:
+        for row in _rows(path):
+            name = next((name for name in _IDS[table] if name in row), None)
+            if name is None:
+                raise InvalidFile(f"{path}: a row has no column {' or '.join(_IDS[table])}; there is: {', '.join(row)}")
+            yield str(row[name]), {key: value for key, value in row.items() if isinstance(value, str)}
+
+
+def _grade(score: Any) -> int:
+    """Return a score as a grade. Raises ValueError if it is not an integer."""
+    if int(score) != float(score):
+        raise ValueError(f"the score {score!r} is no whole number")
+    return int(score)
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.suffix == ".parquet":
+        yield from _parquet_rows(path)
+        return
+    for number, line in lines(path):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InvalidFile(f"{path}, line {number}: {error}") from None
+            if not isinstance(row, dict):
+                raise InvalidFile(f'{path}, line {number}: not a JSON object like {{"_id": "d1", "text": "…"}}')
+            yield row
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    require("reading Parquet", ["pyarrow"], "parquet")
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_ROWS):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        raise InvalidFile(f"{path}: it does not read as Parquet ({str(error).partition(chr(10))[0]})") from None
+
+
+# ---- the hub ---------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache
 def snapshot(repository: str, revision: str | None, *, qrels: bool = False) -> Path:
-    """Return the folder of a dataset of the hub, named by its commit; asked once a process. MissingData says why there is none.
+    """Return the local folder of a dataset on the hub, named by its commit. The result is cached in this process.
 
-    With *qrels* the repository is one of judgements alone, whose files lie at its top.
+    With *qrels* the repository has judgements only, with its files at the top. Raises MissingData with the reason.
     """
     require(f"dataset hf:{repository}", ("huggingface_hub",), "neural")
     from huggingface_hub import errors, snapshot_download
@@ -151,7 +274,7 @@ def snapshot(repository: str, revision: str | None, *, qrels: bool = False) -> P
         raise MissingData(f"{where}: accept its terms at {page}, then type: hf auth login") from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
         raise MissingData(f"{where}: the Hugging Face hub has no such dataset or revision") from error
-    except Exception as error:  # whatever the hub's client, its transport and the disk raise
+    except Exception as error:  # the hub's client, its transport and the disk raise many kinds
         first_line = f"{type(error).__name__}: {error.__cause__ or error}".partition("\n")[0]
-        why = "LEXBENCH_OFFLINE forbids to fetch it" if offline() else f"the hub is not to be had ({first_line[:150]})"
+        why = "LEXBENCH_OFFLINE forbids to fetch it" if offline() else f"the hub cannot be reached ({first_line[:150]})"
         raise MissingData(f"{where} is not on this machine, and {why}") from error

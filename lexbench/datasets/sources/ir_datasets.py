@@ -1,7 +1,7 @@
-"""Datasets as the ir_datasets library gives them: it fetches what is not here, and checks what it fetched.
+"""Datasets of the ir_datasets library, which downloads missing data and checks its downloads.
 
-What it does not do, and this does: stay quiet, give up within seconds where there is no network, fail in one way, and check
-an archive that somebody put into its folder. That folder is IR_DATASETS_HOME, by default ~/.ir_datasets.
+This module adds what the library lacks: silence, giving up within seconds without a network, one kind of error, and a check of
+archives that the user put into its folder (IR_DATASETS_HOME, by default ~/.ir_datasets).
 """
 
 import os
@@ -17,25 +17,25 @@ from urllib.parse import urlsplit
 
 from lexbench.contracts import Contract
 from lexbench.datasets.records import document
-from lexbench.datasets.source import missing, offline
+from lexbench.datasets.sources import missing, offline
 from lexbench.errors import CommandError, ContractMismatch, InvalidFile
 from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
 
-_PATIENCE = 5.0  # seconds until a server that does not answer is given up
-_GRACE = 1.0  # seconds more for it to say so itself
+_TIMEOUT = 5.0  # seconds until a server that does not answer is given up
+_GRACE = 1.0  # more seconds for the time-out to be reported
 
 
 @dataclass(frozen=True)
 class IrDatasets(Source):
-    """A dataset of ir_datasets; its id is the library's own."""
+    """A dataset of ir_datasets, under the id of that library."""
 
     contract: Contract
 
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
-        """Return the dataset if it is here or can be fetched; MissingData says why it cannot, without waiting for long."""
+        """Return the dataset if it is here or can be downloaded. Otherwise raises MissingData, within seconds."""
         source = cls(contract)
         if source.present():
             source.check_archive()
@@ -49,32 +49,30 @@ class IrDatasets(Source):
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
-        """Return where it is, or that it would be fetched."""
+        """Return where it is, or that it would be downloaded."""
         if cls(contract).present():
             return f"here: {home_folder() / contract.corpus}"
         return "" if offline() else "to be fetched"
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
-        """Say which archive goes where."""
+        """Return which archive to put where."""
         archive, url = contract.source.archive, contract.source.url or ""
         place = os.path.normpath(f"{contract.corpus}/{archive}")
         return f"put {url.rpartition('/')[2]} at $IR_DATASETS_HOME/{place}" if archive else ""
 
     def present(self) -> bool:
-        """Whether the corpus is in the library's folder: fetched, or built from what was.
-
-        A failed attempt leaves `irds_version.txt`, `*.tmp*` and a store without `bin.pos` behind.
-        """
+        """Return whether the corpus is in the library's folder, as a download or as the library's own store."""
         home, facts = home_folder(), self.contract.source
         folder = home / self.contract.corpus
         if (facts.md5 and (home / "downloads" / facts.md5).is_file()) or (facts.archive and self._archive().is_file()):
             return True
+        # A failed download leaves `irds_version.txt`, `*.tmp*` and a store without `bin.pos` behind.
         whole = (path for path in folder.glob("*") if path.name != "irds_version.txt" and ".tmp" not in path.name)
         return any(path.is_file() for path in whole) or any(folder.glob("*.pklz4/bin.pos"))
 
     def check_archive(self) -> None:
-        """Raise ContractMismatch if the archive is not the published one: the library takes one that lies there as it is."""
+        """Raise ContractMismatch if the archive is not the published one. The library uses an archive without checking it."""
         expected, actual = self.contract.source.md5, self._md5()
         if expected and actual and expected != actual:
             raise ContractMismatch(
@@ -87,16 +85,16 @@ class IrDatasets(Source):
         return cached_file_digest(archive, "md5") if archive.is_file() else None
 
     def _archive(self) -> Path:
-        """Return where the library keeps the archive; it may be beside the corpus's folder, which need not be there."""
+        """Return where the library keeps the archive. It may be outside the folder of the corpus."""
         return Path(os.path.normpath(home_folder() / self.contract.corpus / (self.contract.source.archive or "")))
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents. The first time, the library fetches them and builds a store of its own."""
+        """Yield the documents. The first time, the library downloads them and builds its own store."""
         for record in self._read("docs"):
             yield document(record.doc_id, record._asdict(), self.contract.text.document)
 
     def queries(self) -> Iterator[Query]:
-        """Yield the queries of the dataset, without those of its other splits."""
+        """Yield the queries of this dataset, without those of other splits."""
         for query in self._read("queries"):
             yield Query(query.query_id, query.text)
 
@@ -106,7 +104,7 @@ class IrDatasets(Source):
             yield Judgement(row.query_id, row.doc_id, row.relevance)
 
     def identity(self) -> dict[str, Any]:
-        """Return which documents of which archive these are; the library's version, because it mends some on the way."""
+        """Return the archive, the text policy, and the version of the library, because it repairs some documents."""
         return {
             "loader": "ir_datasets",
             "corpus": self.contract.corpus,
@@ -115,12 +113,8 @@ class IrDatasets(Source):
             "text": self.contract.text.document,
         }
 
-    def remarks(self) -> list[str]:
-        """Return nothing: a copy that is not what the contract says is refused."""
-        return []
-
     def _read(self, what: str) -> Iterator[Any]:
-        """Yield what the library gives; all the ways in which it fails to become one."""
+        """Yield the library's records. All its exceptions become MissingData."""
         try:
             dataset = _library(str(home_folder())).load(self.contract.id)
             yield from getattr(dataset, f"{what}_iter")()
@@ -132,23 +126,23 @@ class IrDatasets(Source):
 
 
 def home_folder() -> Path:
-    """Return the folder of ir_datasets, without making it."""
+    """Return the folder of ir_datasets, which need not exist."""
     return Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
 
 
 def unreachable(url: str) -> str:
-    """Return why the server of *url* cannot be had, '' if it can. Each server is asked once a process."""
+    """Return why the server of *url* cannot be reached, or "". Each server is asked once per process."""
     parts = urlsplit(url)
     return _why_unreachable(f"{parts.scheme}://{parts.netloc}/")
 
 
 @cache
 def _why_unreachable(server: str) -> str:
-    """Ask in a thread: neither looking up a name nor a proxy keeps to a time-out."""
-    reasons = [f"{server} did not answer in {_PATIENCE:.0f} s"]
+    # In a thread, because looking up a name and proxies ignore time-outs.
+    reasons = [f"{server} did not answer in {_TIMEOUT:.0f} s"]
     thread = Thread(target=lambda: reasons.append(_ask(server)), daemon=True)
     thread.start()
-    thread.join(_PATIENCE + _GRACE)
+    thread.join(_TIMEOUT + _GRACE)
     return reasons[-1]
 
 
@@ -159,7 +153,7 @@ def _ask(server: str) -> str:
 
     request = urllib.request.Request(server, method="HEAD")  # noqa: S310 - the address is a contract's
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE):  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_TIMEOUT):  # noqa: S310
             return ""
     except (urllib.error.HTTPError, http.client.HTTPException):
         return ""  # it answers, if not to this
@@ -170,9 +164,9 @@ def _ask(server: str) -> str:
 
 @cache
 def _library(home: str) -> Any:
-    """Import ir_datasets and make it quiet: what it logs and draws would run through our own output.
+    """Import ir_datasets with the folder *home*, without its log and progress bars.
 
-    It takes its folder when it is imported, which another package may have done before, as ranx does: half of it looks there.
+    Raises CommandError if another package, e.g. ranx, has imported it with another folder.
     """
     os.environ.setdefault("IR_DATASETS_DL_DISABLE_PBAR", "true")
     import ir_datasets
@@ -180,7 +174,7 @@ def _library(home: str) -> Any:
     taken = _folder_taken(ir_datasets)
     if taken != Path(home):
         raise CommandError(f"ir_datasets was imported with the folder {taken}, now it is {home}; set IR_DATASETS_HOME before")
-    ir_datasets.log.easy().logger().setLevel("CRITICAL")  # making the logger sets its level; so it is made first
+    ir_datasets.log.easy().logger().setLevel("CRITICAL")  # `easy` creates the logger and would reset its level
     bar = ir_datasets.lazy_libs.tqdm().tqdm
 
     def quiet(*args: Any, **options: Any) -> Any:
@@ -192,13 +186,13 @@ def _library(home: str) -> Any:
 
 
 def _folder_taken(library: Any) -> Path:
-    """Return the folder that the library took when it was imported, read off where it keeps the judgements of one dataset."""
+    """Return the folder that the library has used since its import, derived from where it keeps one qrels file."""
     judgements = library.load("beir/fiqa/test").qrels_handler()._qrels_dlc  # noqa: SLF001 - its public way fetches the file
     return Path(judgements.path(force=False)).parents[2]
 
 
 class _Nowhere:
-    """A stream that takes what is written and keeps nothing."""
+    """A stream that discards everything."""
 
     encoding = "utf-8"
 

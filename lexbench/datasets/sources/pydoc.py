@@ -1,4 +1,4 @@
-"""The dataset that is on every machine: docstrings of the Python that runs, questions and judgements of ours."""
+"""The dataset that every machine has: docstrings of the running Python, with our own questions and judgements."""
 
 import platform
 import sys
@@ -19,34 +19,34 @@ from lexbench.types import Document, Judgement, Query
 
 @dataclass(frozen=True)
 class Pydoc(Source):
-    """The queries of one split, `dev` or `test`, over one corpus. What is ours of it is in `suites/pydoc`.
+    """The queries of one split, `dev` or `test`, over one corpus. Our part of it is in `suites/pydoc`.
 
     corpus.tsv     id and digest of every document that may be in the corpus
     queries.tsv    id and text of the queries of both splits
     split.tsv      query id and split
-    qrels.tsv      judgements, grades 0-3; other files that begin so have more of them, for contracts that say so
+    qrels.tsv      judgements, grades 0-3; similar files have more of them, for contracts that name one as `added`
     """
 
     contract: Contract
 
     @classmethod
-    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self:  # noqa: ARG003 - nothing of it is the user's
+    def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self:  # noqa: ARG003 - it is in no folder of the user
         """Return the dataset."""
         return cls(contract)
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:  # noqa: ARG003
-        """Say that it is here, always."""
+        """Return that it is always here."""
         return "built in"
 
     @classmethod
     def ways(cls, contract: Contract) -> str:  # noqa: ARG003
-        """Nothing is to be provided."""
+        """Return nothing: it is always here."""
         return ""
 
     @property
     def folder(self) -> Path:
-        """Where our part of it is: in the wheel, or in the checkout."""
+        """The folder of our part: in the wheel, or in the checkout."""
         return suite_folders()[0] / "pydoc"
 
     @cached_property
@@ -56,7 +56,7 @@ class Pydoc(Source):
 
     @property
     def report(self) -> docstrings.CorpusReport:
-        """How far this Python has the documents of the list."""
+        """How many of the listed documents this Python has."""
         return self._documents.report
 
     def documents(self) -> Iterator[Document]:
@@ -81,7 +81,7 @@ class Pydoc(Source):
         return frozenset(query_id for query_id, fields in records if fields["text"] == self.contract.source.split)
 
     def remarks(self) -> list[str]:
-        """Return how many of the listed documents this Python lacks or has with another text, if there are any."""
+        """Return how many listed documents this Python lacks or has with another text, if any."""
         same, missing, different = self.report
         if not missing and not different:
             return []
@@ -90,5 +90,5 @@ class Pydoc(Source):
         return [f"{lack} in Python {platform.python_version()}: compare its scores only with others of this Python"]
 
     def identity(self) -> dict[str, Any]:
-        """Return the list and the exact build of Python, which decide together which documents there are."""
+        """Return the list and the exact build of Python, which together decide the documents."""
         return {"loader": "pydoc", "list": cached_file_digest(self.folder / "corpus.tsv"), "python": sys.version}

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lexbench import suites
 from lexbench.contracts import Contract, all_contracts
-from lexbench.datasets import find
-from lexbench.datasets.overlap import SimilarQueries
+from lexbench.datasets import location
+from lexbench.datasets.contamination import SimilarQueries
 from lexbench.errors import CannotStart, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.lexmae.recipe import STAGES, Recipe
 from lexbench.storage.reading import open_file
@@ -58,7 +58,7 @@ def check_corpus(name: str) -> None:
         find_dataset(name)
 
 
-def find_dataset(name: str) -> find.Located:
+def find_dataset(name: str) -> location.Located:
     """Return contract and source of a dataset. A folder is opened at `train`, never at `test` unless that file is named.
 
     Raises UnknownName, MissingData, InvalidFile or ContractMismatch.
@@ -66,12 +66,12 @@ def find_dataset(name: str) -> find.Located:
     path = Path(name)
     if not path.exists():
         contract = _contract(name)
-        return find.Located(contract, find.find(contract))
+        return location.Located(contract, location.find_source(contract))
     splits = {file.name.removesuffix(".gz").removesuffix(".tsv") for file in path.glob("qrels/*.tsv*")}
     if _SPLIT not in splits and (len(splits) > 1 or "test" in splits):
         files = ", ".join(f"{path}/qrels/{split}.tsv" for split in sorted(splits))
         raise InvalidFile(f"{path} has no qrels/{_SPLIT}.tsv to train on; make one, or name one of: {files}")
-    return find.find_folder(path, _SPLIT if _SPLIT in splits else None)
+    return location.find_folder(path, _SPLIT if _SPLIT in splits else None)
 
 
 def corpus_file(path: Path) -> Path:
@@ -115,9 +115,9 @@ def tested_queries() -> SimilarQueries:
     """Return the judged queries of all test datasets on this machine."""
     texts: list[str] = []
     for contract in all_contracts().values():
-        if contract.id in _tested() and find.is_here(contract):
+        if contract.id in _tested() and location.is_here(contract):
             try:
-                source = find.find(contract)
+                source = location.find_source(contract)
                 judged = {judgement.query_id for judgement in source.judgements()}
                 texts += [query.text for query in source.queries() if query.query_id in judged]
             except LexbenchError:  # unreadable data are reported where they are used
