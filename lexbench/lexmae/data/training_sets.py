@@ -90,7 +90,7 @@ def open_training_set(name: str, store: Store, progress: Progress) -> TrainingSe
         raise CannotStart(
             f"no query of {name} has a relevant document in its corpus; check that qrels and corpus belong together"
         )
-    near = [collections.tested_queries().has_nearly(query.text) for query in dataset.queries]
+    near = [collections.tested_queries().has_similar(query.text) for query in dataset.queries]
     if any(near):
         progress.note(f"{name}: {sum(near):,} of {len(near):,} queries are left out: nearly the same as test queries")
         relevant &= ~np.repeat(near, np.diff(qrels.offsets))
