@@ -263,5 +263,5 @@ def test_files_that_do_not_fit_are_refused(tmp_path, bert):
     with pytest.raises(CommandError, match="is an adapter itself; merge it with peft"):
         Dense.checkpoint_files(twice)
     with pytest.raises(CommandError, match="BertForMaskedLM is no"):
-        architectures.classifier_files(str(words))
+        architectures.classifier_files(words)
     assert digests(Dense.checkpoint_files(odd))["weights"] != digests(Dense.checkpoint_files(bert))["weights"]

@@ -347,7 +347,7 @@ def test_what_a_model_was_trained_on(tmp_path, folder):
 
     assert dense(own).trained_on() == ["beir/scifact/train", "pydoc/dev"]
     assert dense(folder, query_model=str(own)).trained_on() == ["beir/scifact/train", "pydoc/dev"]
-    assert dense(folder).trained_on() == set()
+    assert dense(folder).trained_on() == []
 
 
 @pytest.mark.parametrize(

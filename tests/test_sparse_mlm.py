@@ -269,7 +269,7 @@ def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
     found = []
     for terms in (256, 2048, 1 << 20):
         monkeypatch.setattr(_torch_models, "_NARROW_PIECE", terms)
-        model = _torch_models.MaskedLMModel(nano._spec(nano.model, nano.revision))
+        model = _torch_models.MaskedLMModel(nano.spec(nano.model, nano.revision))
         tokens = tokenise(model.cutter(64, "document_length"), TEXTS)
         found += [model.vectors(batch, "log1p_relu") for batch in batches(tokens, 768, 64, pad=model.pad, silent=())]
 

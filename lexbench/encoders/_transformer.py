@@ -1,10 +1,8 @@
 """Base classes of encoders that run a transformer: their settings, checkpoints, devices and batches."""
 
-import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -12,26 +10,18 @@ import scipy
 from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
-from lexbench.models.checkpoint import CheckpointFiles, digests, fetch, weight_bytes
-from lexbench.models.lora import with_base
+from lexbench.models.checkpoint import digests, fetch
+from lexbench.models.local_model import DTYPES, LocalModel
 from lexbench.models.stated_settings import trained_on
 from lexbench.models.token_batches import Batch, Input, Tokens, batches, token_spans, tokenise
-from lexbench.models.training_data import training_data
 from lexbench.plugins import Encoder, TokenSpans
 from lexbench.registry import at_search, runtime
 from lexbench.storage.environment import cores
-from lexbench.types import Document, Kind, TrainingData
+from lexbench.types import Document, Kind
 
 if TYPE_CHECKING:
     from lexbench.models.transformer_model import ModelSpec
 
-_CHOICES = {
-    "titles": ("off", "pair", "string"),
-    "dtype": ("float32", "bfloat16", "float16", "int8"),
-    "storage": ("float32", "float16"),
-}
-_DEVICE = re.compile(r"(auto|cpu|mps|cuda(:\d+)?)(,(cpu|mps|cuda(:\d+)?))*")
-_SHORTEST = 8  # tokens: the special ones of a pair, and some of a text
 _BATCH_TOKENS = {"cpu": 768, "cuda": 65_536, "mps": 8192}  # what fits the cache of a processor, or occupies a GPU
 _BATCH_TEXTS = 1024  # bounds (texts, vocabulary) float32: 125 MB for BERT's
 
@@ -43,7 +33,7 @@ def no_progress(_count: int) -> None:
 
 
 @dataclass(frozen=True)
-class Transformer(Encoder, ABC):
+class Transformer(LocalModel, Encoder):
     """An encoder that runs a transformer, or two: one for documents and one for queries.
 
     *model* and *query_model* are folders, or names on the Hugging Face hub, where a *revision* can be given. Without
@@ -69,39 +59,21 @@ class Transformer(Encoder, ABC):
     threads: int = runtime(0)
 
     deterministic: ClassVar[bool] = True  # on one machine and device: neither workers nor threads change a bit
-    requires: ClassVar[tuple[str, ...]] = ("torch", "transformers")
-    extra: ClassVar[str] = "neural"
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # a subclass's own settings and their allowed values
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "titles": ("off", "pair", "string"),
+        "dtype": DTYPES,
+        "storage": ("float32", "float16"),
+    }
+    lengths: ClassVar[tuple[str, ...]] = ("query_length", "document_length")
+    several_devices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""
-        for name, allowed in {**self.choices, **_CHOICES}.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise CommandError(f"{self.plugin}({name}={value!r}): there is {', '.join(allowed)}")
-        for name in ("query_length", "document_length"):
-            if (value := getattr(self, name)) < _SHORTEST:
-                raise CommandError(f"{self.plugin}({name}={value}): give at least {_SHORTEST} tokens; special tokens count")
-        for name in ("batch_tokens", "threads"):
-            if (value := getattr(self, name)) < 0:
-                raise CommandError(f"{self.plugin}({name}={value}): give a number above 0, or 0 for what suits the device")
-        if not _DEVICE.fullmatch(self.device):
-            raise CommandError(
-                f"{self.plugin}(device={self.device!r}): there is auto, cpu, cuda, cuda:0, mps; several as cpu,cpu"
-            )
+        super().__post_init__()
         if self.query_revision and not self.query_model:
             raise CommandError(f"{self.plugin}(query_revision=…) says which revision of query_model, which is not given")
 
-    @property
-    def plugin(self) -> str:
-        """The name that a user types for the encoder."""
-        return type(self).__module__.rpartition(".")[2]
-
     # ---- the checkpoint ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    @abstractmethod
-    def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
-        """Return the files of the checkpoint in *folder* that decide its vectors, and the settings that it states."""
 
     @classmethod
     def checkpoint_defaults(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,31 +86,22 @@ class Transformer(Encoder, ABC):
         return [
             f"{name}={getattr(self, name)!r} was asked for, and the checkpoint says {name}={value!r}"
             for name, value in stated.items()
-            if name in {**self.choices, **_CHOICES} and value != getattr(self, name)
+            if name in self.choices and value != getattr(self, name)
         ]
 
     def slow_note(self) -> str:
         """Return a note if this machine is slower in `dtype` than in float32, or much faster in bfloat16, else ""."""
-        from lexbench.models.dtype_speed import fast_note, slow_note
+        from lexbench.models.dtype_speed import fast_note
 
-        device = self._spec(self.model, self.revision).torch_device
-        return slow_note(self.dtype, device, 'type dtype="float32"') or fast_note(self.dtype, device)
+        return super().slow_note() or fast_note(self.dtype, self.spec(self.model, self.revision).torch_device)
 
     def trained_on(self) -> list[str]:
         """Return the datasets whose queries its models are known to have been trained on."""
-        return sorted(set().union(*(trained_on(fetch(*tower)) for tower in self._towers())))
+        return sorted(set().union(*(trained_on(fetch(*tower)) for tower in self.towers())))
 
-    def models(self) -> list[str]:
-        """Return the folder or name of each model."""
-        return [model for model, _ in self._towers()]
-
-    def training_data(self) -> list[TrainingData | None]:
-        """Return the training data that each model's folder states."""
-        return [training_data(fetch(*tower)) for tower in self._towers()]
-
-    def _towers(self) -> list[tuple[str, str | None]]:
-        """Return model and revision for documents, and for queries if they have a model of their own."""
-        return [(self.model, self.revision)] + ([(self.query_model, self.query_revision)] if self.query_model else [])
+    def towers(self) -> list[tuple[str, str | None]]:
+        """Return model and revision for documents, and for queries if they have a separate model."""
+        return super().towers() + ([(self.query_model, self.query_revision)] if self.query_model else [])
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of the weights and tokenizers, wherever they are; `query_model` is None for one model."""
@@ -149,23 +112,8 @@ class Transformer(Encoder, ABC):
         """Return the digests of the files that decide document vectors."""
         return {"model": self._digests(self.model, self.revision)}
 
-    def weight_files(self) -> dict[str, int]:
-        """Return the bytes of each file of weights, by its path."""
-        found: dict[str, int] = {}
-        for tower in self._towers():
-            found |= weight_bytes(self.checkpoint_files(fetch(*tower)))
-        return found
-
     def _digests(self, model: str, revision: str | None) -> dict[str, str]:
         return digests(self.checkpoint_files(fetch(model, revision)))
-
-    def document_folders(self) -> dict[str, Path]:
-        """Return the folder of the model of documents, and that of the model that it adapts."""
-        return with_base("model", fetch(self.model, self.revision))
-
-    def with_document_folders(self, folders: Mapping[str, Path]) -> Self:
-        """Return a copy that reads the model of documents from another folder."""
-        return replace(self, model=str(folders["model"]), revision=None)
 
     # ---- encoding ----------------------------------------------------------------------------------------------------------
 
@@ -209,12 +157,7 @@ class Transformer(Encoder, ABC):
     def _loaded(self, name: str, revision: str | None) -> Any:
         from lexbench.models.transformer_model import loaded
 
-        return loaded(self._model_class(), self._spec(name, revision))
-
-    def _spec(self, name: str, revision: str | None) -> "ModelSpec":
-        from lexbench.models.transformer_model import ModelSpec
-
-        return ModelSpec(name, revision, self.dtype, self.device.split(",")[0])
+        return loaded(self._model_class(), self.spec(name, revision))
 
     def _inputs(self, documents: Sequence[Document], separator: str, no_title: str = "-", prompt: str = "") -> list[Input]:
         """Return the tokenizer's input for *documents*: *prompt*, then title (*no_title* if there is none) as `titles` says."""

@@ -58,6 +58,7 @@ class Dense(Transformer):
     family: ClassVar[str] = "dense"
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **Transformer.choices,
         "pooling": POOLINGS,
         "similarity": ("dot", "cosine"),
         "head": ("none", "linear", "linear_layernorm"),

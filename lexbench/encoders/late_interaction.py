@@ -5,7 +5,7 @@ documents, queries are filled with [MASK], which represents additional words, an
 All this follows the code of stanford-futuredata/ColBERT.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -47,7 +47,6 @@ class LateInteraction(Transformer):
     kind: ClassVar[Kind] = Kind.MULTI
     family: ClassVar[str] = "late interaction"
     version: ClassVar[int] = 1
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
         """Raise CommandError for impossible settings."""

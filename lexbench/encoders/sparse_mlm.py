@@ -47,6 +47,7 @@ class SparseMLM(SparseTransformer):
     family: ClassVar[str] = "sparse"
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **SparseTransformer.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
     }

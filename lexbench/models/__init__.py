@@ -4,7 +4,7 @@
     stated_settings    settings that a folder states; `training_data` what the model has learned from
     architectures      the kinds of models, with `loading` (tensors), `lora` (adapters), `bert` (our own), `exact_terms`
     token_batches      texts as batches of tokens
-    transformer_model  models in memory, with `int8` and `dtype_speed`
+    transformer_model  models in memory, with `int8` and `dtype_speed`; `local_model` the base class of plug-ins that run one
     pair_scoring       query and document read together; `query_weights` queries without a model
     served             models behind an address
 

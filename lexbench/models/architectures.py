@@ -20,7 +20,6 @@ from lexbench.models.checkpoint import (
     MODULES,
     WITH_WEIGHTS,
     CheckpointFiles,
-    fetch,
     modules,
     prompts,
     transformer_folder,
@@ -323,12 +322,11 @@ def check_logits(config: Mapping[str, Any], folder: Path, role: str) -> None:
         raise CommandError(f"{folder}: it has {logits} logits; {role} has one, or two")
 
 
-def classifier_files(model: str, revision: str | None = None) -> CheckpointFiles:
-    """Return the files of a reranker; *model* is a folder or a name on the hub.
+def classifier_files(top: Path) -> CheckpointFiles:
+    """Return the files of the reranker in the folder *top*.
 
     Raises MissingData if a file is missing, CommandError for other kinds of models, or if it puts prompts before texts.
     """
-    top = fetch(model, revision)
     folder = transformer_folder(top)
     files = model_files(folder)
     config = _with_adapter_labels(files)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lexbench.models.architectures import classifier_files, load_reranker
+from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
 from lexbench.models.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
 from lexbench.types import Document
@@ -23,7 +24,7 @@ class CrossEncoderModel(TransformerModel):
     """A sequence classifier in memory, for `transformer_model.loaded`."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        files = classifier_files(spec.name, spec.revision)
+        files = classifier_files(fetch(spec.name, spec.revision))
         tokenizer = load_encoding_tokenizer(files.tokenizer_folder)
         model = load_reranker(files).to(spec.torch_dtype)
         check_token_ids(tokenizer.get_vocab(), model.get_input_embeddings().num_embeddings, files.folder)
