@@ -3,15 +3,15 @@
 from lexbench.encodings.shards import missing
 from lexbench.executors.here import Here
 from lexbench.testing._letters import Letters
-from lexbench.testing.executors import Heard
+from lexbench.testing.executors import RecordedProgress
 from lexbench.testing.executors import files_of as contents
 
 
 def encode(encoder, corpus, path, executor=None):
     """Encode the shards of *corpus* that *path* lacks; return the progress."""
-    heard = Heard()
-    (executor or Here()).encode(encoder, corpus, path, missing(len(corpus), path), heard)
-    return heard
+    progress = RecordedProgress()
+    (executor or Here()).encode(encoder, corpus, path, missing(len(corpus), path), progress)
+    return progress
 
 
-__all__ = ["Heard", "Letters", "contents", "encode"]
+__all__ = ["Letters", "RecordedProgress", "contents", "encode"]

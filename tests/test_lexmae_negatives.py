@@ -32,7 +32,7 @@ def kept(tmp_path, monkeypatch):
     return Store()
 
 
-class Heard(Silent):
+class RecordedProgress(Silent):
     """Remembers the notes."""
 
     def __init__(self):
@@ -103,7 +103,7 @@ def test_finished_negatives_are_not_mined_again(tmp_path):
     asked = recipe(tmp_path, [write(tmp_path / "fruit")])
     path, _ = mined(asked)
     before = path.stat()
-    heard = Heard()
+    heard = RecordedProgress()
     mined(asked, heard)
 
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -113,7 +113,7 @@ def test_finished_negatives_are_not_mined_again(tmp_path):
 def test_another_setting_mines_again(tmp_path):
     """Another depth, another retriever, other judgements, or a run that was changed: each is mined anew, and said."""
     folder = write(tmp_path / "fruit")
-    asked, heard = recipe(tmp_path, [folder]), Heard()
+    asked, heard = recipe(tmp_path, [folder]), RecordedProgress()
     path, _ = mined(asked, heard)
     assert mined(recipe(tmp_path, [folder], depth=1), heard)[1] == {"qa": ["a4"], "qf": ["a1"]}
     assert mined(recipe(tmp_path, [folder], depth=1, negatives="bm25(k1=1.2, b=0)"), heard)[1] == {"qa": ["a4"], "qf": ["a1"]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click import UsageError
-from staged import Heard, Letters, contents, encode
+from staged import Letters, RecordedProgress, contents, encode
 
 from lexbench.cli.encode import _part
 from lexbench.datasets.corpus import write_corpus
@@ -81,7 +81,7 @@ def test_a_lost_machine_costs_only_its_unfinished_shards(two_raylets, corpus, tm
     """One of two machines is removed while it encodes: its shards go to the other, and the bytes are the same."""
     encode(Letters(), corpus, folder(tmp_path, "here"))
 
-    class Removing(Heard):
+    class Removing(RecordedProgress):
         def advance(self, count=1):
             super().advance(count)
             if len(self.done) == 1:

@@ -24,7 +24,7 @@ DOCUMENTS = 4 * SHARD + 3
 POISON = DOCUMENTS - 2  # the position of the one document with a "d", in the middle of the last shard
 
 
-class Heard(Silent):
+class RecordedProgress(Silent):
     """Progress that records its calls."""
 
     def __init__(self) -> None:
@@ -69,9 +69,7 @@ class ExecutorContract:
         """Return the files of a run in this process, by name."""
         return encoded(Here(), Letters(), corpus, tmp_path_factory.mktemp("serial")).files
 
-    def test_bytes_are_those_of_here(
-        self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
-    ) -> None:
+    def test_bytes_are_those_of_here(self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path) -> None:
         """Each shard has the bytes of a run in this process, and progress hears of each document once."""
         encoder = Letters()
         described = systems.describe(encoder, index=True)
@@ -79,7 +77,7 @@ class ExecutorContract:
 
         assert isinstance(executor, Executor)
         assert done.files == serial
-        assert sum(done.heard.done) == DOCUMENTS
+        assert sum(done.progress.done) == DOCUMENTS
         assert systems.describe(encoder, index=True) == described, "the key facts of the encoder have changed"
 
     def test_only_requested_shards_are_written(self, executor: Any, corpus: Corpus, tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ class ExecutorContract:
 
         assert len(serial.files) == len(asked)
         assert done.files == serial.files | {kept.name: b"of another command"}
-        assert sum(done.heard.done) == SHARD + 3
+        assert sum(done.progress.done) == SHARD + 3
 
     def test_it_is_in_no_key(self, executor: Any) -> None:
         """All its settings are `registry.runtime`, so none of them is in a key."""
@@ -130,8 +128,8 @@ class ExecutorContract:
 
         assert (tmp_path / "died").exists()
         assert done.files == serial
-        assert sum(done.heard.done) == DOCUMENTS
-        assert done.heard.notes
+        assert sum(done.progress.done) == DOCUMENTS
+        assert done.progress.notes
 
     def test_a_document_that_kills_every_worker_is_named(
         self, executor: Any, corpus: Corpus, serial: dict[str, bytes], tmp_path: Path
@@ -191,14 +189,14 @@ class Done(NamedTuple):
     """The files that an executor wrote, and the calls of progress."""
 
     files: dict[str, bytes]
-    heard: Heard
+    progress: RecordedProgress
 
 
 def encoded(executor: Executor, encoder: Encoder, corpus: Corpus, path: Path, shards: Sequence[range] | None = None) -> Done:
     """Encode *shards* of *corpus* (default: those that *path* lacks) into *path*."""
-    heard = Heard()
-    executor.encode(encoder, corpus, path, missing(len(corpus), path) if shards is None else shards, heard)
-    return Done(files_of(path), heard)
+    progress = RecordedProgress()
+    executor.encode(encoder, corpus, path, missing(len(corpus), path) if shards is None else shards, progress)
+    return Done(files_of(path), progress)
 
 
 def files_of(path: Path) -> dict[str, bytes]:

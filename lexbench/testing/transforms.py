@@ -28,7 +28,7 @@ def vectors(kind: Kind) -> Any:
     return MultiVectors(values[values.any(axis=1)], np.concatenate(([0], np.cumsum(tokens))))
 
 
-def some(given: Any, start: int, stop: int) -> Any:
+def rows_between(given: Any, start: int, stop: int) -> Any:
     """Return the vectors of texts *start* to *stop*."""
     if isinstance(given, MultiVectors):
         offsets = given.offsets[start : stop + 1]
@@ -66,7 +66,7 @@ class TransformContract:
         """Row i of the output depends only on row i, so a batch gives the same as its rows one by one."""
         given = vectors(transform.kind)
         whole = rows(side(given))
-        alone = [rows(side(some(given, row, row + 1)))[0] for row in range(_TEXTS)]
+        alone = [rows(side(rows_between(given, row, row + 1)))[0] for row in range(_TEXTS)]
 
         assert len(whole) == _TEXTS
         assert all(np.array_equal(one, other) for one, other in zip(whole, alone, strict=True))
@@ -100,8 +100,8 @@ class TransformContract:
         """No texts give an output of the usual width without rows."""
         given = vectors(transform.kind)
 
-        assert rows(side(some(given, 0, 0))) == []
-        assert side(some(given, 0, 0)).shape[1] == side(given).shape[1]
+        assert rows(side(rows_between(given, 0, 0))) == []
+        assert side(rows_between(given, 0, 0)).shape[1] == side(given).shape[1]
 
     def test_twice_is_once(self, transform: Any, side: Any) -> None:
         """Transforming twice gives the same as once."""

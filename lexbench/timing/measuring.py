@@ -48,6 +48,7 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     """Do *task* and write the durations and facts into its folder; *report_pass* is called after each pass."""
     if task.core is not None:
         os.sched_setaffinity(0, {task.core})
+    # Open the index and answer the first query, which may import and compile; both are timed apart from the passes.
     seconds, memory = {}, {}
     begin = time.perf_counter()
     searcher = _open(task)
@@ -59,6 +60,7 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     seconds["first_query" if task.single else "first_block"] = time.perf_counter() - begin
     memory["peak_open"] = machine.peak_memory()
 
+    # Warm up, then run the timed passes between two readings of the machine's counters.
     work, answers = Work(encode, searcher.search, inputs, task.k), _Answers(report_pass)
     machine.reset_peak_memory()
     warm = warm_up(work, lambda _timed: report_pass())
