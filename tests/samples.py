@@ -15,11 +15,11 @@ def result(system, values=(0.5, 0.5), dataset="pydoc/test", documents=None, **fa
     return Result(system=system, dataset=dataset, **(given | facts))
 
 
-def timing(qps, **facts):
-    """Make a timing of single queries; *facts* add or replace fields."""
+def timing(rate, **facts):
+    """Make a timing of single queries at this many QPS; *facts* add or replace fields."""
     given = {
         "scenario": "single-stream-1t", "k": 1000, "threads": 1, "exact": True, "queries": 2, "passes": 5, "warm_up": 1,
-        "stages": {"e2e": Latency(p50=1 / qps, mean=1 / qps)}, "qps": {"e2e": qps}, "cpu_per_wall": 1.0, "checked": True,
+        "stages": {"e2e": Latency(p50=1 / rate, mean=1 / rate)}, "qps": {"e2e": rate}, "cpu_per_wall": 1.0, "checked": True,
         "fingerprint": "f",
     }  # fmt: skip
     return Timing(**(given | facts))

@@ -1,4 +1,4 @@
-"""What a system had seen of a dataset in training: zero-shot, corpus seen, in-domain, or nobody says."""
+"""What a system had seen of a dataset in training: zero-shot, corpus seen, in-domain, or unknown."""
 
 import json
 
@@ -28,12 +28,12 @@ CARD = "---\nlanguage: en\ndatasets:\n- ms_marco\n- natural_questions\n- s2orc\n
 
 
 def trained(queries=(), texts=()):
-    """Return what a model says that has learned from these."""
+    """Return the training data of a model."""
     return TrainingData(tuple(queries), tuple(texts), (), "its card")
 
 
 def of_encoder(encoder):
-    """Return a system of an encoder whose weights are not needed."""
+    """Return a system of an encoder without weights."""
     return System("mine", Encoded(encoder, Flat()), {})
 
 
@@ -63,7 +63,7 @@ def of_training(folder, **facts):
     ],
 )
 def test_collections_are_matched_by_their_corpus(data, dataset, status):
-    """Training on one split counts on another, and so does a collection that has the same texts under another name."""
+    """Training on one split counts for another, and so does a collection with the same texts under another name."""
     found = exposure_to(data, contract_of(dataset), "m")
 
     assert found.status == status
@@ -71,7 +71,7 @@ def test_collections_are_matched_by_their_corpus(data, dataset, status):
 
 
 def test_the_catalogue_says_what_known_models_learned_from():
-    """MiniLM and BGE are no zero-shot systems on NQ, as their cards and papers say; TAS-B is, but on MS MARCO it is at home."""
+    """By their cards and papers, MiniLM and BGE are not zero-shot on NQ; TAS-B is, but it is in-domain on MS MARCO."""
     models = {name: catalog.model(name) for name in ("minilm", "bge_base", "tas_b", "contriever", "bm25_anserini")}
 
     def status(name, dataset):
@@ -88,7 +88,7 @@ UNDISCLOSED = {"answerai_colbert_small", "mxbai_embed_large"}  # whose authors d
 
 
 def test_every_public_model_of_the_catalogue_says_what_it_learned_from():
-    """A model whose weights are public has a training unless its authors say none; a name like a dataset's is that of one."""
+    """A model with public weights states its training data unless its authors do not; names refer to known datasets."""
     for name in catalog.names():
         entry = catalog.model(name)
         assert entry.training or entry.weights != "public" or not entry.encoder or name in UNDISCLOSED, name
@@ -111,12 +111,12 @@ def test_every_public_model_of_the_catalogue_says_what_it_learned_from():
     ],
 )
 def test_parts_of_a_collection_and_its_other_names_count(name, dataset, status):
-    """NanoBEIR's sets are parts of BEIR's; Quora, CodeSearchNet and MIRACL are known by the names that trainings use."""
+    """NanoBEIR's datasets are parts of BEIR's; Quora, CodeSearchNet and MIRACL are known by other names too."""
     assert exposure_of_entry(catalog.model(name), contract_of(dataset)).status == status
 
 
 def test_a_folder_tells_of_its_training_and_of_what_it_began_with(tmp_path):
-    """training.json gives collections by use; the model it began with is named as on the hub, and a teacher with it."""
+    """training.json lists collections by use; the base model and a teacher are named."""
     of_training(tmp_path, base_model="sentence-transformers/all-MiniLM-L6-v2")
     data = training_data(tmp_path)
 
@@ -139,7 +139,7 @@ def test_a_folder_tells_of_its_training_and_of_what_it_began_with(tmp_path):
     ],
 )
 def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
-    """A teacher in the notation names the models in it; a number of queries for choosing is no collection."""
+    """A teacher's expression names its models; a number of queries is not a collection."""
     of_training(tmp_path)
     path = tmp_path / "training.json"
     training = json.loads(path.read_text())
@@ -156,7 +156,7 @@ def test_a_system_that_taught_is_what_it_is_made_of(tmp_path, teacher, models):
     [("BAAI/bge-base-en-v1.5", "in-domain"), ("meta-llama/Llama-2-7b-hf", "zero-shot"), ("someone/something", "unknown")],
 )
 def test_an_adapter_has_seen_what_its_base_has(tmp_path, base, status):
-    """The base that an adapter names counts: a retriever's training sets, nothing of a language model, else nobody knows."""
+    """An adapter inherits from its base: a retriever's training data, nothing from a language model, otherwise unknown."""
     (tmp_path / "README.md").write_text(CARD.replace("- ms_marco\n- natural_questions\n", ""))
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
     adapter = of_encoder(Dense(str(tmp_path), pooling="cls"))
@@ -168,7 +168,7 @@ def test_an_adapter_has_seen_what_its_base_has(tmp_path, base, status):
 
 
 def test_the_head_of_a_card_is_read(tmp_path):
-    """The collections of `datasets:` are told, by the names of contracts where these have one; no head, nothing told."""
+    """Collections under `datasets:` are read, with contracts' names where known; without a head there are none."""
     (tmp_path / "README.md").write_text(CARD)
     assert training_data(tmp_path).queries == ("msmarco", "natural-questions", "s2orc")
 
@@ -177,7 +177,7 @@ def test_the_head_of_a_card_is_read(tmp_path):
 
 
 def test_a_model_inherits_what_its_beginning_has_seen(tmp_path):
-    """Trained on SciFact from MiniLM: in-domain there, and on NQ, which MiniLM was trained on; on ArguAna it is zero-shot."""
+    """A model trained on SciFact from MiniLM is in-domain on SciFact and NQ, and zero-shot on ArguAna."""
     of_training(tmp_path, base_model="sentence-transformers/all-MiniLM-L6-v2")
     mine = of_encoder(Dense(model=str(tmp_path), pooling="mean"))
     found = {name: exposure_of(mine, contract_of(name)) for name in NAMES}
@@ -190,7 +190,7 @@ NAMES = ("beir/scifact/test", "pydoc/test", "beir/nq", "beir/arguana")
 
 
 def test_what_nobody_tells_is_unknown(tmp_path):
-    """A folder without card or training, a run file and expanded documents are unknown; BM25 has learned nothing."""
+    """A folder without card or training.json, a run file and expanded documents are unknown; BM25 is zero-shot."""
     (tmp_path / "run").write_text("q Q0 d 1 1 t\n")
     (tmp_path / "expansions").write_text("")
     texts = ["bm25", f'run_file(path="{tmp_path}/run")', f'bm25(expansions="{tmp_path}/expansions")']
@@ -209,13 +209,13 @@ def test_the_part_that_has_seen_most_decides(text):
 
 
 def result(name, status=None):
-    """Return a result of two queries with that exposure."""
+    """Make a result with this exposure."""
     seen = Exposure(status=status, because=[f"{name} was trained on x"]) if status else None
     return samples.result(name, exposure=seen)
 
 
-def test_tables_and_the_leaderboard_say_it(tmp_path):
-    """A table has a line of who had seen what, with the evidence; the leaderboard marks each score, old results as unknown."""
+def test_tables_and_the_leaderboard_show_it(tmp_path):
+    """A table has a note with the evidence; the leaderboard marks each score, and results without exposure as unknown."""
     made = [result("bm25", "zero-shot"), result("tuned", "in-domain"), result("old")]
     lines = list(exposures(made))
     write_results(made, "pydoc", tmp_path)
@@ -231,7 +231,7 @@ def test_tables_and_the_leaderboard_say_it(tmp_path):
 
 
 def test_a_model_chosen_by_judgements_of_another_split_is_no_zero_shot(tmp_path):
-    """Selection on SciFact's training queries is said of SciFact's test, and of nothing else."""
+    """Selection on SciFact's training queries counts for SciFact's test queries, and for nothing else."""
     uses = [{"dataset": "beir/scifact/train", "use": "selection"}]
     (tmp_path / "training.json").write_text(json.dumps({"recipe": {}, "facts": {"data": uses}}))
     data = training_data(tmp_path)
@@ -244,7 +244,7 @@ def test_a_model_chosen_by_judgements_of_another_split_is_no_zero_shot(tmp_path)
 
 
 def folder_of(path, documents, queries):
-    """Write a BEIR folder of those texts; return it."""
+    """Write a BEIR folder of these texts and return it."""
     (path / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", documents), ("queries", queries)):
         rows = (json.dumps({"_id": f"{name}{number}", "text": text}) for number, text in enumerate(texts))
@@ -254,7 +254,7 @@ def folder_of(path, documents, queries):
 
 
 def test_texts_are_compared_with_a_dataset(tmp_path):
-    """Half of a document's phrases of eight words make it seen, nearly all of its words a query; short ones must be equal."""
+    """A document counts by half of its phrases of eight words, a query by nearly all words; short texts must be equal."""
     words = [f"w{number}" for number in range(40)]
     tested = [" ".join(words[:17]), " ".join(words[20:37]), "too short", "other words"]  # of the first two ten phrases each
     tested_folder = folder_of(tmp_path / "tested", tested, ["how do bees find a flower", "why is the sky blue"])
@@ -270,7 +270,7 @@ def test_texts_are_compared_with_a_dataset(tmp_path):
 
 
 def test_the_command_shows_names_and_texts(tmp_path, capsys):
-    """BM25 has learned nothing; texts need a dataset to be compared with, and something must be asked for."""
+    """BM25 is zero-shot; texts need a dataset, and at least a system or texts must be given."""
     assert code(["exposure", "-r", "bm25", "-d", "pydoc/test", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown == {"exposure": {"bm25": {"pydoc/test": {"status": "zero-shot", "because": []}}}, "overlap": []}
@@ -282,7 +282,7 @@ def test_the_command_shows_names_and_texts(tmp_path, capsys):
 
 
 def test_the_catalogue_tells_of_models_that_are_not_here(tmp_path, monkeypatch, capsys):
-    """What MiniLM's card says of NQ is told without its weights; a model that nobody knows costs a line."""
+    """MiniLM's card is enough, without its weights; an unknown model gives one line."""
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""`lexbench judge`: what a language model says is kept apart, stamped, and never taken for official judgements."""
+"""`lexbench judge documents`: judgements by a language model are separate, stamped, and never mixed with official ones."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ QUERIES = {"q1": "fast red car", "q2": "cat"}
 
 @pytest.fixture
 def server():
-    """Serve a model whose grade is the number of words that a passage has of the query; of a riddle it cannot say."""
+    """Serve a model whose grade counts common words of query and passage, and that has no grade for a riddle."""
     server = ModelServer()
     yield server
     server.close()
@@ -26,7 +26,7 @@ def server():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Write a collection of two queries and four documents, and a run of both; return where."""
+    """Write a collection of two queries and four documents, and a run of both."""
     tiny.enter(tmp_path, monkeypatch)
     tiny.write(tmp_path / "cars", DOCUMENTS, QUERIES, [("q1", "d1", 1), ("q1", "d4", 1), ("q2", "d1", 0), ("q2", "d4", 1)])
     lines = [f"q1 Q0 d{n} {n} {9 - n} x\n" for n in (1, 2, 3, 4)]
@@ -46,7 +46,7 @@ def judged(server):
 
 
 def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
-    """By hand: grades 2, 3 and 0 for q1, none for the riddle, 0 for q2; q9 is no query; of four judged by both, kappa is 0."""
+    """By hand: grades 2, 3 and 0 for q1, none for the riddle, 0 for q2; q9 is not judged; kappa is 0."""
     assert code([*words(server), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     lines = (place / "llm.qrels").read_text().splitlines()
@@ -64,14 +64,14 @@ def test_the_first_documents_are_judged_and_stamped(place, server, capsys):
 
 
 def test_kappa_is_cohens():
-    """Of 20, 5, 10 and 15 pairs it is .4, as in every textbook; without pairs there is none."""
+    """20, 5, 10 and 15 pairs give .4 (textbook example); without pairs there is none."""
     assert Agreement(both=20, judge=5, official=10, neither=15).kappa == pytest.approx(0.4)
     assert Agreement().kappa is None
     assert Agreement(neither=3).kappa is None
 
 
 def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
-    """By the file alone a score says so; joined with official ones it says that they are mixed; official ones say nothing."""
+    """A score notes stamped judgements, and a mix of stamped and official ones; official ones need no note."""
     assert code(words(server)) == 0
     official = "q1 0 d1 1\nq2 0 d4 1\n"
     (place / "official.qrels").write_text(official)
@@ -90,7 +90,7 @@ def test_a_score_says_whose_judgements_it_is_of(place, server, capsys):
 
 
 def test_a_folder_with_a_judges_qrels_says_so(place, server, capsys):
-    """Put in the place of a folder's judgements, they are named in every result of it."""
+    """If a judge's qrels replace those of a folder, every result notes it."""
     assert code(words(server)) == 0
     (place / "cars" / "qrels" / "test.tsv").write_bytes((place / "llm.qrels").read_bytes())
     capsys.readouterr()
@@ -101,7 +101,7 @@ def test_a_folder_with_a_judges_qrels_says_so(place, server, capsys):
 
 
 def test_only_what_nobody_judged_can_be_asked_for(place, server):
-    """With --unjudged d1 and d4 of q1 and d1 of q2 are left out."""
+    """With --unjudged, d1 and d4 of q1 and d1 of q2 are left out."""
     assert code(words(server, "--unjudged")) == 0
 
     assert judged(server) == 2
@@ -109,7 +109,7 @@ def test_only_what_nobody_judged_can_be_asked_for(place, server):
 
 
 def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
-    """A server that fails at q2 costs a line; again, q1 is not asked for. A cut last line is asked for again, no other."""
+    """After a failure at q2, q1 is not asked for again; a truncated last line is asked for again."""
     server.answer, real = (
         lambda path, body: (400, {}) if body and "Query: cat" in str(body) else real(path, body),
         server.answer,
@@ -133,7 +133,7 @@ def test_answers_are_kept_where_it_was_cut_off(place, server, capsys):
 
 
 def test_another_prompt_is_another_judge(place, server):
-    """A prompt of a file has another stamp, and nothing of the other's answers is used."""
+    """Another prompt has another stamp, and answers of the first are not used."""
     (place / "prompt.txt").write_text(
         "Grade from 0 to 3.\nQuery: {query}\n\nPassage: {passage}\n\nWhat stands here ends. {other}"
     )
@@ -147,7 +147,7 @@ def test_another_prompt_is_another_judge(place, server):
 
 
 def test_texts_are_put_into_the_prompt_once(server):
-    """A query that has {passage} in it is not filled, and a passage is cut to the characters that are asked for."""
+    """{passage} in a query is not filled in, and a passage is cut to the given number of characters."""
     judge = EndpointJudge(url=server.url, model="m", characters=4)
     judge.judge("{passage} of {query}", [tiny_document("longer")])
     content = server.requests[-1][2]["messages"][0]["content"]
@@ -172,7 +172,7 @@ def tiny_document(text):
     ],
 )
 def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys, answer, said):
-    """An answer that is no chat's is an error of one line, and no qrels file is written."""
+    """An answer that is not a chat's gives one line, and no qrels file."""
     server.broken = answer
     assert code(words(server)) == 1
     err = capsys.readouterr().err
@@ -191,14 +191,14 @@ def test_a_server_that_answers_something_else_costs_a_line(place, server, capsys
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_asked(place, server, capsys, more, said):
-    """A prompt that is not there, a file that is another's, a setting out of range: a line, and no request."""
+    """A missing prompt, a file of another judge and a setting out of range give one line, and no request."""
     assert code(words(server, **more)) != 0
     assert said in capsys.readouterr().err
     assert judged(server) == 0
 
 
 def test_a_judge_that_gives_no_grade_at_all_is_an_error(place, server, capsys):
-    """Where no answer has a grade, nothing is written, and the answers are kept for who wants to know why."""
+    """If no answer has a grade, no qrels are written, and the answers are kept."""
     server.broken = {"choices": [{"message": {"content": "As a model I cannot judge."}}]}
     assert code(words(server)) == 1
 

@@ -15,14 +15,14 @@ from lexbench.progress import tell_of_workers
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Let the test say what time it is."""
+    """Let the test set the time."""
     now = [100.0]
     monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_a_log_gets_a_line_now_and_then(clock, capsys):
-    """Without a terminal a long stage says every half minute how far it is, and at its end how long it took."""
+    """Without a terminal, a long stage prints a line every half minute, and its duration at the end."""
     progress = _progress.Plain()
     progress.start("bm25 on nq", "build index", 1000, "documents")
     for _ in range(9):
@@ -38,8 +38,8 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
     ]
 
 
-def test_a_log_says_who_works(clock, capsys):
-    """The workers of a stage stand behind its lines, as they were last; what died with one of them is taken back."""
+def test_a_log_shows_the_workers(clock, capsys):
+    """Lines name the current workers; items that died with a worker are subtracted."""
     progress = _progress.Plain()
     progress.start("splade on nq", "encode", 100, "documents")
     tell_of_workers(progress, "workers on Ray: 2, 812 MB")
@@ -62,8 +62,8 @@ def test_a_log_says_who_works(clock, capsys):
     ]
 
 
-def test_a_terminal_shows_who_works(monkeypatch):
-    """Behind the name of the stage, with the memory in use where there is no line of the whole."""
+def test_a_terminal_shows_the_workers(monkeypatch):
+    """Workers are shown behind the stage, with the memory in use if there is no line of all jobs."""
     monkeypatch.setattr(_progress, "_memory", lambda: "memory 812 MB")
     live = _progress.Live()
     shown = screen(live, 140)
@@ -79,7 +79,7 @@ def test_a_terminal_shows_who_works(monkeypatch):
 
 
 def test_a_short_stage_says_nothing(clock, capsys):
-    """A stage of a moment leaves no line in a log."""
+    """A very short stage leaves no line in a log."""
     progress = _progress.Plain()
     progress.start("bm25 on nq", "search", None, "queries")
     clock[0] += 0.1
@@ -90,7 +90,7 @@ def test_a_short_stage_says_nothing(clock, capsys):
 
 
 def test_a_terminal_gets_a_bar_and_keeps_a_line(monkeypatch):
-    """In a terminal a stage has a bar with its rate, and leaves one line; notes stand above the bar, and nothing is markup."""
+    """A stage has a bar with its rate and leaves one line; notes are above the bar, and nothing is markup."""
     live = _progress.Live()
     screen = io.StringIO()
     monkeypatch.setattr(live.bar.live, "console", Console(file=screen, force_terminal=True, width=100, no_color=True))
@@ -107,14 +107,14 @@ def test_a_terminal_gets_a_bar_and_keeps_a_line(monkeypatch):
 
 
 def screen(live, width):
-    """Return a screen of that width, on which *live* is drawn from now on."""
+    """Return a screen of that width, on which *live* is drawn."""
     shown = io.StringIO()
     live.bar.live.console = Console(file=shown, force_terminal=True, width=width, no_color=True)
     return shown
 
 
-def test_a_terminal_sees_the_whole(monkeypatch):
-    """Below the stage stand the suite, how many jobs are done, and the memory in use; the stage has its rate and its end."""
+def test_a_terminal_shows_all_jobs(monkeypatch):
+    """Below the stage are the suite, the number of finished jobs, and the memory in use."""
     monkeypatch.setattr(_progress, "_memory", lambda: "memory 812 MB")
     live = _progress.Live("beir", 24)
     shown = screen(live, 100)
@@ -135,7 +135,7 @@ def test_a_terminal_sees_the_whole(monkeypatch):
 
 @pytest.mark.parametrize("width", [50, 80, 100, 160])
 def test_bars_fit_the_terminal(monkeypatch, width):
-    """No line is longer than the terminal, and the figures are whole at any width: of a long name the end is left out."""
+    """No line is longer than the terminal, and figures are complete at any width; long names are cut."""
     monkeypatch.setenv("COLUMNS", str(width))
     live = _progress.Live("beir", 24)
     shown = screen(live, width)
@@ -150,13 +150,13 @@ def test_bars_fit_the_terminal(monkeypatch, width):
 
 
 def megabytes():
-    """Return how many the line of the memory has."""
+    """Return the megabytes in the line of memory."""
     return int(_progress._memory().removeprefix("memory ").removesuffix(" MB").replace(",", ""))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say it")
-def test_the_memory_is_that_of_this_process_and_of_those_that_it_started():
-    """Some megabytes here, and 200 more when a process that was started takes 200."""
+def test_the_memory_includes_child_processes():
+    """A child process that takes 200 MB adds 200 MB."""
     before = megabytes()
     program = "held = b'x' * 200_000_000; print('held', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -180,7 +180,7 @@ with shown("beir", 2) as progress:
 
 
 def in_terminal(program, **variables):
-    """Run a program whose stderr is a terminal; return what the terminal gets."""
+    """Run a program whose stderr is a terminal, and return its output there."""
     ours, theirs = pty.openpty()
     ruling = {"NO_COLOR", "TERM", "COLUMNS", "FORCE_COLOR"}
     environment = {name: value for name, value in os.environ.items() if name not in ruling}
@@ -192,7 +192,7 @@ def in_terminal(program, **variables):
 
 
 def test_a_dumb_terminal_gets_lines_and_others_bars():
-    """A terminal that cannot move its cursor gets what a log gets; one without colour gets bars without colour."""
+    """A terminal that cannot move its cursor gets lines; one without colours gets bars without colours."""
     assert in_terminal(PROGRAM, TERM="dumb") == "a note\r\n"
     coloured, plain = in_terminal(PROGRAM, TERM="xterm-256color"), in_terminal(PROGRAM, TERM="xterm-256color", NO_COLOR="1")
 

@@ -41,11 +41,12 @@ def test_known_data_issues_have_a_note():
     results = [result("bm25", name) for name in ("beir/arguana", "bread/test", "beir/webis-touche2020/v2")]
     notes = tables(results, None)[0].notes
 
-    assert notes[-1] == (
-        "known to be wrong or surprising in the data: beir/arguana 2, beir/webis-touche2020/v2 3; "
-        "read it: lexbench show dataset NAME"
+    assert notes[-1] == "known data issues: beir/arguana 2, beir/webis-touche2020/v2 3; see: lexbench show dataset NAME"
+    assert (
+        tables(results[:1], None)[0].notes[-1]
+        == "beir/arguana has 2 known data issues; see: lexbench show dataset beir/arguana"
     )
-    assert not any("surprising" in note for note in tables([result("bm25", "bread/test")], None)[0].notes)
+    assert not any("data issue" in note for note in tables([result("bm25", "bread/test")], None)[0].notes)
 
 
 def test_sparse_systems_have_a_table_for_each_dataset():

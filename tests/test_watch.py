@@ -1,4 +1,4 @@
-"""Checkpoints of a training are benchmarked as they come."""
+"""Benchmarks of the checkpoints of a training as they are written."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def dev(bread, tmp_path):
 
 
 def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev, monkeypatch, capsys):
-    """Whole checkpoints come by step, each once; a second watch takes them from the store, and the curve has a bar each."""
+    """Complete checkpoints come by step, each once; a second watch reads them from the store."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     run = tmp_path / "run"
     for step in (1000, 900):
@@ -52,7 +52,7 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
 
 
 def test_a_watch_is_for_choosing():
-    """Datasets to test on are refused unless one insists, and so is a system without a place for the checkpoint."""
+    """Test datasets are refused without --tests-too, and so is a system without a place for the checkpoint."""
     with pytest.raises(CommandError, match="beir/scifact/test is for testing, and a watch is for choosing"):
         TrainerCallback(SYSTEM, "beir/scifact/test")
     with pytest.raises(CommandError, match=r"has no \{\} for the checkpoint"):
@@ -60,14 +60,14 @@ def test_a_watch_is_for_choosing():
 
 
 def test_the_curve_has_a_bar_each():
-    """Bars go from the least to the greatest value; values that do not differ are alike."""
+    """Bars go from the lowest to the highest value; equal values have equal bars."""
     assert curve([1.0, 3.0, 2.0]) == "▁█▅"
     assert curve([0.3, 0.3]) == "▁▁"
     assert curve([]) == ""
 
 
 def test_a_trainer_logs_what_its_checkpoints_score(tmp_path, dev):
-    """A trainer of transformers benchmarks each checkpoint that it saves and has the means in its own log."""
+    """A trainer of transformers benchmarks each saved checkpoint and logs the means."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate is not installed; pip install 'lexbench[train]'")
     folder = models.sparsified(models.tiny(tmp_path / "start", "bert"))

@@ -114,7 +114,8 @@ def _query(text: str, dataset: Dataset) -> Query:
     by_id = {query.query_id: query for query in dataset.queries}
     query_id = text.removeprefix(_BY_ID)
     if query_id not in by_id:
-        raise UnknownName(f"judged query of {dataset.contract.id}:", query_id, by_id)
+        see = f"lexbench score bm25 -d {dataset.contract.id} --per-query"
+        raise UnknownName(f"judged query of {dataset.contract.id}:", query_id, by_id, see=see)
     return by_id[query_id]
 
 

@@ -151,9 +151,10 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     family = (len(systems) - 1) * len(chosen)
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}
-    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples) for name in chosen])
-    if margin is not None:
-        tested = _with_margin(tested, values, margin, LEVEL / family)
+    if margin is not None and not all(_is_share(value) for on in values.values() for value in on.values()):
+        raise CommandError("a margin takes a measure with values from 0 to 1")
+    demand = None if margin is None else (margin, LEVEL / family)
+    tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, demand=demand) for name in chosen])
     reader = StoreReader(store)
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
@@ -211,12 +212,17 @@ def _values(results: Mapping[str, Result], measure: str) -> dict[str, NDArray[np
     return {name: np.array(result.per_query[measure], dtype=np.float64) for name, result in results.items()}
 
 
+def _is_share(values: NDArray[np.float64]) -> bool:
+    return bool(values.min() >= -_ROUNDING and values.max() <= 1 + _ROUNDING)
+
+
 def _on_dataset(
-    results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL
-) -> DatasetComparison:
+    results: Mapping[str, Result], values: Values, measure: str, resamples: int, level: float = 1 - LEVEL,
+    demand: tuple[float, float] | None = None,
+) -> DatasetComparison:  # fmt: skip
     """Return how systems do on one dataset; p is not corrected yet.
 
-    *resamples* are for the tests, *level* for the intervals.
+    *resamples* are for the tests and *level* for the intervals; *demand* is a margin and the level of its bounds.
     """
     baseline, *others = values
     intervals = bootstrap.intervals(np.array(list(values.values())), level=level).tolist()
@@ -230,6 +236,7 @@ def _on_dataset(
         differences=[
             msgspec.structs.replace(
                 _difference(name, values[name] - values[baseline], resamples, level),
+                no_worse=_no_worse(values[name] - values[baseline], *demand) if demand else None,
                 over_seeds=interval_over_seeds(_means_of_seeds(results[name], measure), _means_of_seeds(first, measure)),
             )
             for name in others
@@ -270,40 +277,26 @@ def _difference(name: str, differences: NDArray[np.float64], resamples: int, lev
     )
 
 
-def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
-    """Return the comparisons with p corrected by Holm over all differences on all datasets."""
-    ps = iter(randomisation.holm([one.p for on in tested for one in on.differences]))
-    return [
-        msgspec.structs.replace(on, differences=[msgspec.structs.replace(one, corrected=next(ps)) for one in on.differences])
-        for on in tested
-    ]
-
-
-def _with_margin(
-    tested: Sequence[DatasetComparison], values: Mapping[str, Values], margin: float, level: float
-) -> list[DatasetComparison]:
-    """Return the comparisons with tests of the *margin*: bounds at *level* each, p corrected by Holm over all tests.
-
-    Raises CommandError if the measure has values outside [0, 1].
-    """
-    if any(value.min() < -_ROUNDING or value.max() > 1 + _ROUNDING for on in values.values() for value in on.values()):
-        raise CommandError("a margin takes a measure with values from 0 to 1")
-    tests = []
-    for on in tested:
-        baseline = next(iter(values[on.dataset].values()))
-        others = [values[on.dataset][one.system] for one in on.differences]
-        tests.append([noninferiority.noninferiority(np.clip(other - baseline, -1, 1), margin, level=level) for other in others])
-    corrected = iter(randomisation.holm([test.p for group in tests for test in group]))
+def _no_worse(differences: NDArray[np.float64], margin: float, level: float) -> NoWorse:
+    test = noninferiority.noninferiority(np.clip(differences, -1, 1), margin, level=level)
     fewest = noninferiority.fewest_queries(margin)
-    shown = []
-    for on, group in zip(tested, tests, strict=True):
-        differences = []
-        for one, test in zip(on.differences, group, strict=True):
-            p = next(corrected)
-            no_worse = NoWorse(bound=test.bound, p=test.p, corrected=p, holds=p <= LEVEL, fewest=fewest)
-            differences.append(msgspec.structs.replace(one, no_worse=no_worse))
-        shown.append(msgspec.structs.replace(on, differences=differences))
-    return shown
+    return NoWorse(bound=test.bound, p=test.p, corrected=test.p, holds=test.holds, fewest=fewest)
+
+
+def _holm(tested: Sequence[DatasetComparison]) -> list[DatasetComparison]:
+    """Return the comparisons with all p corrected by Holm over all differences, those of margins separately."""
+    differences = [one for on in tested for one in on.differences]
+    ps = iter(randomisation.holm([one.p for one in differences]))
+    margins = iter(randomisation.holm([one.no_worse.p for one in differences if one.no_worse]))
+
+    def corrected(one: Difference) -> Difference:
+        if one.no_worse:
+            p = next(margins)
+            no_worse = msgspec.structs.replace(one.no_worse, corrected=p, holds=p <= LEVEL)
+            one = msgspec.structs.replace(one, no_worse=no_worse)
+        return msgspec.structs.replace(one, corrected=next(ps))
+
+    return [msgspec.structs.replace(on, differences=[corrected(one) for one in on.differences]) for on in tested]
 
 
 def _is_worse(difference: Difference) -> bool:

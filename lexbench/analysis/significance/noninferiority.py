@@ -13,6 +13,7 @@ means of bounded random variables by betting", JRSS B 86, 2024.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,7 @@ def lower_bound(differences: NDArray[np.float64], *, level: float = LEVEL) -> fl
     return low
 
 
+@cache
 def fewest_queries(margin: float, *, level: float = LEVEL) -> int:
     """Return how many queries are needed to show that *margin* is kept if no query differs."""
     low, high = 0, 1

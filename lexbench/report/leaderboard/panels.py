@@ -92,11 +92,10 @@ def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> 
     bounds = {system.label for system in systems if system.bound}
     present = {result.system: result for result in results if result is not None}
     measured = dict.fromkeys(measure for result in present.values() for measure in result.means)
-    measures = [
-        measure for measure in measured if not measure.startswith("Judged")
-    ]  # a property of the judgements: never ranked
     marks = {
-        measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds) for measure in measures
+        measure: ranks({name: result.means.get(measure) for name, result in present.items()}, bounds)
+        for measure in measured
+        if not measure.startswith("Judged")  # a property of the judgements: never ranked
     }
     return [None if result is None else _cell(result, marks) for result in results]
 
