@@ -1,4 +1,4 @@
-"""lexbench: benchmark first-stage retrievers, with numbers that can be trusted.
+"""lexbench: benchmark first-stage retrievers and get numbers you can trust.
 
     import lexbench
 
@@ -6,7 +6,7 @@
     print(results)
     results.to_pandas()
 
-Importing this package imports nothing heavy; each name below is loaded when it is first used.
+Importing this package loads nothing heavy. Each public name is loaded when it is first used.
 """
 
 from importlib import import_module
@@ -40,26 +40,13 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "Corpus": "lexbench.types",
-    "Document": "lexbench.types",
-    "Encoder": "lexbench.plugins",
-    "Engine": "lexbench.plugins",
-    "Executor": "lexbench.plugins",
-    "Hits": "lexbench.types",
-    "Index": "lexbench.plugins",
-    "Judge": "lexbench.plugins",
-    "Kind": "lexbench.types",
-    "Measure": "lexbench.plugins",
-    "MultiVectors": "lexbench.types",
-    "Query": "lexbench.types",
-    "Reranker": "lexbench.plugins",
-    "Results": "lexbench.api",
-    "Retriever": "lexbench.plugins",
-    "Searcher": "lexbench.plugins",
-    "Source": "lexbench.plugins",
-    "Transform": "lexbench.plugins",
-    "run": "lexbench.api",
-}
+    "lexbench.api": ("Results", "run"),
+    "lexbench.plugins": (
+        "Encoder", "Engine", "Executor", "Index", "Judge", "Measure", "Reranker", "Retriever", "Searcher", "Source",
+        "Transform",
+    ),
+    "lexbench.types": ("Corpus", "Document", "Hits", "Kind", "MultiVectors", "Query"),
+}  # fmt: skip
 
 __all__ = [
     "Corpus",
@@ -86,11 +73,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load one of the public names."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lexbench' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'lexbench' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """List the public names."""
+    """Return the public names."""
     return __all__

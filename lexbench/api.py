@@ -1,4 +1,4 @@
-"""The same few nouns for a notebook or a training loop."""
+"""`lexbench.run` for notebooks and training loops, and the results that it returns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """How every job of a run ended. Iterating gives the results; `failures` a line for each job without one, or not timed."""
+    """The results of a run. Iterate over them; `failures` has a line for each job that failed or was not timed."""
 
     suite: Suite
     outcomes: tuple[Outcome, ...]
 
     def __iter__(self) -> Iterator[Result]:
-        """Iterate over the results that there are."""
+        """Iterate over the results of the jobs that succeeded."""
         return (outcome.result for outcome in self.outcomes if outcome.result)
 
     def __len__(self) -> int:
@@ -42,12 +42,12 @@ class Results:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each job that has no result, or no timing where that was asked for."""
+        """One line for each job without a result, or without a timing that was asked for."""
         lines = [(outcome.job.name, outcome.error or outcome.untimed) for outcome in self.outcomes]
         return [f"{name}: {line}" for name, line in lines if line]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return one row a result: system, dataset, and a column a measure. Needs pandas (`lexbench[pandas]`)."""
+        """Return one row per result, with its system, its dataset and its measures. Needs pandas (`lexbench[pandas]`)."""
         require("to_pandas()", ["pandas"], "pandas")
         import pandas as pd
 
@@ -64,7 +64,7 @@ class Results:
         return "\n".join([*shown, *(f"- {escape(line)}" for line in self.failures)])
 
     def __str__(self) -> str:
-        """Write the tables as plain text."""
+        """Return the tables as plain text."""
         from rich.console import Console
 
         console = Console(width=100, no_color=True)
@@ -87,11 +87,12 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
 ) -> Results:
     """Run *systems* on a suite and return the results.
 
-    A system is a text in the notation of parts ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with
-    build(corpus, path) and open(path); a mapping gives labels to them. What is finished in the *store* is not done again.
-    With *time* each is also timed, in a process of its own: `Result.timings` (settings: lexbench.timing.protocol).
-    *on* says where corpora are encoded, as `--on` does: 'processes(4)', 'ray'.
-    Raises CommandError or CannotStart for what is wrong before any work; a job that fails is in `Results.failures`.
+    A system is an expression ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with build(corpus, path)
+    and open(path); a mapping gives them names. Finished work in the *store* is not repeated. With *time*, each system is also
+    timed in a fresh process (`Result.timings`; settings: lexbench.timing.protocol). *on* is where corpora are encoded, like
+    `--on`: 'processes(4)', 'ray'.
+
+    Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
     known = suite(suite_name)
     plan = plan_suite(known, systems, datasets, measures, depth, suite_name)

@@ -53,7 +53,7 @@ def test_a_watch_takes_new_checkpoints_in_their_order_and_goes_on(tmp_path, dev,
 
 def test_a_watch_is_for_choosing():
     """Test datasets are refused without --tests-too, and so is a system without a place for the checkpoint."""
-    with pytest.raises(CommandError, match="beir/scifact/test is for testing, and a watch is for choosing"):
+    with pytest.raises(CommandError, match="beir/scifact/test is for testing, not for choosing checkpoints"):
         TrainerCallback(SYSTEM, "beir/scifact/test")
     with pytest.raises(CommandError, match=r"has no \{\} for the checkpoint"):
         TrainerCallback("bm25", "beir/nfcorpus/dev")
