@@ -18,7 +18,7 @@ from lexbench import measures
 from lexbench.contracts import contract_of
 from lexbench.datasets.dataset import open_dataset
 from lexbench.progress import Silent
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.trec.runs import Run
@@ -38,7 +38,7 @@ def main() -> None:
     runner = DatasetRunner(open_dataset(contract_of(chosen.dataset)), Store(), Silent())
     full: Any = system(f'splade(model="{chosen.model}", {LENGTHS})@impact').retriever
     free: Any = system(f'inference_free(model="{chosen.model}", query_weights="{chosen.table}", {LENGTHS})@impact').retriever
-    index = runner.index(full)
+    index = runner.artifacts.index(full)
     searchers = {"full model": full.open(index), "table": free.open(index)}
     texts = [query.text for query in runner.dataset.queries]
     for name, searcher in searchers.items():

@@ -33,8 +33,7 @@ from lexbench.engines.impact import Impact
 from lexbench.plugins import Encoder, Source
 from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System, describe
 from lexbench.storage.artifacts import size
 from lexbench.storage.store import Store
@@ -121,7 +120,7 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
     if name == "corpus":
         wrote = size(runner.corpus.path)
     elif name == "encode":
-        wrote = size(runner.encodings(Numbered()).path)
+        wrote = size(runner.artifacts.encodings(Numbered()).path)
     elif name.startswith("check"):
         assert folder
         if name == "check":
@@ -129,17 +128,17 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
         assert next(Store(store).damage(folder), None) is None
         wrote = 0
     elif name == "index":
-        wrote = size(runner.index(retriever, system.label))
+        wrote = size(runner.artifacts.index(retriever, system.name))
     elif name == "read vectors":
         assert folder
         assert sum(shard.shape[0] for shard in Encodings(folder).shards()) == count
         wrote = 0
     elif name == "score":
-        run = read_run(runner.run(system, 1000)).run
+        run = read_run(runner.run(system, 1000).folder).run
         assert set(measures.score(run, runner.dataset.qrels, MEASURES).means) == set(MEASURES)
         wrote = 0
     else:
-        wrote = size(runner.run(system, 1000))
+        wrote = size(runner.run(system, 1000).folder)
     seconds = {"wall": time.perf_counter() - begin, "processor": time.process_time() - used}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"stage": name, **{key: round(value, 1) for key, value in seconds.items()}, "peak MiB": round(peak), "bytes": wrote}

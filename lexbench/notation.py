@@ -1,14 +1,13 @@
-"""One notation for parts, in TOML, on the command line, in tables and in file names.
+"""The notation of systems, on the command line, in TOML, in tables and in file names.
 
     bm25(k1=0.9)
     lexmae(model="ckpt")|top_k(64)|quantize(100)@seismic(query_cut=10)
-    ensemble(bm25, lexmae(model="ckpt")@impact, weight=0.3)
+    ensemble(bm25, lexmae(model="ckpt")@impact, weights=[1, 0.3])
 
-A system may be given a name before it, as in `tuned = bm25(k1=0.8)`: tables then show the name.
-
-Reading and writing are inverse: `parse(str(part)) == part`. The grammar is a corner of Python's own, so Python's parser
-reads it; nothing is evaluated. What is longer, or made of more parts, than any system has is refused before it is parsed:
-Python's parser and all that goes through a tree of parts take stack for each.
+An expression names one system. A user may give it a name, e.g. `tuned = bm25(k1=0.8)`; tables then show the name.
+Reading and writing are inverse: `parse(str(expression)) == expression`. The grammar is a part of Python's own, so Python's
+parser reads it; nothing is evaluated. Texts that are longer or nested deeper than any system are refused before they are
+parsed, because Python's parser needs stack for each level.
 """
 
 import ast
@@ -23,20 +22,20 @@ from typing import TypeAlias
 from lexbench.errors import NotationError, echoed
 
 _LONGEST = 10_000  # characters
-_OPERATORS = 200  # outside strings; each is a level of Python's tree, as each bracket is
+_OPERATORS = 200  # outside strings; each is a level of Python's syntax tree, like each bracket
 _BRACKETS = 50  # inside each other
-_LARGEST = 2**63  # what a whole number must be below, as in arrays and files
-_LONGEST_NAME = 60  # characters of a name of a user's
+_LARGEST = 2**63  # whole numbers are below it, so that arrays and files can hold them
+_LONGEST_NAME = 60  # characters of a user's name for a system
 _NAME = re.compile(rf"\w[\w .+/@-]{{0,{_LONGEST_NAME - 1}}}")
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
 
-Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | Part | None"
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | Expression | None"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A name with its settings, as `top_k(64)`."""
+    """A name with its settings, e.g. `top_k(64)`."""
 
     name: str
     args: tuple[Value, ...] = ()
@@ -50,15 +49,15 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A system or a part of one: a head, the transforms of its vectors, and the engine that searches them."""
+class Expression:
+    """A system, a member of one, or a plug-in: a head, the transforms of its vectors, and the engine that searches them."""
 
     head: Call
     transforms: tuple[Call, ...] = ()
     engine: Call | None = None
 
     def __str__(self) -> str:
-        """Write the part so that it reads back to an equal one."""
+        """Write the expression so that it reads back to an equal one."""
         text = "|".join(str(call) for call in (self.head, *self.transforms))
         return f"{text}@{self.engine}" if self.engine else text
 
@@ -72,54 +71,54 @@ def write_value(value: Value) -> str:
     return str(value)
 
 
-def named(text: str) -> tuple[str, str]:
-    """Return the name and the notation of "name = NOTATION"; the name is "" where *text* is notation alone.
+def split_name(text: str) -> tuple[str, str]:
+    """Return the name and the expression of "name = EXPRESSION"; the name is "" if there is none.
 
-    NotationError for a name that no table could show: one of more than 60 characters, or with others than letters, digits,
-    spaces and . + - _ / @.
+    Raises NotationError for a name that no table could show: one of more than 60 characters, or with characters other than
+    letters, digits, spaces and . + - _ / @.
     """
-    name, equals, notation = text.partition("=")
-    if not equals or any(mark in name for mark in "(\"'[|"):  # the sign is one of a setting
+    name, equals, expression = text.partition("=")
+    if not equals or any(mark in name for mark in "(\"'[|"):  # the = belongs to a setting
         return "", text
     name = " ".join(name.split())
     if not _NAME.fullmatch(name):
         most = f"at most {_LONGEST_NAME} letters, digits, spaces and . + - _ / @"
-        raise NotationError(f"{echoed(name)} is no name for a system; write {most}, as in 'tuned = bm25(k1=0.9)'")
-    return name, notation.strip()
+        raise NotationError(f"{echoed(name)} is no name for a system; write {most}, e.g. 'tuned = bm25(k1=0.9)'")
+    return name, expression.strip()
 
 
-def split(text: str) -> list[str]:
-    """Return the systems of a list with commas between them, as "a, b(k1=1, b=0)@c"; commas in brackets and strings stay."""
+def split_list(text: str) -> list[str]:
+    """Return the expressions of a list with commas, e.g. "a, b(k1=1)@c"; commas in brackets and strings do not separate."""
     bare = _STRING.sub(lambda string: "_" * len(string[0]), text)
     commas = [at for at, opened in enumerate(_opened(bare)) if bare[at] == "," and not opened]
     return [text[start + 1 : stop].strip() for start, stop in pairwise([-1, *commas, len(text)])]
 
 
-def parse(text: str) -> Part:
-    """Read a part; NotationError says where it stops making sense."""
+def parse(text: str) -> Expression:
+    """Read an expression. Raises NotationError with the place of the mistake."""
     try:
         tree = read_expression(text)
     except (SyntaxError, ValueError) as error:
         column = f" at column {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
         message = f"{echoed(text)} does not read{column}; write it like bm25(k1=0.9) or encoder|top_k(64)@engine"
         raise NotationError(message) from None
-    return _part(tree, text)
+    return _expression(tree, text)
 
 
 def read_expression(text: str) -> ast.expr:
-    """Return *text* as Python's parser reads an expression.
+    """Return the syntax tree of *text*, read by Python's parser.
 
-    NotationError for one that is too long or has too many parts, SyntaxError or ValueError where it does not read.
+    Raises NotationError if it is too long or nested too deep, SyntaxError or ValueError if it is no expression.
     """
     if len(text) > _LONGEST:
-        raise NotationError(f"{echoed(text)} has {len(text):,} characters; what is read here has at most {_LONGEST:,}")
+        raise NotationError(f"{echoed(text)} has {len(text):,} characters; the longest expression has {_LONGEST:,}")
     bare = _STRING.sub("", text)
     if (operators := len(_OPERATOR.findall(bare))) > _OPERATORS or _nesting(bare) > _BRACKETS:
         parts = f"{operators:,} operators" if operators > _OPERATORS else f"more than {_BRACKETS} brackets inside each other"
         raise NotationError(f"{echoed(text)} has {parts}; no system is made of so many parts")
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except (RecursionError, MemoryError):  # as much as is left of the stack of whoever calls
+    except (RecursionError, MemoryError):  # the caller has left too little of the stack
         raise NotationError(f"{echoed(text)} does not read: it is nested too deep") from None
 
 
@@ -129,17 +128,17 @@ def _nesting(text: str) -> int:
 
 
 def _opened(text: str) -> Iterator[int]:
-    """Yield how many brackets are open behind each character."""
+    """Yield how many brackets are open after each character."""
     return accumulate((character in "([{") - (character in ")]}") for character in text)
 
 
-def _part(node: ast.expr, text: str) -> Part:
+def _expression(node: ast.expr, text: str) -> Expression:
     stages = _stages(node)
     engine = None
     if isinstance(stages[-1], ast.BinOp):  # `a|b@c`: Python binds @ tighter, so it stands in the last stage
         stages[-1], engine = stages[-1].left, _call(stages[-1].right, text)
     head, *transforms = (_call(stage, text) for stage in stages)
-    return Part(head, tuple(transforms), engine)
+    return Expression(head, tuple(transforms), engine)
 
 
 def _stages(node: ast.expr) -> list[ast.expr]:
@@ -169,7 +168,7 @@ def _value(node: ast.expr, text: str) -> Value:
     if isinstance(node, ast.Name) and node.id in _WORDS:
         return _WORDS[node.id]
     if isinstance(node, ast.Call | ast.Name) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.MatMult)):
-        return _part(node, text)
+        return _expression(node, text)
     if isinstance(node, ast.List | ast.Tuple):
         return tuple(_value(item, text) for item in node.elts)
     try:

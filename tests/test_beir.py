@@ -134,7 +134,7 @@ def test_a_beir_model_is_recognised():
     """An object with beir's two methods is an encoder on the exact engine of what it makes, called as its class."""
     dense, counted = system(Letters()), system(Letters(sparse.csr_matrix))
 
-    assert (dense.label, counted.label) == ("Letters", "Letters")
+    assert (dense.name, counted.name) == ("Letters", "Letters")
     assert isinstance(dense.retriever, Encoded)
     assert [type(one.retriever.engine).__name__ for one in (dense, counted)] == ["Flat", "Csr"]
     assert not dense.reusable

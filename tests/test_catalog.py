@@ -16,7 +16,7 @@ from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, CommandError, InvalidFile, MissingData, MissingExtra, UnknownName
 from lexbench.interop.formats.mteb import TASKS
 from lexbench.measures import parse
-from lexbench.notation import Call, Part
+from lexbench.notation import Call, Expression
 from lexbench.notation import parse as parse_part
 from lexbench.runner import systems
 
@@ -108,7 +108,7 @@ def calls(part):
     if part.engine:
         yield part.engine, ("engines",)
     for value in (*part.head.args, *dict(part.head.kwargs).values()):
-        if isinstance(value, Part):
+        if isinstance(value, Expression):
             yield from calls(value)
 
 

@@ -54,7 +54,7 @@ def test_what_was_saved_is_said_in_one_short_line(tmp_path, capsys):
     """For any number of systems, one line has their number, the folder, and what to type next."""
     planned = plan.plan_suite(suites.suite("pydoc"), [f"bm25(k1={k1})" for k1 in (0.5, 1, 2)])
     facts = {"contract": "pydoc/test@1", "depth": 9, "means": {}, "query_ids": [], "per_query": {}, "counts": Counts(queries=0)}
-    made = [Result(system=job.system.label, dataset=job.contract.id, **facts) for job in planned.jobs]
+    made = [Result(system=job.system.name, dataset=job.contract.id, **facts) for job in planned.jobs]
     save(planned, made, tmp_path)
     folder = tmp_path / "results" / "pydoc"
 
@@ -281,10 +281,10 @@ def test_every_command_has_help(capsys, words):
 def test_ctrl_c_keeps_what_is_finished(folder):
     """SIGINT gives exit code 130 and one line; finished work is kept."""
     program = (
-        "import os, signal, sys; from lexbench.runner import stages; from lexbench.cli import code\n"
+        "import os, signal, sys; from lexbench.runner import search; from lexbench.cli import code\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started the tests may ignore it, as nohup does
         "def interrupted(self, *a): self.corpus; os.kill(os.getpid(), signal.SIGINT)\n"
-        f"stages.DatasetRunner.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
+        f"search.DatasetRunner.run = interrupted; sys.exit(code(['run', 'dataset', {str(folder)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

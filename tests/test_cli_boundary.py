@@ -138,10 +138,10 @@ def test_an_unexpected_exception_gives_one_line(folder, capsys, monkeypatch):
 def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
     """SIGTERM and SIGHUP end like Ctrl-C: with one line, finished work kept, and the shell's exit code."""
     program = (
-        "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
+        "import os, signal, sys; from lexbench.runner import search; from lexbench import cli\n"
         f"signal.signal(signal.{name}, signal.SIG_DFL)\n"
         f"def ended(self, *a): self.corpus; os.kill(os.getpid(), signal.{name})\n"
-        f"stages.DatasetRunner.run = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
+        f"search.DatasetRunner.run = ended; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
@@ -154,11 +154,11 @@ def test_a_signal_keeps_what_is_finished(folder, name, exit_code, said):
 def test_an_ignored_signal_stays_ignored(folder):
     """Under `nohup`, a SIGHUP does not end a run."""
     program = (
-        "import os, signal, sys; from lexbench.runner import stages; from lexbench import cli\n"
-        "before = stages.DatasetRunner.run\n"
+        "import os, signal, sys; from lexbench.runner import search; from lexbench import cli\n"
+        "before = search.DatasetRunner.run\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "def go_on(self, *a): os.kill(os.getpid(), signal.SIGHUP); return before(self, *a)\n"
-        f"stages.DatasetRunner.run = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
+        f"search.DatasetRunner.run = go_on; cli.main(['run', 'dataset', {str(folder)!r}])"
     )
 
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0

@@ -26,8 +26,7 @@ from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
-from lexbench.runner.systems import describe, system
-from lexbench.runner.variants import variants
+from lexbench.runner.systems import describe, system, variants
 from lexbench.storage.artifacts import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
@@ -378,9 +377,9 @@ def test_defaults_are_filled_in():
     assert plain.recipe != system("ensemble(bm25, bm25(k1=2.0), weights=[1, 0.5])").recipe
     assert replace(plain.retriever, weights=tuple(np.float32([1, 2]))).weights == (1.0, 2.0)
     assert plain.recipe != system("ensemble(bm25, bm25(k1=2.1))").recipe
-    assert plain.label == "ensemble(bm25, bm25(k1=2.0))"
+    assert plain.name == "ensemble(bm25, bm25(k1=2.0))"
     assert system("ensemble(bm25, bm25, scores='rrf')").retriever.missing == "zero"
-    assert system("ensemble(bm25, bm25(k1=2.0), weights=[1, 1])").label == "ensemble(bm25, bm25(k1=2.0), weights=[1, 1])"
+    assert system("ensemble(bm25, bm25(k1=2.0), weights=[1, 1])").name == "ensemble(bm25, bm25(k1=2.0), weights=[1, 1])"
     weighted = system("ensemble(bm25, bm25(k1=2.0), weights=[3, 1])").retriever
     assert describe(weighted, index=True) == describe(plain.retriever, index=True)
 
@@ -391,7 +390,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
 
     assert variants(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
     assert variants("x|top_k([2, 1])@csr") == ["x|top_k(2)@csr", "x|top_k(1)@csr"]
-    assert [one.label for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
+    assert [one.name for one in systems_of(["ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"])] == [
         "ensemble(bm25, bm25(k1=2.0), weights=[1, 2])"
     ]
 

@@ -18,7 +18,7 @@ from lexbench.encoders.late_interaction import LateInteraction
 from lexbench.errors import CommandError, InvalidFile
 from lexbench.notation import Call
 from lexbench.runner import plan
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
 

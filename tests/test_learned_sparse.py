@@ -21,9 +21,12 @@ from lexbench.analysis.stored_results import stored_results  # noqa: E402
 from lexbench.cli import code  # noqa: E402
 from lexbench.errors import CommandError, UnknownName  # noqa: E402
 from lexbench.runner import jobs, plan  # noqa: E402
-from lexbench.runner.stored_run import read_run  # noqa: E402
-from lexbench.runner.systems import describe, system  # noqa: E402
-from lexbench.runner.variants import variants  # noqa: E402
+from lexbench.runner.search import read_run  # noqa: E402
+from lexbench.runner.systems import (  # noqa: E402
+    describe,
+    system,
+    variants,
+)
 from lexbench.storage import store  # noqa: E402
 
 DOCUMENTS, QUERIES = 500, 20

@@ -13,12 +13,12 @@ import samples
 from lexbench.analysis.compare.selection import select
 from lexbench.cli import code
 from lexbench.errors import CommandError, NotationError, UnknownName
-from lexbench.notation import named
+from lexbench.notation import split_name
 from lexbench.report import leaderboard
 from lexbench.report.leaderboard import copies
 from lexbench.report.leaderboard.copies import Row, Score, View
 from lexbench.results import files_of, load_system, write_results
-from lexbench.runner.variants import named_systems
+from lexbench.runner.systems import named_systems
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 
@@ -34,20 +34,20 @@ from lexbench.storage.store import Store
 )
 def test_a_name_stands_before_a_sign_of_equality(text, name, notation):
     """The text before the first = is a name, unless a bracket or a quote comes first: then the = is a setting's."""
-    assert named(text) == (name, notation)
+    assert split_name(text) == (name, notation)
 
 
 @pytest.mark.parametrize("text", ["= bm25", "a\x1bm = bm25", "x" * 61 + "= bm25", "a:b = bm25"])
 def test_a_name_that_no_table_could_show_is_refused(text):
     """A name is refused if it is empty, too long, or has control characters."""
     with pytest.raises(NotationError, match="is no name for a system"):
-        named(text)
+        split_name(text)
 
 
 def test_one_name_is_of_one_system():
     """A list of values stands for several systems, which cannot share a name."""
     assert named_systems("bm25") == [(None, "bm25")]
-    with pytest.raises(CommandError, match=r"'two' would be the name of 2 systems, as lexmae_nano\|top_k\(8\)"):
+    with pytest.raises(CommandError, match=r"'two' would be the name of 2 systems, e\.g\. lexmae_nano\|top_k\(8\)"):
         named_systems("two = lexmae_nano|top_k([8, 4])")
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lexbench import measures
 from lexbench.errors import LexbenchError, NotationError
-from lexbench.notation import Call, Part, parse
+from lexbench.notation import Call, Expression, parse
 
 EXAMPLES = [
     "bm25",
@@ -45,7 +45,7 @@ calls = st.builds(
     st.lists(values, max_size=2).map(tuple),
     st.dictionaries(names, values, max_size=2).map(lambda d: tuple(sorted(d.items()))),
 )
-parts = st.builds(Part, calls, st.lists(calls, max_size=2).map(tuple), st.none() | calls)
+parts = st.builds(Expression, calls, st.lists(calls, max_size=2).map(tuple), st.none() | calls)
 
 
 @given(parts)

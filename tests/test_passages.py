@@ -28,8 +28,8 @@ from lexbench.progress import Silent
 from lexbench.report.leaderboard.board import family
 from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.passages import Passages
-from lexbench.runner import jobs, parts, plan
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner import jobs, plan
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve
 from lexbench.storage.store import Store
 from lexbench.types import Document, Kind, MultiVectors
@@ -136,7 +136,7 @@ def results(folder, systems):
 
 def ranked(bench, retriever, k=1000):
     """Return the ids that a retriever finds, with their scores, in the order of its list, for each query."""
-    searcher = retriever.open(bench.index(retriever))
+    searcher = retriever.open(bench.artifacts.index(retriever))
     hits = searcher.search(searcher.encode_queries(bench.dataset.queries), k)
     ids = [name.decode() for name in bench.corpus.doc_ids]
     return [
@@ -293,7 +293,7 @@ def test_k_documents_come_though_their_passages_collapse(bench, how, k):
 def test_blocks_change_nothing(bench):
     """A query is answered alone as among others, by an approximate engine too, for which a longer list is another search."""
     retriever = Passages((encoded(Folded(), "faiss"),), words=3, stride=1)
-    searcher = retriever.open(bench.index(retriever))
+    searcher = retriever.open(bench.artifacts.index(retriever))
     queries = [query.text for query in bench.dataset.queries]
     together = searcher.search(searcher.encode(queries), 30)
     for row, query in enumerate(queries):
@@ -343,7 +343,7 @@ def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, mon
     store = Store(tmp_path / "store")
     system = f'passages(sparse_mlm(model="{model}", document_length=64)@csr, words=20, stride=10)'
     planned = plan.plan_dataset(str(folder), [system], ["nDCG@10"], 100)
-    (done,) = parts.encode(planned, store, (0, 1), Silent())
+    (done,) = jobs.encode(planned, store, (0, 1), Silent())
 
     assert done.left == 0
     assert done.corpus.endswith("passages")

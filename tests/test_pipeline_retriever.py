@@ -24,7 +24,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 from lexbench.types import Kind
@@ -111,7 +111,7 @@ def encoded(encoder, written):
 
 def opened(bench, retriever):
     """Build and open a retriever; return its searcher and its encoded queries."""
-    searcher = retriever.open(bench.index(retriever))
+    searcher = retriever.open(bench.artifacts.index(retriever))
     return searcher, searcher.encode([query.text for query in bench.dataset.queries])
 
 
@@ -214,7 +214,7 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
     chance = np.random.default_rng(2)
     for row, count in enumerate((DOCUMENTS, 700, 0)):
         docs[row, :count] = np.sort(chance.choice(DOCUMENTS, count, replace=False))
-    scorer = VectorRescorer(made, made.rescoring_inputs(bench)[0])
+    scorer = VectorRescorer(made, made.rescoring_inputs(bench.artifacts)[0])
     queries = scorer.encode(["w1 w2", "w3", "w4"])
     whole = scorer.score(queries, docs)
     monkeypatch.setattr("lexbench.retrievers._vector_rescorer._ROWS", 97)
@@ -226,7 +226,7 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
 def test_queries_of_another_width_are_refused(bench):
     """Vectors of two encoders do not multiply; one line says so."""
     made = encoded(Folded(), "@flat")
-    scorer = VectorRescorer(made, made.rescoring_inputs(bench)[0])
+    scorer = VectorRescorer(made, made.rescoring_inputs(bench.artifacts)[0])
     with pytest.raises(LexbenchError, match="the queries have 3 terms and the index has 16"):
         scorer.score(np.ones((1, 3), np.float32), np.array([[5]], np.int32))
 

@@ -23,7 +23,7 @@ from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.rerankers.cross_encoder import CrossEncoder
 from lexbench.runner import jobs, plan
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import resolve, system
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -84,7 +84,7 @@ def written(model, first=BM25, k=20, settings=""):
 def searched(bench, text, k=1000):
     """Return what the retriever *text* finds: {position: score} of each query, in the order of its list."""
     retriever = resolve(parse(text))
-    searcher = retriever.open(bench.index(retriever))
+    searcher = retriever.open(bench.artifacts.index(retriever))
     hits = searcher.search(searcher.encode([query.text for query in bench.dataset.queries]), k)
     rows = zip(hits.docs, hits.scores, strict=True)
     return [dict(zip(docs[docs >= 0].tolist(), scores[docs >= 0].tolist(), strict=True)) for docs, scores in rows]
@@ -274,7 +274,7 @@ def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     parts = sorted(path.name for path in draft.iterdir())
     spy = Spy(monkeypatch)
     bench = workbench(folder, Store(tmp_path / "hurried"))
-    run = bench.run(job.system, 1000)
+    run = bench.run(job.system, 1000).folder
 
     assert parts == ["part-0000000.safetensors", "part-0000015.safetensors"]
     assert {query for query, _ in spy.calls[0]} <= {query.text for query in bench.dataset.queries[30:]}
@@ -290,7 +290,7 @@ def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
     for place, on in (("alone", None), ("elsewhere", executor(text))):
         bench = workbench(folder, Store(tmp_path / place))
         bench.executor = on
-        runs.append(bench.run(system(written(models[0], k=100)), 1000))
+        runs.append(bench.run(system(written(models[0], k=100)), 1000).folder)
 
     assert runs[0].name == runs[1].name
     assert (runs[0] / "run.safetensors").read_bytes() == (runs[1] / "run.safetensors").read_bytes()
@@ -318,7 +318,7 @@ def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_p
             spy = Spy(patch)
             bench = workbench(folder, Store(tmp_path / place))
             bench.executor = on
-            runs.append(bench.run(named, 100))
+            runs.append(bench.run(named, 100).folder)
             scored.append(sorted(pair for call in spy.calls for pair in call))
 
     assert scored[0] == scored[1]
@@ -358,8 +358,8 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
         written(models[0], settings=", length=32"),
         written(models[0], k=10),
     ]
-    runs = {bench.run(system(text), 100) for text in given}
-    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100)
+    runs = {bench.run(system(text), 100).folder for text in given}
+    same = bench.run(system(written(copy, settings=", batch_tokens=99")), 100).folder
 
     assert len(runs) == 4
     assert same in runs
@@ -382,7 +382,7 @@ def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
     """Texts come from the stored corpus; without it there is one line that names it."""
     bench = workbench(folder, Store(tmp_path))
     retriever = resolve(parse(written(models[0])))
-    index = bench.index(retriever)
+    index = bench.artifacts.index(retriever)
     bench.corpus.path.rename(tmp_path / "elsewhere")
     with pytest.raises(MissingData, match=r"needs corpora/\*-[0-9a-f]{16}, which is gone"):
         retriever.open(index)
@@ -397,7 +397,7 @@ def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
 
     named = system("rerank(bm25, little, k=5)")
     assert named.recipe == system(written(models[0], first="bm25", k=5, settings=", length=32")).recipe
-    assert named.label == "rerank(bm25, little, k=5)"
+    assert named.name == "rerank(bm25, little, k=5)"
     with pytest.raises(CommandError, match=re.escape("little is a reranker; write rerank(bm25, little, k=100)")):
         system("little")
 

@@ -12,7 +12,7 @@ from lexbench.analysis.compare import compare
 from lexbench.analysis.seeds import as_one, interval_over_seeds, merge_seeds, seed_groups
 from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
-from lexbench.notation import split
+from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
 from lexbench.results import Exposure, load_system, write_results
@@ -73,7 +73,7 @@ def test_the_interval_over_seeds_is_welchs():
 
 def test_seeds_are_read_by_commas_outside_of_brackets():
     """Commas inside settings and strings do not separate seeds."""
-    assert split('a, b(k1=1, b=0)@c(x="1,2"),d') == ["a", 'b(k1=1, b=0)@c(x="1,2")', "d"]
+    assert split_list('a, b(k1=1, b=0)@c(x="1,2"),d') == ["a", 'b(k1=1, b=0)@c(x="1,2")', "d"]
     assert seed_groups(["nano = bm25(k1=1, b=0), bm25"]) == {"nano": ["bm25(k1=1, b=0)", "bm25"]}
 
 

@@ -82,7 +82,7 @@ def test_an_object_that_says_what_it_is_is_recognised():
 
 def test_a_mapping_gives_labels():
     """Labels are the user's own where a mapping gives them."""
-    assert [found.label for found in systems_of({"mine": Dense(), "base": "bm25"})] == ["mine", "base"]
+    assert [found.name for found in systems_of({"mine": Dense(), "base": "bm25"})] == ["mine", "base"]
 
 
 @pytest.mark.parametrize(

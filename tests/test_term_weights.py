@@ -15,7 +15,7 @@ from lexbench.analysis.stored_results import stored_results
 from lexbench.encoders.term_weights import TermWeights
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.runner import plan
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe
 from lexbench.types import Document
 

@@ -21,7 +21,7 @@ from lexbench.errors import LexbenchError
 from lexbench.report.timings import qps_name, timing_tables
 from lexbench.runner import jobs
 from lexbench.runner.plan import plan_dataset
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.timing import durations, machine
@@ -321,7 +321,7 @@ def test_systems_take_turns(fruit, tmp_path, monkeypatch):
     order = []
 
     def measured(measurement, _draft):
-        order.append(measurement.timed.named.label)
+        order.append(measurement.timed.named.name)
         if order.count("bm25(k1=2.0)") == 2 and order[-1] != "bm25":
             raise LexbenchError("it broke")
         return 0

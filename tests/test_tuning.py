@@ -263,11 +263,11 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
 
     assert parts[0]["settings"]["weights"] == [1, 0]
     assert weights_of(found) == [1, 0]
-    assert [note.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of part 1", "weights [1, 0]"]
+    assert [note.split(", tuned")[0] for note in found.notes[:2]] == ["weights [1, 0] of member 1", "weights [1, 0]"]
     fixed = Pipeline(members=(replace(inner, weights=(1.0, 0.0)), retriever("b")), weights=(1.0, 0.0), k=5)
     assert place.result(fixed).means == found.means
     deep = place.result(Ensemble(members=(retriever("b"), Ensemble(members=(retriever("a"), inner), depth=1000))))
-    assert deep.notes[0].startswith("weights [1, 0] of part 2.2, tuned")
+    assert deep.notes[0].startswith("weights [1, 0] of member 2.2, tuned")
     assert weights_of(deep) == [1, 1]
 
 
@@ -284,7 +284,7 @@ def test_what_is_chosen_is_not_chosen_again(place):
 
 def test_a_killed_run_goes_on(place, monkeypatch):
     """Blocks of tuning queries that were searched before the kill are not searched again, and the weights are the same."""
-    monkeypatch.setattr("lexbench.runner.stages._QUERIES", 2)
+    monkeypatch.setattr("lexbench.runner.search._QUERIES", 2)
     judged = {f"t{i}": 0 for i in range(1, 8)}
     place.judge("dev", judged, RATHER, HARDLY)
     whole = place.result(both(), store="other")
@@ -314,7 +314,7 @@ def test_queries_that_are_tested_are_left_out(place):
     found = place.result(both())
     assert weights_of(found) == [0.65, 0.35]
     assert "tuned on 1 queries of tiny/dev" in found.notes[0]
-    assert found.notes[0].endswith("; 2 more are tested here, too, and were left out")
+    assert found.notes[0].endswith("; 2 more are also tested here, and were left out")
 
 
 def test_the_tuning_contracts_own_rules_hold(place):

@@ -20,7 +20,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError
 from lexbench.results import Counts, Result, write_results
 from lexbench.runner import plan
-from lexbench.runner.stored_run import read_run as read_run_folder
+from lexbench.runner.search import read_run as read_run_folder
 from lexbench.runner.systems import describe, system
 from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Run, strictly_decreasing, without_self_matches

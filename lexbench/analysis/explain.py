@@ -18,7 +18,7 @@ from lexbench.encodings.shards import read_rows
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.progress import Progress, Silent
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import System, system
 from lexbench.storage.store import Store
 from lexbench.table import DIGITS, Table
@@ -101,10 +101,10 @@ def explain(
 def _no_terms(explained: System) -> str:
     """Return why a system cannot be explained."""
     if isinstance(explained.retriever, Encoded):
-        return f"{explained.label} has {explained.retriever.engine.kind} vectors, so there are no terms to explain"
+        return f"{explained.name} has {explained.retriever.engine.kind} vectors, so there are no terms to explain"
     if explained.retriever.members:
-        return f"{explained.label} is made of several systems; explain each of them"
-    return f"{explained.label} does not show its terms; bm25 and encoders of sparse vectors do"
+        return f"{explained.name} is made of several systems; explain each of them"
+    return f"{explained.name} does not show its terms; bm25 and encoders of sparse vectors do"
 
 
 def _query(text: str, dataset: Dataset) -> Query:
@@ -135,11 +135,11 @@ def _scored(
     retriever: Any = explained.retriever
     if documents:
         docs = _positions(runner, documents)
-        rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner)))
+        rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts)))
         scores = rescorer.score(encoded, docs[None])[0]
         order = np.argsort(-scores, kind="stable")
         return docs[order], scores[order]
-    hits = retriever.open(runner.index(retriever, explained.label)).search(encoded, k)
+    hits = retriever.open(runner.artifacts.index(retriever, explained.name)).search(encoded, k)
     filled = hits.docs[0] >= 0
     return hits.docs[0][filled], hits.scores[0][filled]
 
@@ -161,15 +161,15 @@ def _explain_vectors(
     names = {number: retriever.encoder.token(number) for number in weights}
     terms = sorted((Term(names[number], weight) for number, weight in weights.items()), key=_heaviest_first)
     if runner is None:
-        return Explanation(explained.label, query.text, tuple(terms))
+        return Explanation(explained.name, query.text, tuple(terms))
     docs, scores = _scored(explained, encoded, runner, documents, k)
     shown = []
     for position, score in zip(docs.tolist(), scores.tolist(), strict=True):
-        stored = read_rows(runner.encodings(retriever.encoder).path, np.array([position], np.int32))
+        stored = read_rows(runner.artifacts.encodings(retriever.encoder).path, np.array([position], np.int32))
         in_document = _weights(retriever.as_documents(stored))
         common = [Term(names[number], weight, in_document.get(number, 0.0)) for number, weight in weights.items()]
         shown.append(_document(runner, position, score, common))
-    return Explanation(explained.label, query.text, tuple(terms), tuple(shown))
+    return Explanation(explained.name, query.text, tuple(terms), tuple(shown))
 
 
 def _heaviest_first(term: Term) -> tuple[float, str]:
@@ -185,7 +185,7 @@ def _weights(vector: Any) -> dict[int, float]:
 def _explain_terms(explained: System, query: Query, runner: DatasetRunner, documents: Sequence[str], k: int) -> Explanation:
     """Explain a system like BM25 by the score that it gives a document for each term alone."""
     retriever: Any = explained.retriever
-    searcher = retriever.open(runner.index(retriever, explained.label))
+    searcher = retriever.open(runner.artifacts.index(retriever, explained.name))
     singles, unknown = retriever.single_terms(searcher, query.text)
     terms = [Term(term, weight) for term, (_, weight) in singles.items()]
     docs, scores = _scored(explained, searcher.encode([query.text]), runner, documents, k)
@@ -196,7 +196,7 @@ def _explain_terms(explained: System, query: Query, runner: DatasetRunner, docum
             Term(term.term, term.query, float(added[number]) / term.query) for term, added in zip(terms, by_term, strict=True)
         ]
         shown.append(_document(runner, position, score, in_document))
-    return Explanation(explained.label, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
+    return Explanation(explained.name, query.text, tuple(sorted(terms, key=_heaviest_first)), tuple(shown), tuple(unknown))
 
 
 def tables(explanation: Explanation, most: int) -> list[Table]:

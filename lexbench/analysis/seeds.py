@@ -17,7 +17,7 @@ import numpy as np
 
 from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
-from lexbench.notation import named, parse, split
+from lexbench.notation import parse, split_list, split_name
 from lexbench.results import EXPOSURES, Exposure, Incomplete, Result, Seeds, Tie
 from lexbench.storage.stopwatch import Measurement
 
@@ -28,8 +28,8 @@ def seed_groups(texts: Sequence[str]) -> dict[str, list[str]]:
     """Return the members of each text "NAME = A, B, C" by its name. Raises CommandError for a malformed text."""
     groups: dict[str, list[str]] = {}
     for text in texts:
-        name, members = named(text)
-        systems = split(members)
+        name, members = split_name(text)
+        systems = split_list(members)
         if not name or len(systems) < _FEWEST or not all(systems) or len(set(systems)) < len(systems):
             raise CommandError(f"--seeds {text!r}: write 'NAME = A, B, C', with the runs of at least two seeds")
         if name in groups:

@@ -16,7 +16,7 @@ from lexbench.notation import parse
 from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
-from lexbench.runner.stored_run import read_run as read_stored_run
+from lexbench.runner.search import read_run as read_stored_run
 from lexbench.storage.artifacts import DESCRIPTIONS, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files

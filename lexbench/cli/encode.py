@@ -58,7 +58,7 @@ def suite(name: str, systems: tuple[str, ...], datasets: tuple[str, ...], **opti
 def _carry_out(plan: "Plan", *, part: str | None, on: str | None, as_json: bool) -> None:
     """Encode, and print per corpus and encoder what is done and what other parts still have to do."""
     from lexbench.executors import executor
-    from lexbench.runner.parts import encode
+    from lexbench.runner.jobs import encode
     from lexbench.storage.store import Store
 
     number, of = _part(part, os.environ) if part else (0, 1)

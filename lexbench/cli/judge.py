@@ -43,7 +43,7 @@ def documents(
     from lexbench.notation import parse
     from lexbench.report.terminal import render
     from lexbench.runner import judging
-    from lexbench.runner.stages import DatasetRunner
+    from lexbench.runner.search import DatasetRunner
     from lexbench.storage.store import Store
 
     judge = registry.create("judges", parse(judge_text).head)

@@ -96,7 +96,7 @@ def _carry_out(  # noqa: PLR0913 - options
 
     encoding, of_seeds = executor(on), seed_groups(seeds)
     for members in of_seeds.values():
-        check_members(members, [(job.system.label, job.system.notation) for job in plan.jobs])
+        check_members(members, [(job.system.name, job.system.alias_of) for job in plan.jobs])
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
@@ -136,7 +136,7 @@ def _show_plan(plan: "Plan", *, as_json: bool) -> None:
         if job.system.retriever.finished:
             job.system.retriever.file_identity(job.contract.id)
     rows = [
-        (job.contract.id, job.system.label, f"{job.contract.expected.documents or '?'}", str(job.depth)) for job in plan.jobs
+        (job.contract.id, job.system.name, f"{job.contract.expected.documents or '?'}", str(job.depth)) for job in plan.jobs
     ]
     print_rows(("dataset", "system", "documents", "depth"), rows, as_json=as_json)
     if not as_json:
@@ -151,7 +151,7 @@ def _document(plan: "Plan", outcomes: "Sequence[Outcome]", results: "Sequence[Re
     from lexbench.analysis import aggregates
 
     def job(outcome: "Outcome") -> dict[str, str]:
-        return {"dataset": outcome.job.contract.id, "system": outcome.job.system.label}
+        return {"dataset": outcome.job.contract.id, "system": outcome.job.system.name}
 
     return {
         "suite": plan.suite.id if plan.suite else None,

@@ -22,8 +22,7 @@ from lexbench.plugins import Source
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning
 from lexbench.runner.adapters import BeirEncoder
-from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
 from lexbench.trec.runs import Run, strictly_decreasing
@@ -56,9 +55,9 @@ def searcher(retriever: Any, store: str | Path | None = None, progress: Progress
     """
     system = systems.system(retriever)
     if system.retriever.finished:
-        raise CommandError(f"{system.label} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
+        raise CommandError(f"{system.name} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
     if any(tuning.rules(system.retriever)):
-        raise CommandError(f"{system.label}: beir hands over no queries to choose weights on; type weights=[…]")
+        raise CommandError(f"{system.name}: beir hands over no queries to choose weights on; type weights=[…]")
     return Search(system, Store(Path(store)) if store else Store(), progress or Silent())
 
 
@@ -90,7 +89,7 @@ class Search:
         self.store.prepare()
         runner = DatasetRunner(dataset, self.store, self.progress)
         try:
-            lists = _lists(read_run(runner.run(self.system, top_k)).run)
+            lists = _lists(read_run(runner.run(self.system, top_k).folder).run)
         finally:
             if not self.system.reusable:
                 runner.forget()

@@ -9,7 +9,7 @@ from typing import Any
 
 from lexbench.errors import NotationError
 from lexbench.models.checkpoint import ADAPTER, optional_json, transformer_folder
-from lexbench.notation import Call, Part, parse
+from lexbench.notation import Call, Expression, parse
 from lexbench.types import TrainingData
 
 _CARD = "README.md"
@@ -74,10 +74,10 @@ def _teacher_models(teacher: Any) -> Iterator[str]:
         return
     while waiting:
         value = waiting.pop(0)
-        if isinstance(value, Part):
+        if isinstance(value, Expression):
             waiting.insert(0, value.head)
         elif isinstance(value, Call):
-            inner = [argument for argument in value.args if isinstance(argument, Part | Call)]
+            inner = [argument for argument in value.args if isinstance(argument, Expression | Call)]
             waiting += inner
             if not inner and value.name != "bm25":
                 yield value.name

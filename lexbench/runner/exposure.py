@@ -20,10 +20,10 @@ from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData
-from lexbench.notation import Part, Value, parse
+from lexbench.notation import Expression, Value, parse
 from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
-from lexbench.runner.systems import System, learned_parts, system
+from lexbench.runner.systems import System, system, trained_members
 from lexbench.types import TrainingData
 
 ZERO_SHOT, UNKNOWN, SEEN, IN_DOMAIN = EXPOSURES
@@ -37,8 +37,8 @@ _LANGUAGE_MODELS = {  # made from general text alone
 
 def exposure_of(system: System, contract: Contract) -> Exposure:
     """Return what *system* may have learned of the dataset of *contract*."""
-    named = dict(_named(parse(system.text))) if system.text else {}
-    found = [_of_part(part, contract, named) for part in learned_parts(system.retriever)]
+    named = dict(_named(parse(system.expression))) if system.expression else {}
+    found = [_of_part(part, contract, named) for part in trained_members(system.retriever)]
     worst = max((part.status for part in found), key=EXPOSURES.index)
     return Exposure(status=worst, because=list(dict.fromkeys(line for part in found for line in part.because)))
 
@@ -78,7 +78,7 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
         if not isinstance(entry, Model):
             raise
         return entry.name, [exposure_of_entry(entry, contract) for contract in contracts]
-    return known.label, [exposure_of(known, contract) for contract in contracts]
+    return known.name, [exposure_of(known, contract) for contract in contracts]
 
 
 def _names(collection: str) -> set[str]:
@@ -130,14 +130,14 @@ def _known(model: str) -> Model | None:
     return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 
 
-def _named(part: Part) -> Iterator[tuple[str, Model]]:
+def _named(expression: Expression) -> Iterator[tuple[str, Model]]:
     """Yield the weights, a folder or a name, of each model that is called by its name in the catalogue, with its entry."""
-    values: list[Value] = [*part.head.args, *(value for _, value in part.head.kwargs)]
+    values: list[Value] = [*expression.head.args, *(value for _, value in expression.head.kwargs)]
     for value in values:
-        if isinstance(value, Part):
+        if isinstance(value, Expression):
             yield from _named(value)
     try:
-        call, entry = catalog.expand(part.head), catalog.model(part.head.name)
+        call, entry = catalog.expand(expression.head), catalog.model(expression.head.name)
     except LexbenchError:
         return
     settings = dict(call.kwargs)

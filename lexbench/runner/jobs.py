@@ -1,7 +1,6 @@
-"""From a plan to results: each job's stages in order, and what becomes of a job that fails.
+"""Carrying out a plan: each job makes an index, a run and a result, or reuses those in the store, and is timed if asked for.
 
-A run is read from here: `run` takes the jobs of a plan, `result_of` makes one job's result, and the stages that it needs are
-methods of `lexbench.runner.stages.DatasetRunner`, each of which looks in the store first.
+`run` yields an outcome per job; a job that fails does not stop the rest. `encode` makes only the vectors that a plan needs.
 """
 
 import json
@@ -13,7 +12,7 @@ from errno import EDQUOT, ENOSPC
 from functools import partial
 from itertools import compress, groupby
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -22,26 +21,25 @@ from lexbench.datasets.corpus import StoredCorpus
 from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CommandError, ContractMismatch, LexbenchError, MissingData
 from lexbench.executors import executor as named_executor
-from lexbench.plugins import Executor, Retriever
+from lexbench.plugins import Executor
 from lexbench.progress import Progress, Silent
-from lexbench.results import Result, Vectors, Work
+from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import notes, tuning
+from lexbench.runner.artifacts import Part, placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
-from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.stored_run import read_run
-from lexbench.runner.systems import System, weights
-from lexbench.runner.timer import TimedRun, Timer
-from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE, key_of, own_folders, read_remarks, size
+from lexbench.runner.search import DatasetRunner, MadeRun, read_run
+from lexbench.runner.systems import System, describe, leaves, weight_bytes
+from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
-from lexbench.storage.store import Recipe, Store, keep_traceback
+from lexbench.storage.store import Store, keep_traceback
 from lexbench.trec.runs import Filtered, Run
 
 T = TypeVar("T")
 
-_SCORER = 1  # goes up when a kernel or the form of a result changes
+_SCORER = 1  # raise it when a measure's code or the form of a result changes
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,48 @@ class Outcome:
     job: Job
     result: Result | None = None
     error: str | None = None
-    again: str | None = None  # the command that repeats just this job; None where that would fail in the same way
-    untimed: str | None = None  # why there are scores and no timing, where that was asked for
+    again: str | None = None  # the command that repeats only this job; None if it would fail in the same way
+    untimed: str | None = None  # why there are scores and no timing, if that was asked for
+    timed: "TimedRun | None" = None  # what a timer measures
+
+
+# ---- timing ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """What is timed: a system whose index and run exist."""
+
+    named: System  # as it was given
+    system: System  # with its weights chosen
+    index: Path
+    parts: Sequence[Path]  # the folders that the index consists of
+    run: Path  # untimed
+    depth: int
+
+
+class Timer(Protocol):
+    """Measures speed, one process at a time, so that systems can take turns: `lexbench.timing.timer.Timer`."""
+
+    @property
+    def rounds(self) -> int:
+        """The number of processes that each system is timed in."""
+        ...
+
+    def check(self, system: System) -> None:
+        """Raise CannotStart if *system* cannot be timed."""
+        ...
+
+    def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
+        """Time one system in process *number*, from 0, of each scenario that has so many."""
+        ...
+
+    def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
+        """Return the timing of each scenario, over all its processes, which have been measured."""
+        ...
+
+
+# ---- the jobs of a plan ----------------------------------------------------------------------------------------------------
 
 
 def run(
@@ -62,10 +100,10 @@ def run(
     timer: Timer | None = None,
     executor: Executor | None = None,
 ) -> Iterator[Outcome]:
-    """Run the jobs of *plan* in order, yielding each outcome as it is there. A job that fails does not stop the rest.
+    """Run the jobs of *plan* in order and yield each outcome when it is there. A job that fails does not stop the rest.
 
-    With a *timer* the systems of a dataset are timed by turns after all of them have been scored, and yielded then.
-    The *executor* encodes corpora; None: the one that LEXBENCH_ON names, or what suits the encoder.
+    With a *timer*, the systems of a dataset are timed by turns after all of them have been scored, and yielded then.
+    The *executor* encodes corpora; None: the one that LEXBENCH_ON names, or the one that suits the encoder.
     """
     store.prepare()
     store.check_disk(plan.bytes_needed - store.bytes_used())
@@ -82,14 +120,14 @@ def run(
 
 
 def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Outcome:
-    """Do one job. What goes wrong in it, a plug-in's own mistake too, must not cost the other jobs their results.
+    """Do one job. An error in it, also a plug-in's own, must not cost the other jobs their results.
 
-    With a *timer* also time it, at once, if it is forgotten then.
+    A job whose artifacts are forgotten once it has been scored is timed at once by *timer*.
     """
     timer = None if job.system.reusable else timer
-    runner.unshared.clear()
+    runner.workspace.unshared.clear()
     try:
-        outcome = Outcome(job, result=result_of(job, runner))
+        outcome = _scored_outcome(job, runner)
         return next(_in_rounds([outcome], runner, timer)) if timer else outcome
     except Exception as error:  # noqa: BLE001 - see _failure
         failure = _failure(error, job, runner.store)
@@ -100,7 +138,7 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
 
 
 def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
-    """Score all *jobs*, then time them by turns; but at once what is forgotten once it has been scored."""
+    """Score all *jobs*, then time by turns those that `_outcome` has not timed already."""
     outcomes = [_outcome(job, runner, timer) for job in jobs]
     waits = [outcome.result is not None and outcome.job.system.reusable for outcome in outcomes]
     timed = _in_rounds(list(compress(outcomes, waits)), runner, timer)
@@ -108,10 +146,10 @@ def _timed(jobs: Sequence[Job], runner: DatasetRunner, timer: Timer) -> Iterator
 
 
 def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer) -> Iterator[Outcome]:
-    """Time what has been scored, all of whose stages are there; what goes wrong in it must not cost the scores.
+    """Time systems that have been scored; an error in timing must not cost the scores.
 
-    Each round has one process of each system, every second one in the opposite order: what slows the machine down for a while
-    slows all of them, and the range over a system's processes shows it.
+    Each round has one process per system, every second round in the opposite order. So whatever slows the machine down for a
+    while slows all systems down, and the range over a system's processes shows it.
     """
     failed: dict[int, str] = {}
     ready: dict[int, TimedRun] = {}
@@ -124,8 +162,9 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
             return None
 
     for number, outcome in enumerate(outcomes):
-        if made := attempt(number, partial(_ready, outcome.job, runner, timer)):
-            ready[number] = made
+        attempt(number, partial(timer.check, outcome.job.system))
+        if number not in failed and outcome.timed:
+            ready[number] = outcome.timed
     for turn in range(timer.rounds):
         for number in sorted(ready, reverse=turn % 2 == 1):
             if number not in failed:
@@ -136,79 +175,82 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
         yield replace(outcome, result=result, untimed=failed.get(number))
 
 
-def _ready(job: Job, runner: DatasetRunner, timer: Timer) -> TimedRun:
-    """Return what is timed of a job that has been scored; CannotStart where it cannot be."""
-    timer.check(job.system)
-    system, _ = tuning.with_weights(job.system, runner, job.headline, job.depth)
-    index = runner.index(system.retriever, system.label)
-    run_dir = runner.run(system, job.depth)
-    return TimedRun(job.system, system, index, sorted(own_folders(index)), run_dir, job.depth)
+# ---- failures --------------------------------------------------------------------------------------------------------------
 
 
 class Failure(NamedTuple):
-    """Why a job has no result, and the command that repeats just this job; None where that would fail in the same way."""
+    """Why a job has no result, and the command that repeats only this job; None if it would fail in the same way."""
 
     line: str
     again: str | None
 
 
 def _failure(error: Exception, job: Job, store: Store) -> Failure:
-    """Return one line for *error*: what we raise says it all; of anything else the line says where the traceback is."""
+    """Return one line for *error*: our own errors say it all; for others the line says where the traceback is."""
     if isinstance(error, MissingData | ContractMismatch | CommandError):  # the same command would fail in the same way
         return Failure(str(error), None)
     if isinstance(error, LexbenchError):
         return Failure(str(error), job.command)
     if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
-        return Failure(f"the disk of {store.root} is full; free some, and the same command goes on from here", job.command)
+        return Failure(f"the disk of {store.root} is full; free some space, and the same command continues", job.command)
     if isinstance(error, MemoryError):
         return Failure(f"{job.name}: there is not enough memory for it", job.command)
     return Failure(_unexpected(job, store), job.command)
 
 
 def _unexpected(job: Job, store: Store) -> str:
-    """Keep the traceback of the exception in hand; return one line with where it is."""
+    """Save the traceback of the current exception; return one line with its file."""
     text = traceback.format_exc()
     log = keep_traceback(job.name, text, store.root)
     what = " ".join(line.strip() for line in traceback.format_exception_only(sys.exception()))
     return f"{job.name}: {what}" + (f" (all of it: {log})" if log else "")
 
 
-def result_of(job: Job, runner: DatasetRunner) -> Result:
-    """Return the result of one job, making only the stages that are not there yet."""
+# ---- the result of a job ---------------------------------------------------------------------------------------------------
+
+
+def _scored_outcome(job: Job, runner: DatasetRunner) -> Outcome:
+    """Return the outcome of a job that has a result, making only the artifacts that are not there yet."""
     if job.system.retriever.finished:
-        return _of_run_file(job, job.system.retriever, runner)
+        return Outcome(job, _result_of_run_file(job, runner))
     system, chosen = tuning.with_weights(job.system, runner, job.headline, job.depth)
-    job = replace(job, system=system)
-    run_dir = runner.run(system, job.depth)
-    index = runner.index(system.retriever, system.label)
-    # The same run with weights that were typed is another result: it has nothing to say of a choice.
-    inputs: Recipe = {"run": key_of(run_dir)} | ({"chosen": chosen} if chosen else {})
-    with runner.draft("results", system.label, _recipe(job, runner, inputs)) as draft:
+    made = runner.run(system, job.depth)
+    result = _result(replace(job, system=system), runner, made, chosen)
+    own = sorted(own_folders(made.index))
+    return Outcome(job, result, timed=TimedRun(job.system, system, made.index, own, made.folder, job.depth))
+
+
+def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str]) -> Result:
+    """Return the result of a run; *chosen* are notes on weights that were chosen for it."""
+    system, retriever = job.system, job.system.retriever
+    # The same run with weights that were typed is another result: it has no note about a choice.
+    inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": list(chosen)} if chosen else {})
+    with runner.workspace.draft("results", _label(job), _key_facts(job, runner, inputs)) as draft:
         if draft.unfinished:
             watch = Stopwatch()
             with watch.time("score"):
-                ranked = read_run(run_dir)
+                ranked = read_run(made.folder)
                 result = _scored(job, runner, ranked, runner.corpus)
-                models = notes.of_models(system, job.contract.id)
                 lines = [
                     *chosen,
                     *runner.remarks,
-                    *notes.of_judgements(runner),
-                    *models,
-                    *notes.of_candidates(system, runner, ranked.run),
+                    *notes.judgement_notes(runner),
+                    *notes.model_notes(system, job.contract.id),
+                    *notes.candidate_notes(system, runner, ranked.run),
                 ]
-            approximate = list(notes.of_approximation(system, runner))  # not while the scoring is timed
-            alone = len(approximate) == 1 and isinstance(system.retriever, Encoded)
+            approximate = list(notes.approximations(system, runner))  # not while scoring is timed
+            alone = len(approximate) == 1 and isinstance(retriever, Encoded)
             found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
             result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
             _write(result, draft.unfinished, watch)
-    return completed(_read(draft.folder, job), run_dir, index, runner.corpus.path)
+    return completed(_read(draft.folder, job), made.folder, made.index, runner.corpus.path)
 
 
-def _of_run_file(job: Job, retriever: Retriever, runner: DatasetRunner) -> Result:
-    """Score a finished run, self-matches dropped and cut to the depth: no corpus is needed."""
-    name = job.contract.id
-    with runner.draft("results", job.system.label, _recipe(job, runner, {"file": retriever.file_identity(name)})) as draft:
+def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
+    """Score a finished run, with self-matches dropped and cut to the depth: no corpus is needed."""
+    retriever, name = job.system.retriever, job.contract.id
+    facts = _key_facts(job, runner, {"file": retriever.file_identity(name)})
+    with runner.workspace.draft("results", _label(job), facts) as draft:
         if draft.unfinished:
             watch = Stopwatch()
             with watch.time("score"):
@@ -217,7 +259,12 @@ def _of_run_file(job: Job, retriever: Retriever, runner: DatasetRunner) -> Resul
     return _read(draft.folder, job)
 
 
-def _recipe(job: Job, runner: DatasetRunner, inputs: Recipe) -> Recipe:
+def _label(job: Job) -> str:
+    """Return the readable part of a result's folder name."""
+    return f"{job.contract.id} {job.system.name}"
+
+
+def _key_facts(job: Job, runner: DatasetRunner, inputs: KeyFacts) -> KeyFacts:
     """Return what decides a result."""
     return {
         **inputs,
@@ -230,12 +277,12 @@ def _recipe(job: Job, runner: DatasetRunner, inputs: Recipe) -> Recipe:
 
 
 def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: StoredCorpus | None) -> Result:
-    """Score a run under the job's contract; the result holds everything but what its index and machine add.
+    """Score a run under the job's contract; the result lacks only what its index and machine add.
 
-    A bare `Run` is that of a file: nothing has been dropped from it or cut.
+    A bare `Run` comes from a file: nothing has been dropped from it or cut.
     """
     dataset = runner.dataset
-    named = {"system": job.system.label, "dataset": job.contract.id, "contract": job.contract.stamp}
+    named = {"system": job.system.name, "dataset": job.contract.id, "contract": job.contract.stamp}
     if isinstance(ranked, Run):
         result = score_ranked(ranked, dataset.qrels, job.measures, named, protocol=job.contract.protocol, depth=job.depth)
         counts = result.counts
@@ -248,7 +295,7 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
         counts = msgspec.structs.replace(counts, documents=len(corpus), judged_absent=dataset.check_corpus(corpus))
         digests["corpus"] = corpus.fingerprint
     seen = exposure_of(job.system, job.contract)
-    made = {"notation": job.system.notation, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
+    made = {"notation": job.system.alias_of, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
     return msgspec.structs.replace(result, counts=counts, digests=digests, exposure=seen, **made)
 
 
@@ -258,22 +305,22 @@ def _write(result: Result, path: Path, watch: Stopwatch) -> None:
 
 
 def _read(folder: Path, job: Job) -> Result:
-    """Read a stored result, which may have been made under another label, and before the catalogue knew what it does now."""
+    """Read a stored result, which may have been made under another name, or with an older catalogue."""
     stored, seen = results.load(folder / "result.json"), exposure_of(job.system, job.contract)
-    named = {"system": job.system.label, "notation": job.system.notation}
+    named = {"system": job.system.name, "notation": job.system.alias_of}
     sizes = stored.sizes | _model_size(job.system)
     return msgspec.structs.replace(stored, **named, measured=read_measurement(folder), exposure=seen, sizes=sizes)
 
 
 def _model_size(system: System) -> dict[str, int]:
-    model = weights(system.retriever)
+    model = weight_bytes(system.retriever)
     return {"model": model} if model else {}
 
 
 def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Result:
-    """Return a result with what its run, index and corpus add: sizes, counts, and the times of every stage."""
-    stages = [read_measurement(index), read_measurement(run_dir), result.measured]
-    seconds = {name: spent for stage in stages for name, spent in stage.seconds.items()}
+    """Return a result with what its run, index and corpus add: sizes, counts, and the times of every artifact."""
+    steps = [read_measurement(index), read_measurement(run_dir), result.measured]
+    seconds = {name: spent for step in steps for name, spent in step.seconds.items()}
     vectors, folders = index / VECTORS_FILE, own_folders(index)
     return msgspec.structs.replace(
         result,
@@ -281,12 +328,51 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
         sizes=result.sizes | {"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
         work=_work(run_dir, result.counts.documents or 1),
-        measured=msgspec.structs.replace(stages[1], seconds=seconds, resumed=any(stage.resumed for stage in stages)),
+        measured=msgspec.structs.replace(steps[1], seconds=seconds, resumed=any(step.resumed for step in steps)),
     )
 
 
 def _work(run_dir: Path, documents: int) -> Work | None:
-    """Return what searching took, if the run counted it."""
-    file = run_dir / "work.json"
-    counts = json.loads(file.read_bytes()) if file.exists() else {}  # runs of older versions have none
+    """Return the counts of what searching looked at, if the retriever counts it."""
+    counts = json.loads((run_dir / "work.json").read_bytes())
     return Work(**counts, flops=counts["postings"]["mean"] / documents) if counts else None
+
+
+# ---- vectors alone ---------------------------------------------------------------------------------------------------------
+
+
+class EncodedCorpus(NamedTuple):
+    """One corpus as one encoder has encoded it."""
+
+    corpus: str
+    encoder: str  # its class
+    left: int  # shards that other parts have yet to make
+    folder: Path | None  # of the vectors, if none is left
+
+
+def encode(
+    plan: Plan, store: Store, part: tuple[int, int], progress: Progress, executor: Executor | None = None
+) -> Iterator[EncodedCorpus]:
+    """Encode *part* (number from 0, number of parts) of each corpus of *plan* with each encoder of its systems.
+
+    Several processes may do so at once, in one store, on any machines; the one that makes the last shard finishes the artifact.
+    Raises CommandError for a system without an encoder.
+    """
+    store.prepare()
+    done: set[tuple[str, str]] = set()
+    runner: DatasetRunner | None = None
+    for job in plan.jobs:
+        if not any(isinstance(leaf, Encoded) for leaf in leaves(job.system.retriever)):
+            raise CommandError(f"{job.system.name} has no encoder; name a system that has one, e.g. lexmae_nano@impact")
+        if runner is None or runner.dataset.contract.id != job.contract.id:
+            runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())
+        for leaf, artifacts in placed(job.system.retriever, runner.artifacts):
+            if not isinstance(leaf, Encoded):
+                continue
+            key = artifacts.corpus.fingerprint, str(describe(leaf.encoder, index=True))
+            if key in done:
+                continue
+            done.add(key)
+            left = artifacts.encode_part(leaf.encoder, Part(*part))
+            folder = None if left else artifacts.encodings(leaf.encoder).path
+            yield EncodedCorpus(artifacts.name, type(leaf.encoder).__name__, left, folder)

@@ -21,7 +21,7 @@ import numpy as np
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Judge
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
 from lexbench.storage.artifacts import digest

@@ -1,7 +1,7 @@
-"""Reranking on executors: pairs of a query and a document are scored as a corpus is encoded, and the scores kept in shards.
+"""Reranking on executors: pairs of a query and a document are scored like a corpus is encoded, and the scores kept in shards.
 
-To an executor a block of queries that is searched at a time is one shard, and its pairs are the documents: they are scored in
-one call, as searching itself does it, so that wherever that is the scores have the same bits.
+For the executor, each block of queries is one shard, and its pairs are the documents. They are scored in one call, as searching
+itself does it, so the scores have the same bits wherever they are computed.
 """
 
 import shutil
@@ -27,11 +27,11 @@ PairsOfBlocks = Mapping[int, Sequence[tuple[str, int]]]  # by the number of a bl
 
 @dataclass(frozen=True)
 class PairEncoder(Encoder):
-    """A reranker as executors take it: what it encodes is pairs of `PairCorpus`, and their vectors (n, 1) are the scores."""
+    """A reranker as an encoder: it encodes the pairs of a `PairCorpus`, and their vectors (n, 1) are the scores."""
 
     reranker: Reranker
     queries: tuple[str, ...]
-    threads: int = runtime(0)  # of a reranker that has that setting, and for which nobody has set it
+    threads: int = runtime(0)  # for a reranker whose own setting `threads` is not set
 
     kind: ClassVar[Kind] = Kind.DENSE
 
@@ -49,7 +49,7 @@ class PairEncoder(Encoder):
         return np.asarray(scores, np.float32).reshape(-1, 1)
 
     def index_identity(self) -> Mapping[str, Any]:
-        """Return what the files of the reranker are."""
+        """Return the identity of the reranker."""
         return self.reranker.identity()
 
     def document_folders(self) -> Mapping[str, Path]:
@@ -63,7 +63,7 @@ class PairEncoder(Encoder):
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Pairs as the documents of a corpus: the id of one is the row of its query in *queries*, a space, and the document's id.
+    """Pairs as the documents of a corpus. The id of a pair: the row of its query in *queries*, a space, and the document's id.
 
     The positions of a block begin at *stride* times its number, where *stride* is a multiple of the documents of a shard.
     """
@@ -80,7 +80,7 @@ class PairCorpus:
 
     @cached_property
     def doc_ids(self) -> Any:
-        """What errors call the pairs, by position; empty where there is none."""
+        """Names of the pairs for error messages, by position; empty at positions without a pair."""
         names = np.full(len(self), b"", object)
         for number, pairs in self.blocks.items():
             for at, (query, position) in enumerate(pairs, number * self.stride):
@@ -88,7 +88,7 @@ class PairCorpus:
         return names
 
     def __len__(self) -> int:
-        """Return the last position and one."""
+        """Return the last position plus one."""
         return max((shard.stop for shard in self.shards()), default=0)
 
     def shards(self) -> list[range]:
@@ -103,15 +103,15 @@ class PairCorpus:
             yield document._replace(doc_id=f"{self.queries[query]} {document.doc_id}")
 
 
-class Told(NamedTuple):
-    """Who hears of progress, and of what it is."""
+class ProgressTarget(NamedTuple):
+    """A progress listener and the label to report under."""
 
     progress: Progress
     what: str
 
 
 def pairs_folder(run: Path, number: int) -> Path:
-    """Return the folder of the scores of a reranker, by its number, in the folder of an unfinished *run*."""
+    """Return the folder for the scores of reranker *number* in the folder of an unfinished *run*."""
     return run / (f"{_PAIRS}-{number}" if number else _PAIRS)
 
 
@@ -122,13 +122,13 @@ def forget_pairs(run: Path) -> None:
 
 
 def learn(searcher: Any, encoded: Any, scores: Iterable[tuple[Sequence[tuple[str, int]], NDArray[np.float32]]]) -> None:
-    """Let what scores pairs in *searcher* know the *scores* of each, as far as there are any, for *encoded* queries."""
+    """Give the pair scorers in *searcher* the known *scores* of their pairs of *encoded* queries."""
     for (scorer, queries), known in zip(searcher.pair_scorers(encoded), scores, strict=False):
         scorer.learn(queries, *known)
 
 
 class PairScores(NamedTuple):
-    """The scores of one reranker in a run, which are in files."""
+    """The stored scores of one reranker in a run."""
 
     path: Path
     corpus: PairCorpus
@@ -142,12 +142,12 @@ class PairScores(NamedTuple):
 
 
 def score_pairs(
-    encoded: Iterable[tuple[int, PairScorer, Any]], most: int, path: Path, executor: Executor, told: Told
+    encoded: Iterable[tuple[int, PairScorer, Any]], most: int, path: Path, executor: Executor, target: ProgressTarget
 ) -> PairScores:
-    """Let *executor* score what a searcher would, but for scores that the folder *path* has already.
+    """Let *executor* score the pairs that a searcher would score, except those whose scores are in the folder *path* already.
 
-    *encoded* are blocks of queries, at least one: its number, the searcher, and what that takes. No block has more queries than
-    *most*, which is the same whenever a run is gone on with.
+    *encoded* are blocks of queries, at least one: the number, the searcher, and its encoded queries. No block has more than
+    *most* queries, which must be the same when a run is continued.
     """
     path.mkdir(exist_ok=True)
     blocks = {}
@@ -157,8 +157,8 @@ def score_pairs(
     stride = -(-most * scorer.candidates // SHARD) * SHARD
     corpus = PairCorpus(scorer.corpus, {text: row for row, text in enumerate(texts)}, blocks, stride)
     left = [shard for shard in corpus.shards() if not shard_file(path, shard).exists()]
-    told.progress.start(told.what, "score", sum(map(len, left)), "pairs")
+    target.progress.start(target.what, "score", sum(map(len, left)), "pairs")
     if left:
-        executor.encode(PairEncoder(scorer.reranker, tuple(texts)), corpus, path, left, told.progress)
-    told.progress.end()
+        executor.encode(PairEncoder(scorer.reranker, tuple(texts)), corpus, path, left, target.progress)
+    target.progress.end()
     return PairScores(path, corpus)

@@ -1,4 +1,4 @@
-"""What will be run: datasets x systems, checked before any work starts. Pure: nothing is read but TOML files."""
+"""What will be run: datasets x systems, checked before any work starts. Nothing is read but TOML files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,23 +13,22 @@ from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
-from lexbench.runner.systems import System, describe
+from lexbench.runner.systems import System, describe, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.runner.variants import named_systems
 from lexbench.suites import Suite
 from lexbench.types import Kind
 
-# Bytes of a document's text, on average over a collection, where no file says: in long documents of the web, in collections of
-# up to a million documents, of which NFCorpus and Touché have the longest, and in those of more, which are of short passages.
+# Estimates in bytes, for corpora whose files do not tell. A text: of long web documents; in collections of up to a million
+# documents (NFCorpus and Touché have the longest); in larger collections, which have short passages.
 _WEB, _LONG, _SHORT, _MANY = 7000, 1700, 600, 1_000_000
 _COPIES = 2  # of the texts: they are written as they come, and then in order
-_PACKED = 4  # bytes of text in one of a compressed file
-_INDEX = 900  # bytes of a document in an index and its building, and no less than its text
-_ENTRY = 16  # bytes of a document in a run, which is written in blocks, and then whole
-# Bytes of a document's vectors: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
+_PACKED = 4  # bytes of text per byte of a compressed file
+_INDEX = 900  # per document in an index and while it is built, and no less than the text
+_ENTRY = 16  # per document of a list in a run, which is written in blocks, and then whole
+# The vectors of a document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
 _VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
 
-HEADLINE = "nDCG@10"  # where no suite names another
+HEADLINE = "nDCG@10"  # if no suite names another measure
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,14 @@ class Job:
     system: System
     measures: tuple[str, ...]  # with the contract's thresholds
     depth: int
-    command: str | None  # that repeats just this job; None for an object of the user's, which no command line can name
-    source: Source | None = None  # None: wherever the contract's dataset is found
-    headline: str = HEADLINE  # the measure that weights are chosen by
+    command: str | None  # repeats only this job; None for an object, which no command line can name
+    source: Source | None = None  # None: the one that finds the contract's dataset
+    headline: str = HEADLINE  # the measure by which weights are chosen
 
     @property
     def name(self) -> str:
-        """What progress and failures call the job."""
-        return f"{self.system.label} on {self.contract.id}"
+        """The job in progress and error messages."""
+        return f"{self.system.name} on {self.contract.id}"
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,9 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """Estimate of what the store will grow by: each corpus and encoding once, an index for each retriever, the runs.
+        """Estimate of the bytes that the store will grow by: each corpus and encoding once, an index per retriever, the runs.
 
-        Datasets that are neither here nor to be fetched take nothing: their jobs will say so and fail.
+        Datasets that are neither here nor fetchable count nothing: their jobs will fail and say so.
         """
         jobs = [job for job in self.jobs if job.source is not None or status(job.contract) != "not here"]
         contracts = {job.contract.corpus: job.contract for job in jobs}
@@ -86,7 +85,7 @@ class Plan:
 
 
 def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterator[tuple[Retriever, float]]:
-    """Yield the retrievers that *retriever* is made of in the end, each with the passages of a document of *text_bytes*."""
+    """Yield the retrievers that *retriever* is made of in the end, each with its passages per document of *text_bytes*."""
     if not retriever.members:
         yield retriever, growth
     for member in retriever.members:
@@ -94,7 +93,7 @@ def _grown(retriever: Retriever, text_bytes: float, growth: float = 1) -> Iterat
 
 
 def _text_bytes(job: Job) -> int:
-    """Return an estimate of the bytes of a corpus's texts: those of its file, or as collections of its size have them."""
+    """Return an estimate of the bytes of a corpus's texts: from its file, or typical for collections of its size."""
     if job.source and (place := job.source.place("documents")):
         file = Path(place)
         return file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1)
@@ -114,7 +113,7 @@ def plan_suite(
 ) -> Plan:
     """Plan *suite* for *systems* (default: the suite's own), on all its datasets or those named.
 
-    *measure_names* and *depth* are the suite's where they are not given. *name* is what was typed for the suite.
+    *measure_names* and *depth* default to the suite's. *name* is what was typed for the suite.
     """
     for dataset in datasets:
         if dataset not in suite.datasets:
@@ -130,7 +129,7 @@ def plan_suite(
 
 
 def _options(measure_names: Sequence[str], depth: int | None) -> str:
-    """Return the options of a command line that ask for these measures and this depth."""
+    """Return the command-line options for these measures and this depth."""
     return "".join(f" -m {quote(measure)}" for measure in measure_names) + (f" --depth {depth}" if depth else "")
 
 
@@ -141,21 +140,24 @@ def plan_dataset(name: str, systems: Sequence[Any] | Mapping[str, Any], measure_
     return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
 
 
-def systems_of(named: Sequence[Any] | Mapping[str, Any]) -> list[System]:
-    """Return the systems that are *named*: names, objects, or a mapping of labels to them; no label twice."""
-    if isinstance(named, str) or not isinstance(named, Sequence | Mapping):
-        raise CommandError(f"give a list of retrievers, as ['bm25'], not {named!r}")
-    pairs = named.items() if isinstance(named, Mapping) else (pair for item in named for pair in _pairs(item))
-    listed = [system_of(item, label) for label, item in pairs]
-    labels = [system.label for system in listed]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
+def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
+    """Return the systems of a list of expressions and objects, or of a mapping from names to them.
+
+    Raises CommandError if two systems have the same name.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+        raise CommandError(f"give a list of retrievers, e.g. ['bm25'], not {given!r}")
+    pairs = given.items() if isinstance(given, Mapping) else (pair for item in given for pair in _pairs(item))
+    listed = [system_of(item, name) for name, item in pairs]
+    names = [system.name for system in listed]
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise CommandError(f"two systems are called {twice[0]!r}; name them, as {{'first': ..., 'second': ...}}")
+        raise CommandError(f"two systems are called {twice[0]!r}; name them, e.g. {{'first': ..., 'second': ...}}")
     return listed
 
 
 def _pairs(item: Any) -> list[tuple[str | None, Any]]:
-    """Return the name that the user gives each system of *item*, None for none, with its notation or the object."""
+    """Return the name, if any, and the expression of each system in a text; for an object the object itself."""
     return [*named_systems(item)] if isinstance(item, str) else [(None, item)]
 
 
@@ -166,12 +168,12 @@ def _job(
         raise CommandError(f"the depth must be at least 1, not {depth}")
     system.retriever.check_depth(depth)
     tuning.check(system.retriever, contract)
-    named = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in measure_names))
-    for measure in named:
+    with_thresholds = tuple(dict.fromkeys(measures.with_threshold(measure, contract) for measure in measure_names))
+    for measure in with_thresholds:
         cutoff = measures.cutoff(measure)
         if cutoff is not None and cutoff > depth:
             raise CommandError(
-                f"{measure} looks at {cutoff} documents a query and only {depth} are kept; raise --depth, or see -m"
+                f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
-    repeat = f"{command} -r {quote(system.typed)}" if system.typed else None
-    return Job(contract, system, named, depth, repeat, source)
+    repeat = f"{command} -r {quote(system.definition)}" if system.definition else None
+    return Job(contract, system, with_thresholds, depth, repeat, source)

@@ -1,219 +1,309 @@
-"""From what a user names, or hands over, to a system that the harness can run."""
+"""From an expression that a user types, or an object that a program gives, to a system that the harness can run.
 
-from collections.abc import Callable, Iterator, Mapping
+`system` makes one system, `variants` splits an expression with lists into several, and `describe` says what decides the
+answers of a plug-in: these are the key facts of its artifacts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
 from typing import Any
 from uuid import uuid4
 from weakref import ref
 
-from lexbench import catalog, registry
-from lexbench.errors import CommandError, MissingExtra, UnknownName
-from lexbench.notation import Call, Part, parse
+from lexbench import catalog, notation, registry
+from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName
+from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.adapters import Adapted, adapted, digests
-from lexbench.storage.store import Recipe
+from lexbench.storage.artifacts import KeyFacts
 from lexbench.types import Kind
 
-_EXACT = {
-    Kind.SPARSE: "csr",
-    Kind.DENSE: "flat",
-    Kind.MULTI: "maxsim",
-}  # what searches the vectors of an encoder that names no engine
+_EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
 _SESSION = "only in this session"
-_typed: dict[Any, str] = {}  # by encoder, which two systems may have named
+_short_names: dict[Any, str] = {}  # by encoder; two systems may share one
 _sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
 
 @dataclass(frozen=True)
 class System:
-    """One thing to be measured."""
+    """One system to be measured."""
 
-    label: str  # how tables call it: as it was named
+    name: str  # shown in tables: given by the user, or else the expression
     retriever: Retriever
-    recipe: Recipe  # everything about it that can change its answers
-    text: str | None = None  # in the notation of parts, where it was given so: what a command line would name it by
+    recipe: KeyFacts  # everything about it that can change its answers
+    expression: str | None = None  # what a command line types for it; None for an object
 
     @property
-    def notation(self) -> str:
-        """The notation that a name stands for; "" where tables call it by its notation, or where it has none."""
-        return self.text if self.text and self.text != self.label else ""
+    def alias_of(self) -> str:
+        """The expression that the user's name stands for; "" if the name is the expression, or there is none."""
+        return self.expression if self.expression and self.expression != self.name else ""
 
     @property
-    def typed(self) -> str | None:
-        """What a command line names it by, its name with it; None for an object of the user's."""
-        return f"{self.label} = {self.text}" if self.notation else self.text
+    def definition(self) -> str | None:
+        """The expression, with the user's name before it if there is one; None for an object."""
+        return f"{self.name} = {self.expression}" if self.alias_of else self.expression
 
     @property
     def reusable(self) -> bool:
         """Whether another session can know that it is the same system."""
-        return reusable(self.recipe)
+        return is_reusable(self.recipe)
 
 
-def system(named: Any, label: str | None = None) -> System:
-    """Return the system that is *named*: a text in the notation of parts, a retriever, or an encoder object.
+def system(given: Any, name: str | None = None) -> System:
+    """Return the system of an expression, a retriever, or an encoder object; tables call it *name* if that is given.
 
     Raises CommandError or CannotStart, in one line, for everything that can be known before work starts.
     """
-    if not isinstance(named, str):
-        retriever = _of_object(named)
-        return System(label or str(getattr(named, "name", type(named).__name__)), retriever, describe(retriever))
-    part = parse(named)
-    retriever = resolve(part)
-    return System(label or str(part), retriever, describe(retriever), str(part))
+    if isinstance(given, str):
+        expression = parse(given)
+        retriever = resolve(expression)
+        return System(name or str(expression), retriever, describe(retriever), str(expression))
+    plugin = adapted(given)
+    retriever = Encoded(plugin, _exact_engine(plugin.kind)) if isinstance(plugin, Encoder) else plugin
+    return System(name or str(getattr(given, "name", type(given).__name__)), retriever, describe(retriever))
 
 
-def resolve(part: Part) -> Retriever:
-    """Return the retriever that *part* names, its names, settings, kinds and extras checked."""
-    if _is_reranker(part):
-        raise CommandError(f"{part}: {part.head.name} is a reranker; write rerank(bm25, {part}, k=100)")
-    if part.head.name in registry.names("encoders") or part.head.name in catalog.names():
-        return _encoded(part)
-    if part.transforms:
-        raise CommandError(f"{part}: {part.head.name} is no encoder, so it has no vectors for |{part.transforms[0]}")
-    if part.head.name not in registry.names("retrievers"):
+# ---- several systems in one expression -------------------------------------------------------------------------------------
+
+
+def named_systems(text: str) -> list[tuple[str | None, str]]:
+    """Return the name, if any, and the expression of each system in *text*, e.g. 'tuned = bm25(k1=0.8)'.
+
+    Raises CommandError if one name is given to several systems.
+    """
+    name, expression = notation.split_name(text)
+    found = variants(expression)
+    if name and len(found) > 1:
+        raise CommandError(f"{name!r} would be the name of {len(found)} systems, e.g. {found[0]}; give each its own name")
+    return [(name or None, one) for one in found]
+
+
+def variants(text: str) -> list[str]:
+    """Return the expressions in *text*: one for each value of a list given to a transform, e.g. top_k([64, 32])."""
+    return [str(expression) for expression in _variants(parse(text))]
+
+
+def _variants(expression: Expression) -> list[Expression]:
+    # Lists are alternatives in transforms alone; in the head they are settings, which may hold expressions.
+    heads = _choices(expression.head, lambda value: _variants(value) if isinstance(value, Expression) else [value])
+    choices = [_choices(call, lambda value: value if isinstance(value, tuple) else [value]) for call in expression.transforms]
+    return [replace(expression, head=head, transforms=tuple(transforms)) for head, *transforms in product(heads, *choices)]
+
+
+def _choices(call: Call, values_of: Callable[[Value], Sequence[Value]]) -> list[Call]:
+    """Return *call* once for each combination of what *values_of* returns for its values."""
+    names = [name for name, _ in call.kwargs]
+    values = [values_of(value) for value in (*call.args, *(value for _, value in call.kwargs))]
+    if not all(values):
+        raise CommandError(f"{call}: an empty list names no system; give a value, e.g. {call.name}(64)")
+    by_place = len(call.args)
+    rows = product(*values)
+    return [Call(call.name, row[:by_place], tuple(zip(names, row[by_place:], strict=True))) for row in rows]
+
+
+# ---- from an expression to a retriever -------------------------------------------------------------------------------------
+
+
+def resolve(expression: Expression) -> Retriever:
+    """Return the retriever of *expression*, with names, settings, kinds and extras checked."""
+    name = expression.head.name
+    if _is_reranker(expression):
+        raise CommandError(f"{expression}: {name} is a reranker; write rerank(bm25, {expression}, k=100)")
+    if name in registry.names("encoders") or name in catalog.names():
+        return _encoded(expression)
+    if expression.transforms:
+        raise CommandError(f"{expression}: {name} is no encoder, so it has no vectors for |{expression.transforms[0]}")
+    if name not in registry.names("retrievers"):
         known = [*retrievers(), *registry.names("encoders"), *catalog.names()]
-        raise UnknownName("retriever, encoder or model", part.head.name, known, see="lexbench list retrievers, or models")
-    call = part.head if part.engine is None else _on_engine(part.head, part.engine)
-    typed = f"{part.head.name}@{part.engine.name}" if part.engine else ""
-    plugin = registry.load("retrievers", call.name, typed)
-    if any(item.name == "reranker" for item in fields(plugin)):
-        call = _of_reranking(call)
-    elif any(item.name == "members" for item in fields(plugin)):
-        call = _of_retrievers(call)
-    retriever: Retriever = registry.create("retrievers", call, typed=typed)
+        raise UnknownName("retriever, encoder or model", name, known, see="lexbench list retrievers, or models")
+    call = expression.head if expression.engine is None else _on_engine(expression.head, expression.engine)
+    shown = f"{name}@{expression.engine.name}" if expression.engine else ""
+    settings = {item.name for item in fields(registry.load("retrievers", call.name, shown))}
+    if "reranker" in settings:
+        call = _with_reranker(call)
+    elif "members" in settings:
+        call = _with_members(call)
+    retriever: Retriever = registry.create("retrievers", call, shown)
     return retriever
 
 
-def _of_retrievers(call: Call) -> Call:
-    """Return the call of a retriever that is made of retrievers, these resolved."""
-    listed = [value for value in call.args if isinstance(value, Part)]
+def _with_members(call: Call) -> Call:
+    """Return the call of a retriever that is made of retrievers, with these resolved."""
+    listed = [value for value in call.args if isinstance(value, Expression)]
     if len(listed) < len(call.args) or "members" in dict(call.kwargs):
-        raise CommandError(
-            f"{call}: {call.name} takes retrievers, then settings by name, as in {call.name}(bm25, bm25(k1=2.0))"
-        )
+        raise CommandError(f"{call}: {call.name} takes retrievers, then settings by name, e.g. {call.name}(bm25, bm25(k1=2.0))")
     members: Any = tuple(map(resolve, listed))
     return replace(call, args=(members,))
 
 
-def _of_reranking(call: Call) -> Call:
-    """Return the call of a retriever that reranks what another finds, this and the reranker resolved."""
-    if len(call.args) != 2 or not all(isinstance(value, Part) for value in call.args):  # noqa: PLR2004 - a pair
+def _with_reranker(call: Call) -> Call:
+    """Return the call of a retriever that reranks what another finds, with both resolved."""
+    if len(call.args) != 2 or not all(isinstance(value, Expression) for value in call.args):  # noqa: PLR2004 - a pair
         raise CommandError(
             f"{call}: {call.name} takes a retriever and a reranker, then settings by name, "
-            f'as in {call.name}(bm25, cross_encoder(model="FOLDER"), k=100)'
+            f'e.g. {call.name}(bm25, cross_encoder(model="FOLDER"), k=100)'
         )
-    retriever, reranker = (value for value in call.args if isinstance(value, Part))
+    retriever, reranker = (value for value in call.args if isinstance(value, Expression))
     if not _is_reranker(reranker):
-        if (name := reranker.head.name) in catalog.names() and not catalog.model(name).encoder:
-            catalog.expand(reranker.head)  # says why it cannot be run, or what to type for it
-        known = registry.names("rerankers")
-        if reranker.head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
-            named = [*known, *catalog.names()]
-            raise UnknownName("reranker or model", reranker.head.name, named, see="lexbench list rerankers, or models")
-        raise CommandError(
-            f"{call}: {reranker.head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
-            f"found, write pipeline({retriever}, {reranker}, weights=[0, 1])"
-        )
+        raise _no_reranker(call, retriever, reranker.head)
     if reranker.transforms or reranker.engine:
         raise CommandError(f"{call}: a reranker has no vectors; write {reranker.head} alone")
     args: Any = (resolve(retriever),), registry.create("rerankers", catalog.expand(reranker.head))
     return replace(call, args=args)
 
 
-def _is_reranker(part: Part) -> bool:
-    """Whether *part* names a reranker, or a model of one."""
-    name, known = part.head.name, registry.names("rerankers")
+def _is_reranker(expression: Expression) -> bool:
+    """Whether *expression* names a reranker, or a model of one."""
+    name, known = expression.head.name, registry.names("rerankers")
     return name in known or (name in catalog.names() and catalog.model(name).encoder in known)
 
 
-def leaves(retriever: Retriever) -> Iterator[Retriever]:
-    """Yield the retrievers that *retriever* is made of in the end: itself, unless it is made of retrievers."""
-    if not retriever.members:
-        yield retriever
-    for member in retriever.members:
-        yield from leaves(member)
-
-
-def _retrievers() -> list[str]:
-    """Return the plug-ins that can be named; an `encoded` is what `encoder@engine` makes."""
-    return [name for name in registry.names("retrievers") if name != "encoded"]
+def _no_reranker(call: Call, retriever: Expression, head: Call) -> LexbenchError:
+    """Return the error for a second argument of `rerank` that is no reranker."""
+    if head.name in catalog.names() and not catalog.model(head.name).encoder:
+        catalog.expand(head)  # raises: it knows why the model cannot be run, or what to type instead
+    known = registry.names("rerankers")
+    if head.name not in {*registry.names("encoders"), *registry.names("retrievers"), *catalog.names()}:
+        see = "lexbench list rerankers, or models"
+        return UnknownName("reranker or model", head.name, [*known, *catalog.names()], see=see)
+    return CommandError(
+        f"{call}: {head.name} is no reranker ({', '.join(known)}); to let it score what {retriever.head.name} "
+        f"found, write pipeline({retriever}, {head}, weights=[0, 1])"
+    )
 
 
 def retrievers() -> dict[str, str]:
-    """Return the plug-ins by what a user types for them: `bm25@lucene` for `bm25_lucene`, which is `bm25` on another engine."""
-    names = _retrievers()
+    """Return the retriever plug-ins by what a user types, e.g. `bm25@lucene` for `bm25_lucene`."""
+    names = _typed_retrievers()
     bases = {name: next((base for base in names if name.startswith(f"{base}_")), None) for name in names}
     return {f"{base}@{name.removeprefix(f'{base}_')}" if base else name: name for name, base in bases.items()}
 
 
+def _typed_retrievers() -> list[str]:
+    """Return the retriever plug-ins that can be typed: all but `encoded`, which `encoder@engine` makes."""
+    return [name for name in registry.names("retrievers") if name != "encoded"]
+
+
 def _on_engine(head: Call, engine: Call) -> Call:
-    """Return the call of the retriever *head* as it is written for *engine*: `bm25@lucene` is the plug-in `bm25_lucene`."""
+    """Return the call of the plug-in that is the retriever *head* on *engine*: `bm25@lucene` is `bm25_lucene`."""
     name = f"{head.name}_{engine.name}"
     if name not in registry.names("retrievers"):
-        engines = [other.removeprefix(f"{head.name}_") for other in _retrievers() if other.startswith(f"{head.name}_")]
-        raise UnknownName(f"{head.name} on engine", engine.name, engines)
+        known = [other.removeprefix(f"{head.name}_") for other in _typed_retrievers() if other.startswith(f"{head.name}_")]
+        raise UnknownName(f"{head.name} on engine", engine.name, known)
     return Call(name, head.args, tuple(sorted({**dict(head.kwargs), **dict(engine.kwargs)}.items())))
 
 
-def _encoded(part: Part) -> Encoded:
-    head = catalog.expand(part.head)
-    kind: Kind = registry.load("encoders", head.name, typed=part.head.name).kind
-    engine = _engine(part.engine or Call(_EXACT[kind]))
+def _encoded(expression: Expression) -> Encoded:
+    """Return the retriever of `encoder|transform@engine`."""
+    head = catalog.expand(expression.head)
+    kind: Kind = registry.load("encoders", head.name, expression.head.name).kind
+    engine = _engine(expression.engine) if expression.engine else _exact_engine(kind)
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
-            f"{part}: {part.engine} takes {engine.kind} vectors; {part.head.name} makes {kind} ones. "
+            f"{expression}: {expression.engine} takes {engine.kind} vectors; {expression.head.name} makes {kind} ones. "
             f"Engines that take {kind}: {', '.join(fitting)}"
         )
-    transforms = [registry.create("transforms", call) for call in part.transforms]
-    for call, transform in zip(part.transforms, transforms, strict=True):
+    transforms = [registry.create("transforms", call) for call in expression.transforms]
+    for call, transform in zip(expression.transforms, transforms, strict=True):
         if transform.kind is not kind:
-            raise CommandError(f"{part}: {call} takes {transform.kind} vectors; {part.head.name} makes {kind} ones")
-    whole = any(transform.impacts for transform in transforms)
-    if engine.impacts and not whole:
+            raise CommandError(f"{expression}: {call} takes {transform.kind} vectors; {expression.head.name} makes {kind} ones")
+    if engine.impacts and not any(transform.impacts for transform in transforms):
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
-    with suppress(TypeError):  # of a setting that has no hash
-        _typed[encoder] = part.head.name
+    with suppress(TypeError):  # a setting has no hash
+        _short_names[encoder] = expression.head.name
     return Encoded(encoder, engine, tuple(transforms))
 
 
-def typed_name(encoder: Encoder) -> str:
-    """Return what a user typed for *encoder*, as lexmae_nano; of an object that was handed over its class."""
-    with suppress(KeyError, TypeError):
-        return _typed[encoder]
-    return type(encoder).__name__
+def _exact_engine(kind: Kind) -> Engine:
+    engine: Engine = registry.create("engines", Call(_EXACT[kind]))
+    return engine
 
 
-def _engine(call: Call) -> Any:
-    """Return the engine that *call* names, with the engines that are its settings, as in sharded(impact)."""
-    args: Any = tuple(_engine(value.head) if isinstance(value, Part) else value for value in call.args)
-    kwargs: Any = tuple((name, _engine(value.head) if isinstance(value, Part) else value) for name, value in call.kwargs)
-    return registry.create("engines", replace(call, args=args, kwargs=kwargs))
+def _engine(call: Call) -> Engine:
+    """Return the engine of *call*, also with engines as settings, e.g. sharded(impact)."""
+
+    def resolved(value: Value) -> Any:
+        return _engine(value.head) if isinstance(value, Expression) else value
+
+    args, kwargs = tuple(map(resolved, call.args)), tuple((name, resolved(value)) for name, value in call.kwargs)
+    engine: Engine = registry.create("engines", replace(call, args=args, kwargs=kwargs))
+    return engine
 
 
 def _takes(engine: str, kind: Kind) -> bool:
-    """Whether an engine takes vectors of that kind; one whose extra is not installed is not asked."""
+    """Whether an engine takes vectors of that kind; False if its extra is not installed."""
     try:
         return bool(registry.load("engines", engine).kind is kind)
     except MissingExtra:
         return False
 
 
-def _of_object(item: Any) -> Retriever:
-    """Return a retriever for a user's object: an encoder gets the exact engine of its kind of vectors."""
-    plugin = adapted(item)
-    return Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind]))) if isinstance(plugin, Encoder) else plugin
+# ---- what a system is made of ----------------------------------------------------------------------------------------------
+
+
+def leaves(retriever: Retriever) -> Iterator[Retriever]:
+    """Yield the retrievers that *retriever* is made of in the end: itself, unless it has members."""
+    if not retriever.members:
+        yield retriever
+    for member in retriever.members:
+        yield from leaves(member)
+
+
+def rerankers(retriever: Retriever) -> Iterator[Any]:
+    """Yield the rerankers of *retriever* and of its members."""
+    if retriever.reranker:
+        yield retriever.reranker
+    for member in retriever.members:
+        yield from rerankers(member)
+
+
+def trained_members(retriever: Retriever) -> Iterator[Model]:
+    """Yield everything in *retriever* that may have been trained: encoders, rerankers, and other retrievers."""
+    for leaf in leaves(retriever):
+        yield leaf.encoder if isinstance(leaf, Encoded) else leaf
+    yield from rerankers(retriever)
+
+
+def weight_bytes(retriever: Retriever) -> int:
+    """Return the bytes of all files of trained weights that *retriever* uses, each once."""
+    files: dict[str, int] = {}
+    for member in trained_members(retriever):
+        files |= member.weight_files()
+    return sum(files.values())
+
+
+def short_name(encoder: Encoder) -> str:
+    """Return the name that a user typed for *encoder*, e.g. lexmae_nano; the class name of an object."""
+    with suppress(KeyError, TypeError):
+        return _short_names[encoder]
+    return type(encoder).__name__
+
+
+def model_name(encoder: Model) -> str:
+    """Return the name or folder of an encoder's model, or the name of its class."""
+    return next(iter(encoder.models()), type(encoder).__name__)
+
+
+def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
+    """Return *retriever* with engines that the workers of *executor* build and search, where engines can do so."""
+    return registry.everywhere(
+        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
+    )
+
+
+# ---- key facts -------------------------------------------------------------------------------------------------------------
 
 
 def describe(plugin: Any, *, index: bool = False) -> Any:
-    """Return what decides the answers of *plugin*, as JSON values: its code's name and version, its settings, its files.
+    """Return what decides the answers of *plugin*, as JSON values: the name and version of its code, its settings, its files.
 
-    With *index*, what decides its index alone. An object that is no
-    frozen dataclass and has no `identity()` gets a new description in every session, so that its results are never taken for
-    those of another object of the same name.
+    With *index*, only what decides its index. An object that is no dataclass and has no `identity` gets a new description in
+    every session, so its results are never taken for those of another object with the same name.
     """
     if isinstance(plugin, tuple | list):
         return [describe(item, index=index) for item in plugin]
@@ -229,13 +319,18 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
         description["settings"] = describe(registry.settings(plugin, index=index), index=index)
     elif not files and not is_dataclass(plugin):
         description[_SESSION] = _session(plugin)
-    if files:  # of none: bm25 without expansions has the key that it always had
+    if files:
         description["identity"] = files
     return description
 
 
+def is_reusable(facts: KeyFacts) -> bool:
+    """Whether *facts* decide everything: an object from a notebook can change without a trace."""
+    return _SESSION not in str(facts)
+
+
 def _session(plugin: object) -> str:
-    """Return the same new text for the same object, as long as it lives; equal objects are not the same."""
+    """Return the same random text for the same object as long as it lives; equal objects get different texts."""
     held, text = _sessions.get(id(plugin), (None, ""))
     if held is None or held() is not plugin:
         try:
@@ -245,43 +340,3 @@ def _session(plugin: object) -> str:
         text = uuid4().hex
         _sessions[id(plugin)] = held, text
     return text
-
-
-def learned_parts(retriever: Retriever) -> Iterator[Any]:
-    """Yield what may have learned something: encoders, rerankers, and retrievers that are neither."""
-    for leaf in leaves(retriever):
-        yield leaf.encoder if isinstance(leaf, Encoded) else leaf
-    yield from rerankers(retriever)
-
-
-def rerankers(retriever: Any) -> Iterator[Any]:
-    """Yield the rerankers of *retriever* and of its parts."""
-    if retriever.reranker:
-        yield retriever.reranker
-    for member in retriever.members:
-        yield from rerankers(member)
-
-
-def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
-    """Return *retriever* with engines that the workers of *executor* build and search; itself where it has no such engine."""
-    return registry.everywhere(
-        retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
-    )
-
-
-def model_name(encoder: Model) -> str:
-    """Return the name or folder of an encoder's model, or the name of its class."""
-    return next(iter(encoder.models()), type(encoder).__name__)
-
-
-def weights(retriever: Retriever) -> int:
-    """Return the bytes of all files of trained weights that a retriever is made from, each once."""
-    files: dict[str, int] = {}
-    for part in learned_parts(retriever):
-        files |= part.weight_files()
-    return sum(files.values())
-
-
-def reusable(recipe: Recipe) -> bool:
-    """Whether *recipe* says all: an object from a notebook can change without anyone knowing."""
-    return _SESSION not in str(recipe)

@@ -1,25 +1,39 @@
-"""Weights of fusions that are chosen by what they score: weights="tuned", and weights="oracle".
+"""Weights of fusions that are chosen by what they score: weights="tuned" and weights="oracle".
 
-Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`, which has the same
-corpus; queries that are tested, too, are left out. The oracle's are chosen on the tested queries: an upper bound of what any
-choice could give, and no result. `lexbench.runner.weight_search` says how.
+Tuned weights are chosen on the queries of the dataset that the tested one's contract names as `tuning`. It has the same corpus;
+queries that are also tested are left out. The oracle's weights are chosen on the tested queries: an upper bound of what any
+choice could give, and no result. The members of a fusion are searched once, then all weights of a grid are tried.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from safetensors.numpy import load_file, save
 
 from lexbench import measures
 from lexbench.contracts import Contract, all_contracts, contract_of
 from lexbench.datasets.dataset import Dataset, Topics, open_dataset
-from lexbench.errors import CannotStart, CommandError
-from lexbench.plugins import CHOSEN_WEIGHTS, Retriever
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
+from lexbench.fusion.weight_grid import candidates, grid
+from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stages import DatasetRunner
+from lexbench.runner.pairs import learn
+from lexbench.runner.search import DatasetRunner, block_files, block_size, forget_blocks, own_positions
 from lexbench.runner.systems import System, describe, leaves, model_name
-from lexbench.runner.weight_search import BestWeights, WeightSearch
+from lexbench.storage import atomic
+from lexbench.storage.artifacts import KeyFacts, key_of
+from lexbench.storage.stopwatch import Stopwatch
+from lexbench.trec.runs import Run
 from lexbench.types import Query
+
+_FORMAT = 1  # raise it when other weights would be chosen
+_WEIGHTS = "weights.json"
 
 
 def rules(retriever: Retriever) -> Iterator[str]:
@@ -31,7 +45,7 @@ def rules(retriever: Retriever) -> Iterator[str]:
 
 
 def check(retriever: Retriever, contract: Contract) -> None:
-    """Raise CommandError where *retriever* has weights to tune and the *contract* of a dataset names no queries for it."""
+    """Raise CommandError if *retriever* has weights to tune and the dataset's *contract* names no queries for it."""
     if "tuned" not in rules(retriever):
         return
     if contract.tuning is None:
@@ -49,18 +63,18 @@ def check(retriever: Retriever, contract: Contract) -> None:
 
 
 class WithWeights(NamedTuple):
-    """A system without weights to choose, and a line on each choice."""
+    """A system without weights to choose, and a note on each choice."""
 
     system: System
     notes: list[str]
 
 
 def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> WithWeights:
-    """Return *system* with its weights chosen, those of inner fusions first, by the measure *headline*.
+    """Return *system* with its weights chosen by the measure *headline*, those of inner fusions first.
 
-    *runner* is of the tested dataset and *depth* that of the run. CommandError as *check* has it, MissingData where the tuning
-    queries are not here, CannotStart where every one of them is tested, ContractMismatch where their corpus is another: all
-    before any work.
+    *runner* is of the tested dataset, and *depth* is the depth of the run. Before any work it raises CommandError as `check`
+    does, MissingData if the tuning queries are not here, CannotStart if all of them are also tested, and ContractMismatch if
+    their corpus is another one.
     """
     needed = set(rules(system.retriever))
     if not needed:
@@ -71,7 +85,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         queries["tuned"] = _tuning_queries(runner.dataset)
     for rule in queries.values():
         rule.dataset.check_corpus(runner.corpus)
-    choices = _Choices(runner, queries, headline, depth, system.label)
+    choices = _Choices(runner, queries, headline, depth, system.name)
     retriever = choices.applied(system.retriever)
     return WithWeights(replace(system, retriever=retriever, recipe=describe(retriever)), choices.notes)
 
@@ -84,7 +98,7 @@ class _Queries(NamedTuple):
 
 
 def _tuning_queries(tested: Dataset) -> _Queries:
-    """Return the dataset of the tuning queries, without those that are tested."""
+    """Return the dataset of the tuning queries, without those that are also tested."""
     tuning = open_dataset(contract_of(str(tested.contract.tuning)))
     ids = {query.query_id for query in tested.queries}
     texts = {_plain(query) for query in tested.queries}
@@ -111,11 +125,11 @@ class _Choices:
     queries: dict[str, _Queries]  # by rule
     headline: str
     depth: int
-    label: str
+    name: str  # of the system
     notes: list[str] = field(default_factory=list)
 
     def applied(self, retriever: Any, position: str = "") -> Any:
-        """Return *retriever*, the part of the system at *position* ("2.1" is the first of the second), with chosen weights."""
+        """Return *retriever* with chosen weights; *position* "2.1" is the first member of the second member."""
         if not any(rules(retriever)):
             return retriever
         below = (f"{position}.{number}".lstrip(".") for number in range(1, len(retriever.members) + 1))
@@ -124,14 +138,14 @@ class _Choices:
             return retriever
         queries = self.queries[retriever.weights]
         measure = measures.with_threshold(self.headline, queries.dataset.contract)
-        best = WeightSearch(self.runner, queries.dataset, measure, self.depth, self.label).best(retriever)
-        self.notes.append(_note(retriever.weights, position, best, measure, queries))
-        self.notes.extend(_trained_on_them(retriever, queries.dataset.contract.id))
+        best = WeightSearch(self.runner, queries.dataset, measure, self.depth, self.name).best(retriever)
+        self.notes.append(_choice_note(retriever.weights, position, best, measure, queries))
+        self.notes.extend(_training_notes(retriever, queries.dataset.contract.id))
         return replace(retriever, weights=best.weights)
 
 
-def _trained_on_them(retriever: Retriever, dataset: str) -> Iterator[str]:
-    """Yield a warning for each encoder that has learned from the queries on which its weight was chosen."""
+def _training_notes(retriever: Retriever, dataset: str) -> Iterator[str]:
+    """Yield a warning for each encoder that was trained on the queries on which its weight was chosen."""
     for leaf in leaves(retriever):
         if isinstance(leaf, Encoded) and dataset in leaf.encoder.trained_on():
             yield (
@@ -140,14 +154,121 @@ def _trained_on_them(retriever: Retriever, dataset: str) -> Iterator[str]:
             )
 
 
-def _note(rule: str, position: str, best: BestWeights, measure: str, tuning: _Queries) -> str:
-    """Return one line on a choice."""
-    weights = f"weights [{', '.join(f'{weight:.4g}' for weight in best.weights)}]" + (
-        f" of part {position}" if position else ""
-    )
+def _choice_note(rule: str, position: str, best: "BestWeights", measure: str, tuning: _Queries) -> str:
+    """Return the note on one choice."""
+    weights = f"weights [{', '.join(f'{weight:.4g}' for weight in best.weights)}]"
+    weights += f" of member {position}" if position else ""
     queries = f"{len(tuning.dataset.queries)} queries of {tuning.dataset.contract.id}"
     mean = f"{measure} {best.mean:.4f} is the best of {best.tried}, in steps of {best.step:g}"
     if rule == "oracle":
         return f"{BOUND}{weights}, chosen on the very {queries} that are scored: an upper bound, no result; {mean}"
-    left_out = f"; {tuning.left_out} more are tested here, too, and were left out" if tuning.left_out else ""
+    left_out = f"; {tuning.left_out} more are also tested here, and were left out" if tuning.left_out else ""
     return f"{weights}, tuned on {queries}, where {mean}{left_out}"
+
+
+# ---- the search for the best weights ---------------------------------------------------------------------------------------
+
+
+class BestWeights(msgspec.Struct, frozen=True):
+    """The best of the weights that were tried."""
+
+    weights: tuple[float, ...]  # of sum 1
+    mean: float  # of the measure
+    step: float
+    tried: int
+
+
+@dataclass(frozen=True)
+class WeightSearch:
+    """Chooses weights by *measure*, with its threshold, on the queries of *dataset*, whose corpus is that of *runner*.
+
+    Lists are searched and cut like those of a run of *depth*. The weights are an artifact of the store; the lists of the
+    members are kept, block by block, until the weights have been chosen.
+    """
+
+    runner: DatasetRunner
+    dataset: Dataset
+    measure: str
+    depth: int
+    name: str  # of the system
+
+    def best(self, retriever: Retriever) -> BestWeights:
+        """Return the weights with the largest mean; of equal means the most even weights, then more on earlier members.
+
+        Raises LexbenchError if there are no judgements.
+        """
+        plain: Any = replace(retriever, weights=())  # type: ignore[type-var]  # retrievers are dataclasses
+        index = self.runner.artifacts.index(plain, self.name)
+        facts: KeyFacts = {
+            "format": _FORMAT,
+            "index": key_of(index),
+            "retriever": describe(plain),
+            "queries": self.dataset.queries_sha256,
+            "qrels": self.dataset.qrels_sha256,
+            "self_match": self.dataset.contract.protocol.self_match,
+            "depth": self.depth,
+            "measure": self.measure,
+        }
+        label = f"{self.runner.dataset.contract.id} {self._what}"
+        with self.runner.workspace.draft("weights", label, facts, resumable=True) as draft:
+            if draft.unfinished:
+                watch = Stopwatch()
+                matrix = self._searched(plain, index, draft.unfinished, watch)
+                with watch.time("choose"):
+                    weights = self._choose(matrix)
+                atomic.write_bytes(draft.unfinished / _WEIGHTS, msgspec.json.encode(weights) + b"\n")
+                forget_blocks(draft.unfinished)
+                watch.write(draft.unfinished)
+        return msgspec.json.decode((draft.folder / _WEIGHTS).read_bytes(), type=BestWeights)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.name} on {self.dataset.contract.id}"
+
+    @property
+    def _cutoff(self) -> int:
+        return min(measures.cutoff(self.measure) or self.depth, self.depth)
+
+    def _searched(self, retriever: Any, index: Path, path: Path, watch: Stopwatch) -> ScoreMatrix:
+        """Search all members; return the scores to be weighted, with self-matches dropped as for a run."""
+        searcher = self.runner.workspace.with_workers(retriever).open(index)
+        if type(searcher).score_matrix is Searcher.score_matrix:
+            raise LexbenchError(f"{type(searcher).__name__} has no score_matrix(encoded, k), so no weights can be chosen")
+        runner = replace(self.runner, dataset=self.dataset)
+        drop, size = runner.drops_self_matches, block_size(searcher)
+        with watch.time("search"):
+            scored = runner.scored_pairs(retriever, searcher, path, self._what)
+        for block in runner.blocks(path, size, watch, self._what):
+            with watch.time("search"):
+                own = own_positions(self.runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
+                encoded = runner.encoded(searcher, block.queries)
+                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                matrix = searcher.score_matrix(encoded, self.depth + drop)
+            others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
+            docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)
+            atomic.write_bytes(block.file, save({"docs": docs, "values": np.stack(values)}))
+        return _joined(block_files(path, len(self.dataset.queries), size))
+
+    def _choose(self, matrix: ScoreMatrix) -> BestWeights:
+        """Try all weights of the grid."""
+        step, rows = grid(len(matrix.values))
+        ids = [query.query_id for query in self.dataset.queries]
+        means = []
+        self.runner.progress.start(self._what, "choose weights", len(rows), "weights")
+        for weights in rows:
+            hits = top_k(matrix.docs, weighted_sum(matrix, weights), self._cutoff)
+            scores = measures.score(Run.from_hits(ids, hits, self.runner.corpus.doc_ids), self.dataset.qrels, [self.measure])
+            means.append(round(scores.means[self.measure], 12))  # equal means of other orders differ in the last digits
+            self.runner.progress.advance()
+        self.runner.progress.end()
+        return BestWeights(rows[means.index(max(means))], max(means), step, len(rows))
+
+
+def _joined(paths: Sequence[Path]) -> ScoreMatrix:
+    """Read blocks and join them; rows with fewer documents are filled with -1."""
+    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
+    width = max(block["docs"].shape[1] for block in blocks)
+    short = [width - block["docs"].shape[1] for block in blocks]
+    docs = [np.pad(block["docs"], ((0, 0), (0, by)), constant_values=-1) for block, by in zip(blocks, short, strict=True)]
+    values = [np.pad(block["values"], ((0, 0), (0, 0), (0, by))) for block, by in zip(blocks, short, strict=True)]
+    return ScoreMatrix(np.concatenate(docs), list(np.concatenate(values, axis=1)))

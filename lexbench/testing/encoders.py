@@ -244,7 +244,7 @@ def check_key(case: EncoderCase) -> str:
     """Check that its key identifies its vectors in other sessions, and is the same each time."""
     key = systems.describe(case.make())
 
-    assert systems.reusable(key)
+    assert systems.is_reusable(key)
     assert systems.describe(case.make()) == key
     assert systems.describe(case.make(), index=True) == systems.describe(case.make(), index=True)
     return ""

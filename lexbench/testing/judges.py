@@ -51,4 +51,4 @@ class JudgeContract:
 
     def test_its_key_is_reusable(self, judge: Any) -> None:
         """Its key identifies the same judge in other sessions."""
-        assert systems.reusable(systems.describe(judge))
+        assert systems.is_reusable(systems.describe(judge))

@@ -57,4 +57,4 @@ class RerankerContract:
 
     def test_its_key_is_reusable(self, reranker: Any) -> None:
         """Its key identifies its scores in other sessions."""
-        assert systems.reusable(systems.describe(reranker))
+        assert systems.is_reusable(systems.describe(reranker))

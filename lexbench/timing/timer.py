@@ -19,10 +19,9 @@ from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
 from lexbench.results import Timing
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stages import DatasetRunner, own_positions
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.jobs import TimedRun
+from lexbench.runner.search import DatasetRunner, own_positions, read_run
 from lexbench.runner.systems import System, leaves
-from lexbench.runner.timer import TimedRun
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifacts import ENGINE_DIR, KeyFacts, key_of, sizes
 from lexbench.timing.machine import fingerprint, performance, siblings
@@ -58,10 +57,10 @@ class Timer:
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* cannot be opened by another process, or has no search to time."""
         if system.retriever.finished:
-            raise CannotStart(f"{system.label} is a finished run, so there is no search to time")
-        if system.text is None:
+            raise CannotStart(f"{system.name} is a finished run, so there is no search to time")
+        if system.expression is None:
             raise CannotStart(
-                f"{system.label} is an object of this process, and a fresh process has to make it to time it: "
+                f"{system.name} is an object of this process, and a fresh process has to make it to time it: "
                 "name it by an expression, e.g. 'bm25(k1=0.9)', if need be as a plug-in"
             )
 
@@ -80,7 +79,7 @@ class Timer:
                 facts = one.key_facts(number)
                 if self.settings.again and (before := runner.store.finished(STAGE, facts)):
                     shutil.rmtree(before)
-                label = f"{runner.dataset.contract.id} {timed.named.label} {one.scenario.name}"
+                label = f"{runner.dataset.contract.id} {timed.named.name} {one.scenario.name}"
                 runner.store.produce(STAGE, label, facts, one.write)
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
@@ -124,7 +123,7 @@ class _Measurement:
     def _on(self) -> str:
         """The `--on` text of the executor whose workers search, or "" if the measuring process searches."""
         retriever, workers = self.timed.system.retriever, self.runner.executor
-        return written(workers) if workers and self.runner.with_workers(retriever) is not retriever else ""
+        return written(workers) if workers and self.runner.workspace.with_workers(retriever) is not retriever else ""
 
     def key_facts(self, number: int) -> KeyFacts:
         """Return the key facts of the durations of one process."""
@@ -153,7 +152,7 @@ class _Measurement:
         timed, runner, queries = self.timed, self.runner, self._queries
         core = last_core() if self.scenario.single else None
         task = Task(
-            system=str(timed.named.text),
+            system=str(timed.named.expression),
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
             index=str(timed.index),
             queries=[(query.query_id, query.text) for query in queries],
@@ -166,7 +165,7 @@ class _Measurement:
             on=self._on,
             out=str(draft),
         )
-        runner.progress.start(f"{timed.named.label} on {runner.dataset.contract.id}", self.scenario.name, None, "queries")
+        runner.progress.start(f"{timed.named.name} on {runner.dataset.contract.id}", self.scenario.name, None, "queries")
         run_task(task, self.scenario.threads, partial(runner.progress.advance, len(queries)))
         runner.progress.end()
         retriever = timed.system.retriever

@@ -18,7 +18,7 @@ from lexbench.datasets.location import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe, system
 from lexbench.storage.artifacts import MANIFEST, key_facts_of
 from lexbench.storage.store import Store

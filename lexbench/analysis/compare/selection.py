@@ -10,8 +10,8 @@ from lexbench import results
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import StoredResult, stored_results
 from lexbench.errors import CannotStart, NotationError, UnknownName
-from lexbench.notation import named
-from lexbench.runner.variants import variants
+from lexbench.notation import split_name
+from lexbench.runner.systems import variants
 from lexbench.storage.store import Store
 
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -54,7 +54,7 @@ def select(
 
     def find(text: str) -> list[SelectedSystem]:
         nonlocal stored
-        name, expression = named(text)
+        name, expression = split_name(text)
         group = [system for label in _labels(expression) for system in loaded if system.is_called(label)]
         if not group:
             if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once

@@ -18,7 +18,7 @@ from lexbench.datasets.dataset import open_dataset
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.results import Result
 from lexbench.retrievers.run_file import RunFile
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import read_run
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup

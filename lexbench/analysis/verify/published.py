@@ -14,7 +14,7 @@ from msgspec import field
 
 from lexbench import catalog, measures, registry, suites
 from lexbench.errors import InvalidFile, LexbenchError, NotationError
-from lexbench.notation import Call, Part, parse
+from lexbench.notation import Call, Expression, parse
 from lexbench.results import Result
 from lexbench.runner.systems import describe
 from lexbench.storage.reading import Strict, read_toml
@@ -191,7 +191,7 @@ def is_same_system(result: Result, published: str) -> bool:
     return not fusion and _is_same_retriever(plugin, part.head, result.recipe)
 
 
-def _expression(result: Result) -> Part | None:
+def _expression(result: Result) -> Expression | None:
     """Return the parsed expression of a result; None if its name is not an expression."""
     with suppress(NotationError):
         return parse(result.system)
@@ -208,7 +208,7 @@ def _is_same_retriever(plugin: type[Any], call: Call, recipe: Mapping[str, Any])
     return _fits(_settings(plugin, typed), recipe["settings"]) and set(recipe.get("identity", ())) == files
 
 
-def _is_same_encoder(part: Part, typed: Part | None, result: Result) -> bool:
+def _is_same_encoder(part: Expression, typed: Expression | None, result: Result) -> bool:
     """Whether a result is of the encoder or model that *part* names, with its transforms, on an exact engine."""
     settings, name = result.recipe["settings"], part.head.name
     encoder = settings["encoder"]

@@ -113,7 +113,7 @@ def of_means(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Write
 
 def run_of(entry: "StoredResult") -> "Run":
     """Return the run of a result; LexbenchError where it is not in the store."""
-    from lexbench.runner.stored_run import read_run
+    from lexbench.runner.search import read_run
 
     if entry.run is None:
         why = "it was a run file already, or was saved without; runs are in the store: lexbench list results"

@@ -12,7 +12,7 @@ from lexbench.vector_formats import FORMATS, Format
 if TYPE_CHECKING:
     from lexbench.analysis.stored_results import StoredResult
     from lexbench.retrievers.encoded import Encoded
-    from lexbench.runner.stages import DatasetRunner
+    from lexbench.runner.search import DatasetRunner
     from lexbench.vector_formats.blocks import Block
 
 
@@ -27,7 +27,7 @@ def _writer(layout: str) -> Writer:
         from lexbench.datasets.dataset import open_dataset
         from lexbench.progress import Silent
         from lexbench.retrievers.encoded import Encoded
-        from lexbench.runner.stages import DatasetRunner
+        from lexbench.runner.search import DatasetRunner
         from lexbench.runner.systems import system
         from lexbench.types import Kind
         from lexbench.vector_formats.blocks import Block, Vocabulary
@@ -69,7 +69,7 @@ def _documents(retriever: "Encoded", runner: "DatasetRunner") -> "Iterator[Block
     from lexbench.vector_formats.blocks import Block
 
     start = 0
-    for shard in retriever.documents(runner.encodings(retriever.encoder), Counter()):
+    for shard in retriever.documents(runner.artifacts.encodings(retriever.encoder), Counter()):
         stop = start + shard.shape[0]
         yield Block([doc_id.decode() for doc_id in runner.corpus.doc_ids[start:stop]], shard)
         start = stop

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lexbench.errors import CannotStart, CommandError, InvalidFile, NotationError, UnknownName
 from lexbench.lexmae.data.training_sets import Lists, TrainingSet, open_training_set, search
 from lexbench.lexmae.recipe import MODELS, STAGES, Paths, Recipe
-from lexbench.notation import Call, Part, parse
+from lexbench.notation import Call, Expression, parse
 from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
@@ -127,7 +127,7 @@ def _mine(path: Path, training_set: TrainingSet, mining: Mining, store: Store, p
             progress.end()
     part.unlink()
     counts = {"queries": sum(length > 0 for length in lengths), "negatives": sum(lengths)}
-    facts = {"made_from": made_from, "retriever": system.label, "sha256": file_digest(path), "counts": counts}
+    facts = {"made_from": made_from, "retriever": system.name, "sha256": file_digest(path), "counts": counts}
     atomic.write_text(facts_path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -235,9 +235,9 @@ def filled(value: Any, paths: Paths) -> Any:
 
     Raises CannotStart if such a folder does not exist.
     """
-    if isinstance(value, Part):
+    if isinstance(value, Expression):
         engine = None if value.engine is None else filled(value.engine, paths)
-        return Part(filled(value.head, paths), filled(value.transforms, paths), engine)
+        return Expression(filled(value.head, paths), filled(value.transforms, paths), engine)
     if isinstance(value, Call):
         return Call(value.name, filled(value.args, paths), filled(value.kwargs, paths))
     if isinstance(value, tuple):

@@ -15,8 +15,7 @@ from lexbench.datasets.sources.files import Files
 from lexbench.errors import CannotStart
 from lexbench.lexmae.data import collections
 from lexbench.progress import Progress
-from lexbench.runner.stages import DatasetRunner
-from lexbench.runner.stored_run import read_run
+from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
 from lexbench.trec.ids import lookup
@@ -127,7 +126,7 @@ def search(
     # All judgements stay, because the contract states how many of them name documents that the corpus lacks.
     topics = Topics(tuple(queries), whole.topics.judgements, whole.topics.unjudged)
     runner = DatasetRunner(Dataset(whole.contract, whole.source, topics), store, progress)
-    return read_run(runner.run(system, depth)).run
+    return read_run(runner.run(system, depth).folder).run
 
 
 def _without_queries(path: Path) -> Dataset:

@@ -1,0 +1,281 @@
+"""Searching: the runs of systems on one dataset, and the files that runs are stored in.
+
+    corpora   the documents of the dataset, in position order
+    runs      the ranked lists of a system
+
+A run is searched and stored block by block, so that an interrupted one continues.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save
+
+from lexbench.datasets.corpus import InvalidDocument, StoredCorpus, open_corpus, write_corpus
+from lexbench.datasets.dataset import Dataset
+from lexbench.encodings.counts import spread
+from lexbench.errors import InvalidFile, LexbenchError
+from lexbench.executors import executor
+from lexbench.plugins import Executor, PairScorer, Retriever, Searcher
+from lexbench.progress import Progress
+from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
+from lexbench.runner.pairs import PairScores, ProgressTarget, forget_pairs, learn, pairs_folder, score_pairs
+from lexbench.runner.systems import System, rerankers
+from lexbench.storage import atomic
+from lexbench.storage.artifacts import KeyFacts, key_of
+from lexbench.storage.environment import packages_of
+from lexbench.storage.stopwatch import Stopwatch
+from lexbench.storage.store import Store
+from lexbench.trec.ids import encode as encode_ids
+from lexbench.trec.ids import lookup
+from lexbench.trec.runs import Filtered, Run, without_self_matches
+from lexbench.types import Hits, Query
+
+_QUERIES = 256  # searched at a time; each block is stored, so an interrupted run loses at most one
+_WORK = "work."  # before the names of counts, in a block's file
+
+
+@dataclass(frozen=True)
+class MadeRun:
+    """The artifacts of one search."""
+
+    folder: Path  # of the run
+    index: Path
+
+
+class Block(NamedTuple):
+    """Queries that are searched at once."""
+
+    number: int
+    queries: Sequence[Query]
+    file: Path  # of its hits; not there yet
+
+
+@dataclass
+class DatasetRunner:
+    """Makes, or finds in the store, the corpus and the runs of one dataset."""
+
+    dataset: Dataset
+    store: Store
+    progress: Progress
+    executor: Executor | None = field(default_factory=executor)  # encodes corpora; None: the one that suits the encoder
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """Where artifacts are made."""
+        return Workspace(self.store, self.progress, self.executor)
+
+    @cached_property
+    def artifacts(self) -> Artifacts:
+        """What is made from the corpus."""
+        return Artifacts(self.corpus, self.dataset.contract.corpus, self.workspace)
+
+    @property
+    def drops_self_matches(self) -> bool:
+        """Whether the contract drops a query's own document from its list."""
+        return self.dataset.contract.protocol.self_match == "drop"
+
+    # ---- the corpus
+
+    @cached_property
+    def corpus(self) -> StoredCorpus:
+        """The corpus, read from its source once and checked against the contract before it is kept."""
+        name, source = self.dataset.contract.corpus, self.dataset.source
+        with self.workspace.draft("corpora", f"{name} {name}", {"format": FORMAT, "source": source.identity()}) as draft:
+            if draft.unfinished:
+                self.progress.start(name, "read corpus", self.dataset.contract.expected.documents, "documents")
+                watch = Stopwatch()
+                with watch.time("read"):
+                    self._write_corpus(draft.unfinished)
+                self.dataset.check_corpus(open_corpus(draft.unfinished))
+                atomic.write_text(draft.unfinished / "remarks.json", json.dumps(source.remarks()) + "\n")
+                watch.write(draft.unfinished)
+                self.progress.end()
+        corpus = open_corpus(draft.folder)
+        self.dataset.check_corpus(corpus)  # a corpus may have been kept under an older contract
+        return corpus
+
+    def _write_corpus(self, path: Path) -> None:
+        """Write the corpus into *path*. Raises InvalidFile, with the place if the source knows it, for an invalid document."""
+        source = self.dataset.source
+        try:
+            write_corpus(counted(source.documents(), self.progress), path)
+        except InvalidDocument as error:
+            if not (place := source.place("documents", error.doc_id)):
+                raise
+            raise InvalidFile(f"{place}: {error}") from None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Notes about this copy of the corpus for readers of scores."""
+        return list(json.loads((self.corpus.path / "remarks.json").read_bytes()))
+
+    # ---- runs
+
+    def run(self, system: System, depth: int) -> MadeRun:
+        """Return the run of *system*: searched to *depth*, self-matches dropped, in canonical order; and its index."""
+        index = self.artifacts.index(system.retriever, system.name)
+        facts: KeyFacts = {
+            "format": FORMAT,
+            "index": key_of(index),
+            "retriever": system.recipe,
+            "queries": self.dataset.queries_sha256,
+            "depth": depth,
+            "self_match": "drop" if self.drops_self_matches else "keep",
+        }
+        label = f"{self.dataset.contract.id} {system.name}"
+        with self.workspace.draft("runs", label, facts, resumable=True) as draft:
+            if draft.unfinished:
+                self._search(system, index, depth, draft.unfinished)
+        return MadeRun(draft.folder, index)
+
+    def _search(self, system: System, index: Path, depth: int, path: Path) -> None:
+        """Write a run into *path*: block by block, then all of it in one file."""
+        retriever, what, drop = system.retriever, f"{system.name} on {self.dataset.contract.id}", self.drops_self_matches
+        if retriever.finished:
+            raise LexbenchError(f"{system.name} is a finished run, so there is nothing to search")
+        watch = Stopwatch(packages=packages_of(retriever))
+        with watch.time("open"):
+            searcher = self.workspace.with_workers(retriever).open(index)
+        if retriever.reranker:
+            self.workspace.note_if_slow(retriever.reranker, what)
+        with watch.time("search"):
+            scored = self.scored_pairs(retriever, searcher, path, what)
+        for block in self.blocks(path, block_size(searcher), watch, what):
+            with watch.time("encode_queries"):
+                encoded = self.encoded(searcher, block.queries)
+            with watch.time("search"):
+                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                hits = searcher.search(encoded, depth + drop)
+            write_hits(hits, block.file, searcher.work(encoded))
+        files = block_files(path, len(self.dataset.queries), block_size(searcher))
+        run = Run.from_hits((query.query_id for query in self.dataset.queries), read_hits(files), self.corpus.doc_ids)
+        write_run(without_self_matches(run, depth) if drop else Filtered(run.cut(depth), 0), path, self.corpus)
+        spreads = {name: spread(counts) for name, counts in read_work(files).items()}
+        atomic.write_text(path / "work.json", json.dumps(spreads) + "\n")
+        forget_blocks(path)
+        watch.write(path)
+
+    def encoded(self, searcher: Searcher, queries: Sequence[Query]) -> Any:
+        """Return *queries* as *searcher* takes them; fusions leave out self-matches before scores are made comparable."""
+        encoded = searcher.encode_queries(queries)
+        return searcher.without(encoded, own_positions(self.corpus, queries)) if self.drops_self_matches else encoded
+
+    def scored_pairs(self, retriever: Retriever, searcher: Searcher, path: Path, what: str) -> list[PairScores]:
+        """Let the executor, if any, score the pairs of each reranker in *retriever*, inner ones first, into files in *path*."""
+        size = block_size(searcher)
+        scored: list[PairScores] = []
+        left = self._left(path, size) if self.executor else []
+        if not left or next(rerankers(retriever), None) is None:  # no query needs to be encoded to find that out
+            return scored
+
+        def pairs_of(number: int) -> Iterator[tuple[int, PairScorer, Any]]:
+            for block in left:
+                encoded = self.encoded(searcher, block.queries)
+                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                yield block.number, *searcher.pair_scorers(encoded)[number]
+
+        count = len(searcher.pair_scorers(self.encoded(searcher, left[0].queries[:1])))
+        assert self.executor is not None  # else there is nothing left
+        for number in range(count):
+            target = ProgressTarget(self.progress, what)
+            scored.append(score_pairs(pairs_of(number), size, pairs_folder(path, number), self.executor, target))
+        return scored
+
+    def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[Block]:
+        """Yield each block of *size* queries that has no file in *path* yet, and report progress."""
+        left = self._left(path, size)
+        count = sum(len(block.queries) for block in left)
+        watch.resumed = count < len(self.dataset.queries)
+        self.progress.start(what, "search", count, "queries")
+        for block in left:
+            yield block
+            self.progress.advance(len(block.queries))
+        self.progress.end()
+
+    def _left(self, path: Path, size: int) -> list[Block]:
+        """Return the blocks of *size* queries that have no file in *path* yet."""
+        queries = self.dataset.queries
+        files = enumerate(block_files(path, len(queries), size))
+        return [Block(at, queries[at * size : (at + 1) * size], file) for at, file in files if not file.exists()]
+
+    def forget(self) -> None:
+        """Remove the artifacts of a system that no later command can know to be the same."""
+        for folder in dict.fromkeys(self.workspace.unshared):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def block_size(searcher: Searcher) -> int:
+    """Return how many queries a searcher is given at a time."""
+    return min(_QUERIES, searcher.queries_at_a_time)
+
+
+def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.int32]:
+    """Return the position of each query's own document (queries,), which has the query's id; -1 if there is none."""
+    return lookup(corpus.doc_ids, encode_ids(query.query_id for query in queries)).astype(np.int32)
+
+
+# ---- files of a run: arrays and query ids; the document ids stay with the corpus -------------------------------------------
+
+
+def block_files(path: Path, queries: int, size: int) -> list[Path]:
+    """Return the files of the blocks of *queries* queries, *size* each, in order."""
+    return [path / f"part-{start:07d}.safetensors" for start in range(0, queries, size)]
+
+
+def forget_blocks(path: Path) -> None:
+    """Remove the files of all blocks, and of the pairs that were scored for them."""
+    for file in path.glob("part-*"):
+        file.unlink()
+    forget_pairs(path)
+
+
+def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
+    """Write the hits of a block of queries and the counts of work (queries,)."""
+    counts = {_WORK + name: values for name, values in work.items()}
+    _write({"docs": hits.docs, "scores": hits.scores, **counts}, path)
+
+
+def _write(arrays: dict[str, NDArray[Any]], path: Path) -> None:
+    """Write a file of arrays. `save_file` would leave a temporary file of its own if it is killed."""
+    atomic.write_bytes(path, save(arrays))
+
+
+def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
+    """Read the counts (queries,) of all blocks, by name."""
+    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
+    names = [name for name in (blocks[0] if blocks else ()) if name.startswith(_WORK)]
+    return {name.removeprefix(_WORK): np.concatenate([block[name] for block in blocks]) for name in names}
+
+
+def read_hits(paths: Sequence[Path]) -> Hits:
+    """Read and join blocks (queries, k) that `write_hits` wrote; a retriever may return fewer columns than k."""
+    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
+    width = max((block["docs"].shape[1] for block in blocks), default=0)
+    docs = [np.pad(b["docs"], ((0, 0), (0, width - b["docs"].shape[1])), constant_values=-1) for b in blocks]
+    scores = [np.pad(b["scores"], ((0, 0), (0, width - b["scores"].shape[1]))) for b in blocks]
+    return Hits(np.concatenate(docs).astype(np.int32), np.concatenate(scores).astype(np.float32))
+
+
+def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:
+    """Write a run: its arrays, its query ids, and the folder name of the corpus, which has the document ids."""
+    run = ranked.run
+    _write({"offsets": run.offsets, "docs": run.docs, "scores": run.scores}, folder / "run.safetensors")
+    facts = {"corpus": corpus.path.name, "self_matches": ranked.dropped, "queries": run.query_ids}
+    atomic.write_text(folder / "run.json", json.dumps(facts, ensure_ascii=False) + "\n")
+
+
+def read_run(folder: Path) -> Filtered:
+    """Read what `write_run` wrote into an artifact of the store, which also has its corpus."""
+    arrays = load_file(folder / "run.safetensors")
+    facts = json.loads((folder / "run.json").read_bytes())
+    table = open_corpus(folder.parent.parent / "corpora" / facts["corpus"]).doc_ids
+    run = Run(tuple(facts["queries"]), arrays["offsets"], arrays["docs"], arrays["scores"], table)
+    return Filtered(run, facts["self_matches"])
