@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from lexbench.datasets.sources import offline
 from lexbench.datasets.sources.hf import PREFIX, HubName
@@ -252,15 +252,10 @@ class Place:
 
     def write(self, name: str, source: Path, progress: Progress) -> str:
         """Copy the file *source* there; return the SHA-256 of what was read."""
-        digest = hashlib.sha256()
         with _one_line(self.url), source.open("rb") as file:
             self._files.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
             with self._files.open(self._path(name), "wb") as out:
-                while block := file.read(_CHUNK):
-                    digest.update(block)
-                    out.write(block)
-                    progress.advance(len(block))
-        return digest.hexdigest()
+                return _copy(file, out, progress)
 
     def fetch(self, name: str, target: Path, facts: tuple[int, str], progress: Progress) -> int:
         """Copy a file with that size and SHA-256 to *target*, unless it is there; return the bytes that were copied."""
@@ -269,16 +264,22 @@ class Place:
             progress.advance(size)
             return 0
         target.parent.mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256()
         with atomic.atomic_path(target) as unfinished, unfinished.open("wb") as out:
             with _one_line(self.url), self._files.open(self._path(name), "rb") as file:
-                while block := file.read(_CHUNK):
-                    digest.update(block)
-                    out.write(block)
-                    progress.advance(len(block))
-            if digest.hexdigest() != sha256:
+                found = _copy(file, out, progress)
+            if found != sha256:
                 raise InvalidFile(f"{self.url}/{name} is not what its manifest says: it was cut or changed; push it again")
         return size
+
+
+def _copy(source: BinaryIO, target: BinaryIO, progress: Progress) -> str:
+    """Copy a file; return its SHA-256."""
+    digest = hashlib.sha256()
+    while block := source.read(_CHUNK):
+        digest.update(block)
+        target.write(block)
+        progress.advance(len(block))
+    return digest.hexdigest()
 
 
 def _hub_name(place: str) -> HubName:
