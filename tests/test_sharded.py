@@ -1,4 +1,4 @@
-"""An index in parts: its lists are those of one index, to the last tie."""
+"""A sharded index has the lists of one index, to the last tie."""
 
 import gc
 import importlib.util
@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lexbench.engines import _parts, sharded
-from lexbench.engines._parts import facts
+from lexbench.engines import sharded
 from lexbench.engines.csr import Csr
 from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.engines.maxsim import MaxSim
-from lexbench.engines.sharded import Sharded
+from lexbench.engines.sharded import Sharded, files_of
 from lexbench.errors import CommandError
 from lexbench.executors import executor, written
 from lexbench.runner.systems import describe, system
@@ -28,24 +27,24 @@ DOCUMENTS, QUERIES = RNG.integers(0, 3, (700, 9)), RNG.integers(0, 3, (25, 9))
 class TestSharded(EngineContract):
     """What every engine must do."""
 
-    plugin = Sharded(Csr(), parts=3, threads=2)
+    plugin = Sharded(Csr(), shards=3, threads=2)
     test_vectors_like_learned_sparse_ones = None  # `csr` itself is tested with them
 
 
 @pytest.mark.parametrize("engine", [Csr(), Impact(), Flat(), MaxSim()], ids=lambda engine: type(engine).__name__)
-@pytest.mark.parametrize("parts", [1, 2, 5, 40])
+@pytest.mark.parametrize("shards", [1, 2, 5, 40])
 @pytest.mark.parametrize("k", [1, 30, 5000])
-def test_parts_have_the_lists_of_the_whole(tmp_path, engine, parts, k):
-    """Whole numbers tie all the time; however many parts, fewer shards than parts too, docs and scores are the same."""
+def test_shards_have_the_lists_of_the_whole(tmp_path, engine, shards, k):
+    """Whole numbers tie all the time; with any number of shards, also more than files of vectors, hits are the same."""
     found = []
-    for name, made in (("whole", engine), ("parts", Sharded(engine, parts))):
+    for name, made in (("whole", engine), ("shards", Sharded(engine, shards))):
         (tmp_path / name).mkdir()
         made.build((vectors(engine, rows) for rows in np.array_split(DOCUMENTS, 13)), tmp_path / name)
         found.append(made.open(tmp_path / name).search(vectors(engine, QUERIES), k))
 
     assert np.array_equal(found[0].docs, found[1].docs)
     assert np.array_equal(found[0].scores, found[1].scores)
-    assert len(list((tmp_path / "parts").glob("part-*"))) == min(parts, 13)
+    assert len(list((tmp_path / "shards").glob("part-*"))) == min(shards, 13)
 
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'lexbench[ray]'")
@@ -78,7 +77,9 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
 def test_a_part_is_loaded_again_where_its_worker_is_killed(seen, tmp_path, monkeypatch):
     """A process that holds parts is killed between two searches: one line says so, and the lists are the same."""
     if not seen:  # as on a machine that shares no file system
-        monkeypatch.setattr(sharded, "facts", lambda folder: {name: (size, 0) for name, (size, _) in facts(folder).items()})
+        monkeypatch.setattr(
+            sharded, "files_of", lambda folder: {name: (size, 0) for name, (size, _) in files_of(folder).items()}
+        )
     notes = []
     made = Sharded(Csr(), 3).on_workers(executor("processes(2)"), notes.append)
     made.build((vectors(made, rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path)
@@ -104,8 +105,8 @@ def test_a_part_is_built_where_its_vectors_are_not_seen(tmp_path, monkeypatch):
     (tmp_path / "there").mkdir()
     for place in ("here", "there"):
         Sharded(Csr(), 3).build((vectors(Csr(), rows) for rows in np.array_split(DOCUMENTS, 6)), tmp_path / place)
-        monkeypatch.setattr(_parts, "_PIECE", 1000)  # bytes
-        monkeypatch.setattr(_parts.PartToBuild, "make", lambda asked: _parts.BuiltPart(asked, seen=False))
+        monkeypatch.setattr(sharded, "_PIECE", 1000)  # bytes
+        monkeypatch.setattr(sharded.ShardToBuild, "make", lambda asked: sharded.BuiltShard(asked, seen=False))
 
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert max(map(len, contents(tmp_path / "here").values())) > 1000
@@ -118,15 +119,15 @@ def contents(folder):
 
 def test_it_is_named_as_other_engines_are():
     """An engine among the settings is resolved, with what it asks of vectors; what is none is refused."""
-    engine = system("lexmae_nano@sharded(impact, parts=4)").retriever.engine
+    engine = system("lexmae_nano@sharded(impact, shards=4)").retriever.engine
     assert engine == Sharded(Impact(), 4)
     assert describe(engine)["settings"]["engine"] == describe(Impact())
     assert Sharded(Impact(), 4).impacts
     assert not Sharded(Csr()).impacts
-    with pytest.raises(CommandError, match="name an engine, as in sharded"):
+    with pytest.raises(CommandError, match="name an engine, e.g. sharded"):
         Sharded(7)
     with pytest.raises(CommandError, match="each is 1 or more"):
-        Sharded(Csr(), parts=0)
+        Sharded(Csr(), shards=0)
 
 
 def test_no_documents_at_all(tmp_path):

@@ -1,15 +1,16 @@
-"""Qdrant, as three engines use it: inside this process (Qdrant Edge), or a server or cluster by its URL (qdrant-client).
+"""Qdrant inside this process (Qdrant Edge), or on a server or cluster by its URL (qdrant-client): the base of three engines.
 
-A document's id is its position. Scores are Qdrant's own exact ones; where documents tie at the end of a list, Qdrant is asked
-again for all of that score, so that lists are those of our own exact engines.
+A document's id is its position. Scores are Qdrant's own exact ones. If documents tie at the end of a list, Qdrant is asked
+again for all of that score, so that lists equal those of our own exact engines.
 """
 
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar, Protocol
@@ -17,10 +18,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from lexbench.engines._quiet import quiet
-from lexbench.engines._ties import Ask, Found, fill_exactly
-from lexbench.engines.kernels.checks import no_hits
+from lexbench.engines.kernels.checks import Found, fill_exactly, no_hits, one_width, same_width
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
-from lexbench.plugins import Engine
+from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.storage.artifacts import digest
@@ -29,10 +29,10 @@ from lexbench.types import Hits, Kind
 KEY_VARIABLE = "QDRANT_API_KEY"
 _FACTS = "collection.json"
 _NAME = "v"  # of the one vector of a point
-_POINTS = 1000  # that are sent at a time
+_POINTS = 1000  # sent at a time
 _WAIT = 3600.0  # seconds in which a server must have indexed what it was sent
 
-Point = tuple[int, Any]  # a position, and its vector as Qdrant takes it
+Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
 
 
 class Backend(Protocol):
@@ -42,102 +42,125 @@ class Backend(Protocol):
         """Add points."""
 
     def finish(self) -> None:
-        """Make what was added searchable, and wait until it is."""
+        """Make the points searchable, and wait until they are."""
 
     def count(self) -> int:
-        """Return how many points there are."""
+        """Return the number of points."""
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
         """Return the best *limit* points for a query *vector*, none with a score below *least*."""
 
 
 @dataclass(frozen=True)
-class QdrantSettings(Engine):
-    """The settings of the three engines.
+class QdrantEngine(Engine):
+    """The base of the three engines; each defines `name`, `kind` and `rows`.
 
-    *url*: of a server or cluster, as "http://localhost:6333"; "" keeps the index in the store and searches it in this process.
-    An API key is taken from the environment variable QDRANT_API_KEY and nowhere else. *shards* and *replicas* of a collection
-    on a server are set when it is made. Search is exact: no graph is used.
+    Search is exact: no graph is used.
     """
 
     url: str = ""
     shards: int = runtime(1)
     replicas: int = runtime(1)
 
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True
     remote: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+    requires: ClassVar[tuple[str, ...]] = ("qdrant_edge",)
+    extra: ClassVar[str] = "qdrant"
 
     def __post_init__(self) -> None:
-        """Refuse keys in addresses, which are in recipes and results."""
+        """Raise CommandError for keys in addresses, which results show, and for impossible numbers."""
         if "@" in self.url:
             raise CommandError(f"a url of qdrant has no name and no key in it, for results show it; set {KEY_VARIABLE}")
         if min(self.shards, self.replicas) < 1:
             raise CommandError("qdrant: shards and replicas are 1 or more")
 
-    def write(self, kind: Kind, points: Iterator[Point], path: Path, facts: dict[str, Any]) -> None:
-        """Make the collection of *points*, and write what is known of it into *path*; *facts* are filled while points come."""
-        backend: Backend | None = None
-        count = 0
+    def rows(self, vectors: Any, what: str) -> Iterator[Any]:
+        """Yield each of *vectors* (n, width) in Qdrant's form, None for an empty one.
+
+        Raises LexbenchError for values that Qdrant cannot hold; the message calls a vector *what*.
+        """
+        raise NotImplementedError
+
+    def build(self, shards: Iterable[Any], path: Path) -> None:
+        """Index *shards* (n, width). Raises LexbenchError for shards of different widths, and for impossible values."""
+        facts: dict[str, Any] = {"documents": 0, "width": 0}
+        backend: Backend | None = None  # made when the width is known
+        sent = 0
         block: list[Point] = []
 
         def send() -> None:
-            nonlocal backend, count
-            backend = backend or self._make(kind, int(facts["width"]), path)
+            nonlocal backend, sent
+            backend = backend or self._make(int(facts["width"]), path)
             backend.add(block)
-            count += len(block)
+            sent += len(block)
             block.clear()
 
-        for point in points:
-            block.append(point)
-            if len(block) == _POINTS:
-                send()
+        for shard in shards:
+            facts["width"] = one_width(self.name, facts["width"], shard.shape[1])
+            for row, vector in enumerate(self.rows(shard, "a document vector"), facts["documents"]):
+                if vector is not None:
+                    block.append((row, vector))
+                if len(block) == _POINTS:
+                    send()
+            facts["documents"] += shard.shape[0]
         if block:
             send()
         if backend is not None:
             backend.finish()
-            if (there := backend.count()) != count:
-                raise LexbenchError(f"qdrant has {there:,} of the {count:,} points that it was sent; give the command again")
-        facts |= {"points": count, "collection": self._name(path) if self.url else ""}
+            if (there := backend.count()) != sent:
+                raise LexbenchError(f"qdrant has {there:,} of the {sent:,} points that it was sent; give the command again")
+        facts |= {"points": sent, "collection": self._collection(path) if self.url else ""}
         atomic.write_json(path / _FACTS, facts)
 
-    def _name(self, path: Path) -> str:
-        """Return what the collection of an index is called: the same when its building is begun again."""
+    def open(self, path: Path) -> "QdrantIndex":
+        """Open the folder, or the collection on the server. Raises MissingData if the server has lost it."""
+        return QdrantIndex(self, path)
+
+    def _collection(self, path: Path) -> str:
+        """Return the name of the collection for *path*: the same if building is started again."""
         return f"lexbench-{digest([node(), str(path.resolve())])}"
 
-    def _make(self, kind: Kind, width: int, path: Path) -> Backend:
+    def _make(self, width: int, path: Path) -> Backend:
+        """Return a new collection."""
         if self.url:
-            server = Server(self.url, self._name(path), kind)
+            server = Server(self.url, self._collection(path), self.kind)
             server.make(width, self.shards, self.replicas)
             return server
-        return Edge(path / "edge", kind, width)
+        return Edge(path / "edge", self.kind, width)
 
-    def opened(self, kind: Kind, path: Path) -> tuple[Backend | None, dict[str, Any]]:
-        """Return the collection, None where it has no points, and its facts; MissingData where the server has lost it."""
+
+class QdrantIndex(Index):
+    """An opened index."""
+
+    def __init__(self, settings: QdrantEngine, path: Path) -> None:
         facts = json.loads((path / _FACTS).read_bytes())
-        if not facts["points"]:
-            return None, facts
-        backend: Backend = Server(self.url, facts["collection"], kind) if self.url else Edge(path / "edge", kind)
-        if (there := backend.count()) != facts["points"]:
-            raise MissingData(
-                f"{self.url} has {there:,} of the {facts['points']:,} points of {facts['collection']}: "
-                f"remove {path.parent}, and the command that made it makes it again"
-            )
-        return backend, facts
+        self._settings = settings
+        self._documents, self._width = int(facts["documents"]), int(facts["width"])
+        self._backend: Backend | None = None  # if there is no point
+        if facts["points"]:
+            name, kind = facts["collection"], settings.kind
+            self._backend = Server(settings.url, name, kind) if settings.url else Edge(path / "edge", kind)
+            if (there := self._backend.count()) != facts["points"]:
+                raise MissingData(
+                    f"{settings.url} has {there:,} of the {facts['points']:,} points of {name}: "
+                    f"remove {path.parent}, and the command that made it makes it again"
+                )
 
-
-def searched(backend: Backend | None, vectors: Sequence[Any], k: int, documents: int) -> Hits:
-    """Return the best *k* of *documents* for each of the *vectors*, as Qdrant takes them; None finds nothing."""
-    hits = no_hits(len(vectors), min(k, documents))
-    for row, vector in enumerate(vectors):
-        if backend is not None and vector is not None and hits.docs.shape[1]:
-            fill_exactly(hits, row, _asking(backend, vector), documents)
-    return hits
-
-
-def _asking(backend: Backend, vector: Any) -> Ask:
-    return lambda limit, least: backend.search(vector, limit, least)
+    def search(self, queries: Any, k: int) -> Hits:
+        """Return the best *k* documents of each of *queries* (queries, width); an empty one finds nothing."""
+        if self._documents:
+            same_width(queries.shape[1], self._width, "terms" if self._settings.kind is Kind.SPARSE else "dimensions")
+        hits = no_hits(queries.shape[0], min(k, self._documents))
+        for row, vector in enumerate(self._settings.rows(queries, "a query vector")):
+            if self._backend is not None and vector is not None and hits.docs.shape[1]:
+                fill_exactly(hits, row, partial(self._backend.search, vector), self._documents)
+        return hits
 
 
 def _found(points: Sequence[Any]) -> Found:
+    """Return the positions and scores of *points*."""
     docs = np.fromiter((point.id for point in points), np.int64, len(points))
     return docs, np.fromiter((point.score for point in points), np.float32, len(points))
 
@@ -159,12 +182,13 @@ class Edge:
             if not width:
                 self._shard = qdrant_edge.EdgeShard.load(str(path))
                 return
-            # Without its log, which keeps others from opening it: what is not finished is built anew.
+            # Without a log, which would keep others from opening it: an unfinished index is built again.
             self._shard = qdrant_edge.EdgeShard.create(
                 str(path), qdrant_edge.EdgeConfig(wal_enabled=False, **self._form(width))
             )
 
     def _form(self, width: int) -> dict[str, Any]:
+        """Return the configuration of the one vector of a point."""
         edge = self._edge
         if self._kind is Kind.SPARSE:
             return {"sparse_vectors": {_NAME: edge.EdgeSparseVectorParams()}}
@@ -172,6 +196,7 @@ class Edge:
         return {"vectors": {_NAME: edge.EdgeVectorParams(size=width, distance=edge.Distance.Dot, multivector_config=many)}}
 
     def _vector(self, vector: Any) -> Any:
+        """Return Qdrant's object for a vector."""
         return self._edge.SparseVector(*vector) if self._kind is Kind.SPARSE else vector
 
     def add(self, points: Sequence[Point]) -> None:
@@ -188,7 +213,7 @@ class Edge:
             self._shard.flush()
 
     def count(self) -> int:
-        """Return how many points there are."""
+        """Return the number of points."""
         return int(self._shard.count(self._edge.CountRequest()))
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
@@ -210,7 +235,7 @@ class Server:
         self._client, self._name, self._kind, self._url = connect(url), name, kind, url
 
     def make(self, width: int, shards: int, replicas: int) -> None:
-        """Make the collection anew, in place of what a build that was cut off may have left."""
+        """Make the collection, and delete what an interrupted build may have left."""
         from qdrant_client import models
 
         settings: dict[str, Any] = {"shard_number": shards, "replication_factor": replicas}
@@ -223,11 +248,12 @@ class Server:
             settings["vectors_config"] = {
                 _NAME: models.VectorParams(size=width, distance=models.Distance.DOT, multivector_config=many)
             }
-        with self._said():
+        with self._errors():
             self._client.delete_collection(self._name)
             self._client.create_collection(self._name, **settings)
 
     def _vector(self, vector: Any) -> Any:
+        """Return Qdrant's object for a vector."""
         from qdrant_client import models
 
         if self._kind is Kind.SPARSE:
@@ -239,28 +265,28 @@ class Server:
         from qdrant_client import models
 
         ready = [models.PointStruct(id=position, vector={_NAME: self._vector(vector)}) for position, vector in points]
-        with self._said():
+        with self._errors():
             self._client.upsert(self._name, ready, wait=True)
 
     def finish(self) -> None:
-        """Wait until the server has indexed what it has; LexbenchError where that takes too long."""
+        """Wait until the server has indexed all points. Raises LexbenchError if that takes too long."""
         end = time.monotonic() + _WAIT
-        with self._said():
+        with self._errors():
             while (status := self._client.get_collection(self._name).status) != "green":
                 if time.monotonic() > end:
                     raise LexbenchError(f"{self._url} has not indexed {self._name} in {_WAIT:,.0f} s: its status is {status}")
                 time.sleep(1)
 
     def count(self) -> int:
-        """Return how many points there are; 0 where there is no such collection."""
-        with self._said():
+        """Return the number of points; 0 if there is no such collection."""
+        with self._errors():
             return int(self._client.count(self._name).count) if self._client.collection_exists(self._name) else 0
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
         """Search exactly."""
         from qdrant_client import models
 
-        with self._said():
+        with self._errors():
             answer = self._client.query_points(
                 self._name,
                 query=self._vector(vector),
@@ -272,13 +298,13 @@ class Server:
             )
         return _found(answer.points)
 
-    def _said(self) -> AbstractContextManager[None]:
+    def _errors(self) -> AbstractContextManager[None]:
         return _one_line(self._url)
 
 
 @contextmanager
 def _one_line(url: str) -> Iterator[None]:
-    """Let what the client raises be one line that names the server."""
+    """Turn any error of the client into one line that names the server."""
     try:
         yield
     except Exception as error:

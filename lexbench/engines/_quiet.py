@@ -1,4 +1,4 @@
-"""Silence for libraries that print by themselves, past Python: only the command line prints here."""
+"""Silence for libraries that print past Python: in lexbench only the command line prints."""
 
 import os
 import sys
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Discard what is written to the file descriptors 1 and 2, by whatever language."""
-    _flush()
+    """Discard everything that is written to the file descriptors 1 and 2, by whatever language."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
     copies = [os.dup(number) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -17,13 +18,9 @@ def quiet() -> Iterator[None]:
             os.dup2(nowhere, number)
         yield
     finally:
-        _flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
         for number, copy in zip((1, 2), copies, strict=True):
             os.dup2(copy, number)
             os.close(copy)
         os.close(nowhere)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()

@@ -1,6 +1,11 @@
 """OpenSearch or Elasticsearch on whole weights, exactly: sparse vectors as rank_features on a server or cluster."""
 
+import base64
+import http.client
 import json
+import os
+import ssl
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,14 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from platform import node
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._rest import NOT_FOUND, Client
-from lexbench.engines._ties import largest_weights, sums_fit
-from lexbench.engines.kernels.checks import fill, impacts, no_hits, same_width
-from lexbench.errors import CommandError, LexbenchError, MissingData
+from lexbench.engines.kernels.checks import fill, impacts, largest_weights, no_hits, same_width, sums_fit
+from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
@@ -23,21 +27,25 @@ from lexbench.storage.artifacts import digest
 from lexbench.types import Hits, Kind
 
 _MOST = 512  # Lucene keeps 9 significant bits of a feature: up to here every whole number is exact
-_CLAUSES = 1024  # terms of a query that a server takes by default
-_DEEPEST = 100_000  # documents that it returns for a query; a server has 10,000 where nothing is said
-_BULK = 1000  # documents that are sent at a time
-_QUERIES = 64  # queries that are sent at a time
+_CLAUSES = 1024  # terms per query that a server takes by default
+_DEEPEST = 100_000  # documents that it returns per query; the default of a server is 10,000
+_BULK = 1000  # documents sent at a time
+_QUERIES = 64  # queries sent at a time
+VARIABLES = ("OPENSEARCH_API_KEY", "OPENSEARCH_USER", "OPENSEARCH_PASSWORD", "OPENSEARCH_CA_CERTS")
+_SECONDS = 600  # for one answer
+_OK = range(200, 300)
+_NOT_FOUND = 404
 _FACTS, _LARGEST = "index.json", "largest_weight.npy"
 
 
 @dataclass(frozen=True)
 class OpenSearch(Engine):
-    """Each term of a query is a clause `rank_feature` with `linear`, so that the score is the dot product of the weights.
+    """Each query term is a clause `rank_feature` with `linear`, so that the score is the dot product of the weights.
 
-    *url*: of the server. Who asks is said by the environment and nowhere else: OPENSEARCH_API_KEY, or OPENSEARCH_USER and
+    *url*: of the server. Credentials are only read from the environment: OPENSEARCH_API_KEY, or OPENSEARCH_USER and
     OPENSEARCH_PASSWORD; OPENSEARCH_CA_CERTS names a file of certificates. *shards* and *replicas* are set when the index is
-    made. Weights above 512, which Lucene rounds, queries of more than 1,024 terms, and those whose scores could be above 2**24
-    are refused. Not `neural_sparse` on `sparse_vector`, which leaves documents out.
+    made. Refused are weights above 512, which Lucene rounds, queries of more than 1,024 terms, and queries whose scores could
+    be above 2**24. `neural_sparse` on `sparse_vector` is not used, because it leaves documents out.
     """
 
     url: str = "http://localhost:9200"
@@ -52,15 +60,15 @@ class OpenSearch(Engine):
     deterministic: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse an address that is none, or has a key in it."""
+        """Raise CommandError for an address that is none or has a key in it, and for impossible numbers."""
         Client(self.url)
         if self.shards < 1 or self.replicas < 0:
             raise CommandError(f"{self}: shards is 1 or more, replicas 0 or more")
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
-        """Index whole weights up to 512, as (n, vocabulary) shards, under a name that *path* decides."""
+        """Index *shards* (n, vocabulary) of whole weights up to 512, under a name made from *path*."""
         client, name = Client(self.url), f"lexbench-{digest([node(), str(path.resolve())])}"
-        client.ask("DELETE", f"/{name}", accept=NOT_FOUND)  # what a build that was cut off has left
+        client.ask("DELETE", f"/{name}", accept=_NOT_FOUND)  # what an interrupted build may have left
         client.ask("PUT", f"/{name}", self._definition())
         facts: dict[str, Any] = {"documents": 0, "width": 0, "index": name, "sent": 0}
         largest = np.zeros(0, np.float32)
@@ -78,18 +86,18 @@ class OpenSearch(Engine):
         atomic.write_json(path / _FACTS, facts)
 
     def _definition(self) -> dict[str, Any]:
-        """Return the settings and the fields of an index: `v` has the weights, `p` the position."""
+        """Return the settings and fields of an index: `v` has the weights, `p` the position."""
         index = {
             "number_of_shards": self.shards,
             "number_of_replicas": self.replicas,
             "max_result_window": _DEEPEST,
-            "refresh_interval": "-1",  # while it is filled
+            "refresh_interval": "-1",  # off while the index is filled
         }
         fields = {"v": {"type": "rank_features"}, "p": {"type": "integer"}}
         return {"settings": {"index": index}, "mappings": {"_source": {"enabled": False}, "properties": fields}}
 
     def open(self, path: Path) -> "OpenSearchIndex":
-        """Open what `build` wrote; MissingData where the server has lost it."""
+        """Open what `build` wrote. Raises MissingData if the server has lost it."""
         return OpenSearchIndex(self.url, path)
 
 
@@ -125,7 +133,7 @@ class OpenSearchIndex(Index):
         return hits
 
     def _fill(self, hits: Hits, rows: list[int], matrix: sparse.csr_array) -> None:
-        """Ask for some *rows* of the queries at once, and write what comes back into *hits*."""
+        """Search for some *rows* of the queries at once, and write the answers into *hits*."""
         lines: list[Any] = []
         for row in rows:
             own = slice(matrix.indptr[row], matrix.indptr[row + 1])
@@ -133,12 +141,12 @@ class OpenSearchIndex(Index):
             if len(terms) > _CLAUSES:
                 raise LexbenchError(
                     f"opensearch takes queries of {_CLAUSES:,} terms, and there is one of {len(terms):,}; "
-                    f"keep the largest, as in encoder|prune_query({_CLAUSES})@opensearch"
+                    f"keep the largest, e.g. encoder|prune_query({_CLAUSES})@opensearch"
                 )
             lines += [{"index": self._name}, _request(terms, weights, hits.docs.shape[1])]
         begin = time.perf_counter()
         answers = self._client.ask("POST", "/_msearch", lines)
-        if "took" in answers:  # milliseconds of the server's own
+        if "took" in answers:  # milliseconds that the server worked
             self.transfer += max(0.0, time.perf_counter() - begin - answers["took"] / 1000)
         for row, answer in zip(rows, answers["responses"], strict=True):
             if "error" in answer or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
@@ -149,7 +157,7 @@ class OpenSearchIndex(Index):
 
 
 def _request(terms: list[int], weights: list[int], k: int) -> dict[str, Any]:
-    """Return the search for one query; the server itself puts equal scores in order of position."""
+    """Return the search for one query; the server orders ties by position."""
     clauses = [
         {"rank_feature": {"field": f"v.{term}", "boost": weight, "linear": {}}}
         for term, weight in zip(terms, weights, strict=True)
@@ -162,8 +170,8 @@ def _request(terms: list[int], weights: list[int], k: int) -> dict[str, Any]:
     }
 
 
-def _send(client: Client, name: str, matrix: sparse.csr_array, first: int) -> int:
-    """Send the documents of one shard that have weights; return how many these are."""
+def _send(client: "Client", name: str, matrix: sparse.csr_array, first: int) -> int:
+    """Send the documents of one shard that have weights; return their number."""
     lines: list[Any] = []
     sent = 0
 
@@ -184,11 +192,111 @@ def _send(client: Client, name: str, matrix: sparse.csr_array, first: int) -> in
 
 
 def _rows(matrix: sparse.csr_array) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the terms and weights of each row."""
     for start, stop in pairwise(matrix.indptr.tolist()):
         yield matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist()
 
 
-def _count(client: Client, name: str) -> int:
-    """Return how many documents an index has; 0 where there is none of that name."""
-    answer = client.ask("GET", f"/{name}/_count", accept=NOT_FOUND)
+def _count(client: "Client", name: str) -> int:
+    """Return how many documents an index has; 0 if there is none of that name."""
+    answer = client.ask("GET", f"/{name}/_count", accept=_NOT_FOUND)
     return int(answer["count"]) if answer else 0
+
+
+# ---- the client ------------------------------------------------------------------------------------------------------------
+
+
+class _Forgotten:
+    """Mixin of connections: one that is garbage is closed."""
+
+    def __del__(self) -> None:
+        """Close it."""
+        self.close()  # type: ignore[attr-defined] # of the connection that it is mixed into
+
+
+class _Plain(_Forgotten, http.client.HTTPConnection): ...
+
+
+class _Secured(_Forgotten, http.client.HTTPSConnection): ...
+
+
+class Client:
+    """A small client, JSON over HTTP: one connection per thread, opened again if the server has closed it."""
+
+    def __init__(self, url: str) -> None:
+        """Check the *url* of the server, e.g. https://search.example.org:9200, without a name or a key; nothing is sent yet."""
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise CommandError(f"opensearch(url={url!r}): write it like https://localhost:9200")
+        if parts.username or parts.password:
+            raise CommandError(f"a url of opensearch has no name and no key in it, for results show it; set {VARIABLES[0]}")
+        self.url = url.rstrip("/")
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"} | _authorisation()
+        self._host, self._port, self._context = parts.hostname, parts.port, None
+        if parts.scheme == "https":
+            self._context = ssl.create_default_context(cafile=os.environ.get(VARIABLES[3]) or None)
+        self._local = threading.local()
+
+    @property
+    def _connection(self) -> http.client.HTTPConnection:
+        """The connection of this thread."""
+        if not hasattr(self._local, "connection"):
+            if self._context:
+                self._local.connection = _Secured(self._host, self._port, timeout=_SECONDS, context=self._context)
+            else:
+                self._local.connection = _Plain(self._host, self._port, timeout=_SECONDS)
+        connection: http.client.HTTPConnection = self._local.connection
+        return connection
+
+    def ask(self, method: str, path: str, body: Any = None, *, accept: int | None = None) -> Any:
+        """Return the JSON answer, None if its status is *accept*. A list as *body* is sent as one line per item.
+
+        Raises CannotStart if no server answers, and LexbenchError if the answer is an error.
+        """
+        lines: Iterable[Any] = body if isinstance(body, list) else () if body is None else [body]
+        content = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+        headers = self._headers | ({"Content-Type": "application/x-ndjson"} if isinstance(body, list) else {})
+        status, text = self._exchange(method, f"{self._prefix}{path}", content, headers)
+        if status == accept:
+            return None
+        try:
+            answer = json.loads(text) if text else {}
+        except ValueError:
+            answer = {"error": text[:200].decode(errors="replace")}
+        if status not in _OK:
+            raise LexbenchError(f"opensearch at {self.url}: {method} {path}: {status}: {_reason(answer)}")
+        return answer
+
+    def _exchange(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status and body of the answer."""
+        for again in (True, False):
+            try:
+                self._connection.request(method, path, content or None, headers)
+                response = self._connection.getresponse()
+                return response.status, response.read()
+            except (http.client.HTTPException, OSError) as error:
+                self._connection.close()
+                # A server closes connections that were idle for long. Every request here can be sent twice.
+                if not (again and isinstance(error, http.client.RemoteDisconnected | BrokenPipeError | ConnectionResetError)):
+                    raise CannotStart(f"opensearch at {self.url} does not answer ({error}); is it running?") from None
+        raise AssertionError
+
+
+def _authorisation() -> dict[str, str]:
+    """Return the header with the credentials of the environment."""
+    key, user, password = (os.environ.get(variable) for variable in VARIABLES[:3])
+    if key:
+        return {"Authorization": f"ApiKey {key}"}
+    if user:
+        return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password or ''}".encode()).decode()}
+    return {}
+
+
+def _reason(answer: Any) -> str:
+    """Return the message of a server's error, shortened."""
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if isinstance(error, dict):
+        causes = error.get("root_cause") or [error]
+        error = causes[0].get("reason", error) if isinstance(causes[0], dict) else error
+    return " ".join(str(error).split())[:200]

@@ -1,6 +1,7 @@
-"""What all engines check of the vectors they are given, in one wording, and how they fill in hits."""
+"""Checks of vectors that all engines make, in one wording, and how engines fill in hits."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
@@ -8,6 +9,16 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 from lexbench.types import Hits
+
+_EXACT = 1 << 24  # float32 represents every whole number below
+_SPARE = 64  # documents asked for beyond k: most ties at the end of a list are among them
+
+Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float32]]  # positions and scores (n,), best first, ties in any order
+# Returns the best documents of a query: at most as many as the first argument, none with a score below the second, if given.
+Ask: TypeAlias = Callable[[int, float | None], Found]
+
+
+# ---- vectors ---------------------------------------------------------------------------------------------------------------
 
 
 def same_width(queries: int, index: int, unit: str = "terms") -> None:
@@ -17,14 +28,14 @@ def same_width(queries: int, index: int, unit: str = "terms") -> None:
 
 
 def one_width(engine: str, known: int, width: int) -> int:
-    """Return the *width* of a shard; LexbenchError where it differs from *known*, that of the shards before (0: none yet)."""
+    """Return the *width* of a shard. Raises LexbenchError if it differs from *known*, that of earlier shards, 0 for none."""
     if known not in {0, width}:
         raise LexbenchError(f"{engine} got vectors of {known:,} dimensions and of {width:,}; use one encoder")
     return width
 
 
 def all_finite(vectors: NDArray[Any], what: str) -> None:
-    """Raise LexbenchError unless *vectors* (n, dimensions) are finite numbers; *what* is what the error calls one of them."""
+    """Raise LexbenchError unless *vectors* (n, dimensions) are finite; the message calls one of them *what*."""
     finite = np.isfinite(vectors)
     if not finite.all():
         row, column = np.argwhere(~finite)[0].tolist()
@@ -37,19 +48,39 @@ def all_finite(vectors: NDArray[Any], what: str) -> None:
 def impacts(vectors: "scipy.sparse.csr_array", engine: str, most: int = 65_535) -> "scipy.sparse.csr_array":
     """Return quantised *vectors* with int32 weights, columns ascending in each row, without stored zeros.
 
-    LexbenchError, naming *engine*, unless every weight is a whole number from 0 to *most*.
+    Raises LexbenchError, naming *engine*, unless every weight is a whole number from 0 to *most*.
     """
     matrix = scipy.sparse.csr_array(vectors, copy=True)
     wrong = (matrix.data < 0) | (matrix.data > most) | (matrix.data != np.floor(matrix.data))
     if wrong.any():
         raise LexbenchError(
             f"{engine} takes whole weights from 0 to {most:,}, and there is {matrix.data[wrong][0]:g}; "
-            f"quantise the vectors, as in encoder|quantize(100)@{engine}"
+            f"quantise the vectors, e.g. encoder|quantize(100)@{engine}"
         )
     matrix.data = matrix.data.astype(np.int32)
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
+
+
+def largest_weights(known: NDArray[np.float32], shard: "scipy.sparse.csr_array") -> NDArray[np.float32]:
+    """Return the largest weight of each term (vocabulary,) in *shard* and in *known*, which is empty at first."""
+    largest = np.zeros(shard.shape[1], np.float32)
+    np.maximum.at(largest, shard.indices, shard.data.astype(np.float32))
+    return np.maximum(known, largest) if len(known) else largest
+
+
+def sums_fit(queries: "scipy.sparse.csr_array", largest: NDArray[np.float32], engine: str) -> None:
+    """Raise LexbenchError if a query could have a score that float32, in which *engine* adds, does not represent exactly."""
+    most = queries.astype(np.float64) @ largest.astype(np.float64)
+    if len(most) and most.max() > _EXACT:
+        raise LexbenchError(
+            f"{engine}: a score could be {most.max():,.0f}, and above {_EXACT:,} sums are no longer exact; "
+            f"quantise more coarsely, e.g. encoder|quantize(10)@{engine}"
+        )
+
+
+# ---- hits ------------------------------------------------------------------------------------------------------------------
 
 
 def no_hits(queries: int, k: int) -> Hits:
@@ -58,12 +89,25 @@ def no_hits(queries: int, k: int) -> Hits:
 
 
 def fill(hits: Hits, row: int | np.integer[Any], docs: NDArray[np.integer[Any]], scores: NDArray[np.float32]) -> None:
-    """Write *docs* (n,) and their *scores* into a row of *hits*: the best first, equal scores by position, as many as fit."""
+    """Write *docs* (n,) and their *scores* into a row of *hits*: best first, ties by position, as many as fit."""
     order = np.lexsort((docs, -scores))[: hits.docs.shape[1]]
     hits.docs[row, : len(order)], hits.scores[row, : len(order)] = docs[order], scores[order]
 
 
+def fill_exactly(hits: Hits, row: int, ask: Ask, documents: int) -> None:
+    """Write the best of *documents* into a row of *hits*, from an engine that orders ties as it likes.
+
+    If the last score may belong to more documents, *ask* is called again for all of that score.
+    """
+    k = hits.docs.shape[1]
+    asked = min(k + _SPARE, documents)
+    docs, scores = ask(asked, None)
+    if k <= len(docs) == asked < documents and scores[-1] == scores[k - 1]:
+        docs, scores = ask(documents, float(scores[k - 1]))
+    fill(hits, row, docs, scores)
+
+
 def ordered(docs: NDArray[np.int32], scores: NDArray[np.float32]) -> Hits:
-    """Return *docs* (queries, k) and their *scores* as hits: the best first, equal scores by position."""
+    """Return *docs* (queries, k) and their *scores* as hits: best first, ties by position."""
     order = np.lexsort((docs, -scores), axis=1)
     return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))
