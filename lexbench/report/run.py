@@ -39,6 +39,7 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
 
 
 def _score_tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
+    """Return one table with all measures for one dataset or system, otherwise one table per measure."""
     systems = list(dict.fromkeys(result.system for result in results))
     datasets = list(dict.fromkeys(result.dataset for result in results))
     if len(datasets) == 1:
@@ -161,6 +162,7 @@ def brief_tables(results: Sequence[Result]) -> list[Table]:
 
 
 def _brief_table(results: Sequence[Result]) -> Table:
+    """Return the table of one dataset."""
     shown = [result for result in results if not _is_twin(result)]
     chosen = _brief_measures(shown)
     timings = [

@@ -41,6 +41,7 @@ def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
 
 
 def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
+    """Return the settings that differ, except those that follow from the plug-ins."""
     chosen = [difference for difference in comparison.config_diff if not difference.implied]
     hidden = len(comparison.config_diff) - len(chosen)
     note = f"{hidden} settings that apply to only some systems: see --json"
@@ -242,7 +243,7 @@ def _why(change: QueryChange, name: str) -> Iterator[str]:
         if change.moved.terms:
             terms = ", ".join(_term(term, name) for term in change.moved.terms)
             yield f"what terms add to the score of {change.moved.document} for {change.query}: {terms}"
-        yield from (f"terms unknown: {line}" for line in change.moved.unavailable)
+        yield from (f"terms unknown, {line}" for line in change.moved.unavailable)
 
 
 def _term(term: TermChange, name: str) -> str:

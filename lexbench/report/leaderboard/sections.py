@@ -213,7 +213,10 @@ def published_systems(published: Published, suite: Suite, datasets: Sequence[str
     )
     rows = [row for row in _published_systems(by_system, published.models, suite.headline, datasets) if row.cells]
     rows.sort(key=lambda row: _published_standing(row, suite.headline))
-    return list({tuple(sorted(row.scores.items())): row for row in reversed(rows)}.values())[::-1]
+    unique: dict[object, PublishedSystem] = {}
+    for row in rows:
+        unique.setdefault(tuple(sorted(row.scores.items())), row)
+    return list(unique.values())
 
 
 def published_levels(published: Published, dataset: str, measure: str) -> list[PublishedSystem]:
