@@ -68,7 +68,7 @@ def _section(section: Section) -> str:
             *(f"- {escape(note)}" for note in notes),
             "\n</details>\n",
         ]
-    lines.append(f"Again:\n\n```sh\n{section.command}\n```\n")
+    lines.append(f"To repeat this:\n\n```sh\n{section.command}\n```\n")
     contracts = (visible(panel.stamp).replace("`", "'") for panel in section.datasets)
     stamps = ", ".join(f"`{stamp}`" for stamp in contracts)
     lines.append(f"Contracts: {stamps}. Made with {'; or '.join(map(escape, section.made))}.\n")
