@@ -1,6 +1,6 @@
-"""Everything that can go wrong for a reason the user can mend.
+"""Errors that users can mend.
 
-    LexbenchError                    1  it ran and the answer is no
+    LexbenchError                    1  it ran, and the answer is no
     ├── CommandError                 2  the command line or a file that the user wrote is wrong
     │   ├── NotationError               a retriever, measure or value does not read
     │   └── InvalidFile                 a TOML, run or qrels file does not read
@@ -11,8 +11,8 @@
         ├── ContractMismatch            a dataset is there and is not what its contract says
         └── NotEnoughDisk
 
-A message is one line: what was wrong, what there is, what to type next. Only `lexbench.cli` turns these into exit codes. What
-others wrote is shown `visible`, in messages as in tables, and of what is long `shortened`, the beginning.
+A message is one line: what was wrong, what exists, what to type next. `lexbench.cli` turns the classes into exit codes. Texts
+of others pass through `visible` before they are shown, in messages and tables, and long ones through `shortened`.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ from importlib.util import find_spec
 
 _LISTED = 12  # names in one message
 _ECHOED = 80  # characters of what was typed, in a message
-# Characters that would do something to a terminal instead of being seen: the controls of ASCII and Latin-1, halves of surrogate
-# pairs, ends of lines and paragraphs, marks that turn the direction of text around, and tags, which are seen nowhere.
+# Characters that would control a terminal instead of being shown: the controls of ASCII and Latin-1, halves of surrogate pairs,
+# ends of lines and paragraphs, marks that change the direction of text, and tags, which no terminal shows.
 CONTROLS = (
     *range(32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF,
     *range(0xD800, 0xE000), *range(0xE0000, 0xE0080),
@@ -31,17 +31,17 @@ _VISIBLE = {code: chr(code).encode("unicode_escape").decode() for code in CONTRO
 
 
 def visible(text: str) -> str:
-    r"""Return *text* in one line that does nothing to a terminal: ESC is shown as \x1b, tabs and ends of lines as spaces."""
+    r"""Return *text* in one line that cannot control a terminal: ESC is shown as \x1b, tabs and ends of lines as spaces."""
     return text.translate(_VISIBLE)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return *text*, of a long one the beginning: no more than *most* characters, the last of which is then `…`."""
+    """Return *text*, cut to *most* characters, of which the last is then `…`."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def echoed(text: str) -> str:
-    """Return what was typed in quotes, of something long the beginning."""
+    """Return a typed text in quotes, shortened if it is long."""
     return repr(shortened(text, _ECHOED))
 
 
@@ -52,17 +52,17 @@ class LexbenchError(Exception):
 
 
 class CommandError(LexbenchError):
-    """What was typed, or a file that was given, is wrong."""
+    """A command line or a file of the user is wrong."""
 
     exit_code = 2
 
 
 class NotationError(CommandError):
-    """A text does not read in the notation of parts."""
+    """A text is no valid expression."""
 
 
 class InvalidFile(CommandError):
-    """A file does not read; the message names the file and the place in it."""
+    """A file cannot be read; the message names the file and the place in it."""
 
 
 class CannotStart(LexbenchError):
@@ -72,7 +72,7 @@ class CannotStart(LexbenchError):
 
 
 class UnknownName(CannotStart):
-    """No such thing; the message lists what there is, the nearest first."""
+    """A name is unknown; the message lists known names, the nearest first."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], see: str = "") -> None:
         known = sorted(known)
@@ -102,7 +102,7 @@ class ContractMismatch(CannotStart):
 
 
 class NotEnoughDisk(CannotStart):
-    """The estimate of what will be written exceeds what is free."""
+    """The estimated size of the artifacts exceeds the free space."""
 
 
 def require(user: str, modules: Iterable[str], extra: str) -> None:

@@ -1,9 +1,8 @@
 """Finding plug-ins by name. Listing names imports nothing; using one imports one module.
 
-A plug-in of lexbench is one file: `lexbench/engines/impact.py` is the engine `impact`, and the class in it is the one whose
-name is the file's, compared without case and underscores (`Impact`). Another package adds one by an entry point in the
-group `lexbench.engines` (likewise `encoders`, `transforms`, `retrievers`, `rerankers`, `measures`, `sources`, `executors`,
-`judges`).
+A plug-in of lexbench is one file: `lexbench/engines/impact.py` has the engine `impact`, the class `Impact`. The names of file
+and class are compared without case and underscores. Another package adds a plug-in by an entry point in the group
+`lexbench.engines`, or `encoders`, `transforms`, `retrievers`, `rerankers`, `measures`, `sources`, `executors` or `judges`.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ PACKAGES: Mapping[str, str] = {
 
 
 def runtime(default: Any) -> Any:
-    """Return the default of a setting that cannot change the answer (threads, batch size, device): it is in no key."""
+    """Return the default of a setting that cannot change an answer (threads, batch size, device): it is in no key."""
     return field(default=default, metadata={"runtime": True})
 
 
@@ -45,35 +44,35 @@ def has_threads(plugin: Any) -> bool:
 
 
 def with_threads(plugin: Any, threads: int) -> Any:
-    """Return a plug-in with so many *threads*, where it has a runtime setting of that name and nobody has set it."""
+    """Return *plugin* with that number of threads, if it has a runtime setting `threads` that is not set."""
     return replace(plugin, threads=threads) if has_threads(plugin) and not plugin.threads else plugin
 
 
-def everywhere(plugin: Any, change: Callable[[Any], Any]) -> Any:
-    """Return what *change* makes of a plug-in, after the same has been done to the plug-ins among its settings."""
+def replace_plugins(plugin: Any, change: Callable[[Any], Any]) -> Any:
+    """Return *change* of a plug-in, in whose settings all plug-ins have been changed the same way."""
     if isinstance(plugin, tuple):
-        changed = tuple(everywhere(item, change) for item in plugin)
+        changed = tuple(replace_plugins(item, change) for item in plugin)
         return plugin if all(new is old for new, old in zip(changed, plugin, strict=True)) else changed
     if not is_dataclass(plugin) or isinstance(plugin, type):
         return plugin
     settings = ((item.name, getattr(plugin, item.name)) for item in fields(plugin) if item.init)
-    changes = {name: new for name, value in settings if (new := everywhere(value, change)) is not value}
+    changes = {name: new for name, value in settings if (new := replace_plugins(value, change)) is not value}
     return change(replace(plugin, **changes) if changes else plugin)
 
 
 def at_search(default: Any) -> Any:
-    """Return the default of a setting that searching uses and building does not: systems that differ in it share an index."""
+    """Return the default of a setting that only searching uses: systems that differ in it share an index."""
     return field(default=default, metadata={"search": True})
 
 
-def later(default: Any) -> Any:
-    """Return the default of a setting that came after stores were made: at its default it is in no key, as it never was."""
-    return field(default=default, metadata={"later": True})
+def optional(default: Any) -> Any:
+    """Return the default of a setting that is in no key at its default, so that adding the setting changes no key."""
+    return field(default=default, metadata={"optional": True})
 
 
 @cache
 def _entries(group: str) -> Mapping[str, EntryPoint]:
-    """Return what there is in *group*, by name; our own files take part as entry points that are not yet loaded."""
+    """Return the plug-ins of *group* by name; our own files become entry points that are not loaded yet."""
     package = PACKAGES[group]
     names = (item.name.removesuffix(".py") for item in files(package).iterdir() if item.name.endswith(".py"))
     entries = {name: EntryPoint(name, f"{package}.{name}", f"lexbench.{group}") for name in names if not name.startswith("_")}
@@ -96,9 +95,9 @@ def origin(group: str, name: str) -> str:
 
 
 def identity(plugin: type[Any]) -> str:
-    """Return what recipes and results call a class: `group/name` of a plug-in of ours, wherever its class lives.
+    """Return the identity of a class in key facts and results.
 
-    Of another package's plug-in that is `package:group/name`, and of a class that is no plug-in `module:name`.
+    It is `group/name` for our plug-ins, `package:group/name` for those of other packages, `module:name` for other classes.
     """
     places = {plugin.__module__, f"{plugin.__module__}:{plugin.__qualname__}"}
     for group in PACKAGES:
@@ -109,24 +108,24 @@ def identity(plugin: type[Any]) -> str:
 
 
 def _names(cls: str, name: str) -> bool:
-    """Whether a class of that name is the plug-in *name*: they are compared without case and underscores."""
+    """Whether a class name fits the plug-in *name*, without case and underscores."""
     return cls.lower() == name.replace("_", "").lower()
 
 
-def load(group: str, name: str, typed: str = "") -> type[Any]:
-    """Return the class of a plug-in; UnknownName, or MissingExtra where its extra is not installed.
+def load(group: str, name: str, shown: str = "") -> type[Any]:
+    """Return the class of a plug-in, which errors call *shown*, by default its name.
 
-    *typed* is what errors call it, if that is not its name.
+    Raises UnknownName, or MissingExtra if its extra is not installed.
     """
     if name not in _entries(group):
         raise UnknownName(group.removesuffix("s"), name, names(group))
     plugin = _loaded(group, name)
-    require(f"{group.removesuffix('s')} {(typed or name)!r}", plugin.requires, plugin.extra)
+    require(f"{group.removesuffix('s')} {(shown or name)!r}", plugin.requires, plugin.extra)
     return plugin
 
 
 def find(identity: str) -> type[Any] | None:
-    """Return the class of a plug-in by its identity, whether its extra is installed or not; None where there is none here."""
+    """Return the class of a plug-in by its identity, also if its extra is not installed; None if the plug-in is unknown."""
     package, _, path = identity.rpartition(":")
     group, _, name = path.partition("/")
     entry = _entries(group).get(name) if group in PACKAGES else None
@@ -138,7 +137,7 @@ def find(identity: str) -> type[Any] | None:
 
 
 def _loaded(group: str, name: str) -> type[Any]:
-    """Return the class of a plug-in; CannotStart, in one line, where it does not load or is none of this group."""
+    """Return the class of a plug-in. Raises CannotStart, in one line, if it does not load or is no plug-in of this group."""
     from lexbench.plugins import fault  # needs NumPy, which listing names does without
 
     entry = _entries(group)[name]
@@ -151,18 +150,18 @@ def _loaded(group: str, name: str) -> type[Any]:
         loaded = next((item for key, item in vars(loaded).items() if _names(key, name) and isinstance(item, type)), None)
     if not isinstance(loaded, type):
         class_name = name.replace("_", " ").title().replace(" ", "")
-        raise CannotStart(f"plug-in {name!r} ({origin}) is no class; it needs one that is called {class_name}")
+        raise CannotStart(f"plug-in {name!r} ({origin}) is no class; it needs a class called {class_name}")
     if reason := fault(group, loaded):
         raise CannotStart(f"plug-in {name!r} ({origin}) is not one of {group}: {reason}")
     return loaded
 
 
-def create(group: str, call: Call, typed: str = "") -> Any:
-    """Make the plug-in that *call* names, its settings checked against the class's fields; *typed* as in `load`.
+def create(group: str, call: Call, shown: str = "") -> Any:
+    """Make the plug-in that *call* names, with its settings checked against the class's fields; *shown* as in `load`.
 
-    Where a class has `checkpoint_defaults(settings)`, the settings that it returns stand for those that *call* leaves out.
+    Settings that *call* leaves out come from `checkpoint_defaults`, then from the fields.
     """
-    plugin = load(group, call.name, typed)
+    plugin = load(group, call.name, shown)
     settings = [item for item in fields(plugin) if item.init]
     if len(call.args) > len(settings):
         raise CommandError(f"{call}: {call.name} takes {len(settings)} settings, {len(call.args)} given")
@@ -175,7 +174,7 @@ def create(group: str, call: Call, typed: str = "") -> Any:
         raise UnknownName(f"setting of {call.name}:", unknown[0], known)
     for name, item in known.items():
         if name not in values and item.default is MISSING and item.default_factory is MISSING:
-            raise CommandError(f"{call.name} needs {name}=…, as in {call.name}({name}=…)")
+            raise CommandError(f"{call.name} needs {name}=…, e.g. {call.name}({name}=…)")
     defaults = plugin.checkpoint_defaults(values)
     values = {name: value for name, value in defaults.items() if name in known} | values
     types = get_type_hints(plugin)
@@ -183,7 +182,7 @@ def create(group: str, call: Call, typed: str = "") -> Any:
 
 
 def _fitted(value: Value, annotation: Any, setting: str) -> Any:
-    """Return *value* as the type of its field; whole numbers serve as floats, and nothing else is bent."""
+    """Return *value* as the type of its field. Whole numbers are accepted as floats, and nothing else is converted."""
     types = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if not all(isinstance(kind, type) for kind in types) or type(value) in types:
         return value
@@ -195,16 +194,16 @@ def _fitted(value: Value, annotation: Any, setting: str) -> Any:
 
 
 def settings(plugin: Any, *, index: bool = False) -> dict[str, Any]:
-    """Return the settings of a plug-in object that can change its answer, defaults filled in; with *index*, its index."""
+    """Return the settings of a plug-in that can change its answers, or with *index* its index; defaults included."""
     unasked = {"runtime", "search"} if index else {"runtime"}
     asked = [item for item in fields(plugin) if item.init and unasked.isdisjoint(item.metadata)]
     values = {item.name: getattr(plugin, item.name) for item in asked}
-    unchanged = {item.name for item in asked if "later" in item.metadata and values[item.name] == item.default}
+    unchanged = {item.name for item in asked if "optional" in item.metadata and values[item.name] == item.default}
     return {name: value for name, value in values.items() if name not in unchanged}
 
 
 def summary(group: str, name: str) -> str:
-    """Return the first line of a plug-in's module, read and not imported; for other packages, where it is."""
+    """Return the first line of a plug-in's module, without importing it; for other packages, the entry point."""
     entry = _entries(group)[name]
     if entry.dist:
         return entry.value

@@ -1,7 +1,7 @@
-"""The result of one job: what was scored, under which rules, made how, and measured where; and the files that hold results.
+"""The result of a job, and the files that hold results.
 
-A result file is read for ever: fields are added with a default, never renamed, and `schema` goes up if that is not enough.
-A folder of results, which `--results` names on the command line, holds one file a system and suite:
+A result says what was scored, under which rules, how it was made, and where it was measured. Later versions only add fields
+with a default, or raise `schema`. A folder of results (`--results`) has one file per system and suite:
 
     FOLDER/results/<suite>/<system>.json
 """
@@ -20,71 +20,71 @@ from lexbench.errors import CommandError, InvalidFile
 from lexbench.storage import atomic
 from lexbench.storage.stopwatch import Measurement
 
-BOUND = "ORACLE: "  # how a note begins that says of a result that it is an upper bound, chosen on the queries it is of
+BOUND = "ORACLE: "  # begins the note on a result that is an upper bound, because it was chosen on the tested queries
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
-    """What ties of score could do to one measure."""
+    """How ties of score could change one measure."""
 
-    lowest: float  # mean if every tied group were in its worst order
-    highest: float  # mean in its best order
+    lowest: float  # mean with every tied group in its worst order
+    highest: float  # mean with every tied group in its best order
     queries: float  # share of queries with a tie across the cut-off
 
 
 class Incomplete(msgspec.Struct, frozen=True, kw_only=True):
-    """What one measure's mean would be if documents that nobody judged were not taken for irrelevant ones."""
+    """What one measure's mean would be if unjudged documents did not count as irrelevant."""
 
-    condensed: float  # with these taken out of the lists
-    highest: float  # if they were of the best grade
+    condensed: float  # with unjudged documents taken out of the lists
+    highest: float  # with unjudged documents of the best grade
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What went into the means."""
+    """The numbers of queries and documents behind the means."""
 
     queries: int  # of the contract; the denominator of every mean
-    missing: int = 0  # of those, without a single document in the run: they score 0
+    missing: int = 0  # queries without a document in the run: they score 0
     unjudged: int = 0  # queries of the run that the contract does not count
     self_matches: int = 0  # documents dropped because their id is the query's
-    excluded: int = 0  # documents dropped because their grade says that they are no answers, as Cranfield's source papers
-    documents: int | None = None  # in the corpus; None where a run was scored without it
-    judged_absent: int | None = None  # judged documents that the corpus does not have
+    excluded: int = 0  # documents dropped because their grade marks them as no answers, e.g. Cranfield's source papers
+    documents: int | None = None  # in the corpus; None if a run was scored without it
+    judged_absent: int | None = None  # judged documents that are not in the corpus
 
 
-EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # in this order the greatest of a system's parts counts
+EXPOSURES = ("zero-shot", "unknown", "corpus seen", "in-domain")  # ascending; the highest of a system's models counts
 
 
 class Exposure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a system may have learned of a dataset before it was tested on it: see `lexbench.runner.exposure`."""
+    """What a system may have seen of a dataset in training: see `lexbench.runner.exposure`."""
 
     status: str  # one of EXPOSURES
     because: list[str] = []  # the evidence
 
 
 class Vectors(msgspec.Struct, frozen=True, kw_only=True):
-    """What the indexed document vectors of a system look like: of sparse ones their terms, of others their dimensions."""
+    """Sizes of the indexed document vectors of a system: terms of sparse ones, dimensions of others."""
 
-    terms: dict[str, float] = {}  # active terms a document: mean, p50, p95, max
+    terms: dict[str, float] = {}  # active terms per document: mean, p50, p95, max
     dimensions: int = 0  # of a dense vector
-    vectors: float = 0.0  # dense ones a document: 1, or as many as it has tokens
-    # Three a term: two for its number, one for its weight (the paper's ReprByte). Four a dimension.
+    vectors: float = 0.0  # dense vectors per document: 1, or one per token
+    # Three per term: two for its number, one for its weight (the paper's ReprByte). Four per dimension.
     bytes_per_document: float
     empty: int = 0  # documents without any term
     truncated: int = 0  # texts that were cut to the encoder's length
     clipped: int = 0  # weights that the quantiser's bits could not hold
-    dropped: int = 0  # weights that transforms took away
+    dropped: int = 0  # weights that transforms removed
     examples: dict[str, str] = {}  # document id -> its largest weights
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What searching has to look at: exact, and the same on every machine."""
+    """Counts of what searching looks at: exact, and the same on every machine."""
 
-    query_terms: dict[str, float] = {}  # active terms a query: mean, p50, p95, max
-    postings: dict[str, float] = {}  # of a query's terms, summed: what exhaustive search adds up
-    flops: float | None = None  # products a query and document, sum over terms of p_query x p_document (SPLADE's FLOPS)
+    query_terms: dict[str, float] = {}  # active terms per query: mean, p50, p95, max
+    postings: dict[str, float] = {}  # sum over a query's terms: what exhaustive search adds up
+    flops: float | None = None  # products per query and document: sum over terms of p_query x p_document (SPLADE's FLOPS)
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that one stage takes a query: over the queries, of each query's median over the passes."""
+    """Seconds per query of one step: statistics over the queries, of each query's median over the passes."""
 
     p50: float
     p95: float | None = None  # None below 200 queries
@@ -96,21 +96,21 @@ UNRANKED = {"noisy": "noisy timing", "workers": "timing with workers"}  # flags 
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How fast one system was in one scenario on one machine, with the proof of the conditions."""
+    """The speed of one system in one scenario on one machine, with the proof of the conditions."""
 
     scenario: str  # single-stream-1t, or offline-2t for two threads
     k: int  # documents asked for
     threads: int
     exact: bool  # whether the system returns what an exhaustive search would
-    candidates: int = 0  # of a pipeline or a reranker: the documents that are ranked, however many were asked for; 0 for others
+    candidates: int = 0  # documents that a pipeline or reranker ranks, whatever k is; 0 for others
     queries: int
-    passes: int  # timed ones, of all processes
-    processes: int = 1  # fresh ones that were timed, those of the systems of a run by turns
-    qps_range: dict[str, tuple[float, float]] = {}  # by stage: the rates of the slowest and the fastest process
-    first_pass: dict[str, Latency] = {}  # by stage: of queries that were not seen before; `stages` are steady
+    passes: int  # timed passes, of all processes
+    processes: int = 1  # fresh processes that were timed; the systems of a run take turns
+    qps_range: dict[str, tuple[float, float]] = {}  # by step: the rates of the slowest and the fastest process
+    first_pass: dict[str, Latency] = {}  # by step: of queries that were not seen before; `stages` are steady
     warm_up: int  # passes before them
-    stages: dict[str, Latency]  # encode_query, search, e2e; empty for offline, where no query has a latency of its own
-    qps: dict[str, float]  # queries a second by the same names: of the median pass
+    stages: dict[str, Latency]  # encode_query, search, e2e; empty for offline, where queries have no latency of their own
+    qps: dict[str, float]  # queries per second by the same names, of the median pass
     overhead: float | None = None  # share of e2e's p50 that the harness itself takes; None for offline
     cpu_per_wall: float  # processor time over wall time of the timed passes: at most 1.05 proves one thread
     flags: list[str] = []  # "noisy", "workers" (both in no ranking), "threads≈1.3", "differs", "overhead"; `notes` say why
@@ -120,21 +120,21 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str  # of the machine; speeds are ranked within one only
     machine: dict[str, Any] = {}
     taken: str = ""  # UTC, ISO 8601
-    seconds: dict[str, float] = {}  # open, then first_query, all being imported; that files were not in memory is not verified
+    seconds: dict[str, float] = {}  # open, then first_query, with all modules imported; whether files were in memory is unknown
     notes: list[str] = []
-    folder: str = ""  # of the store, with every duration, as timings/<name>
+    folder: str = ""  # in the store, with every duration: timings/<name>
 
     @property
     def unranked(self) -> str:
-        """What keeps it out of rankings ("noisy timing"); "" where it takes part."""
+        """Why it is in no ranking, e.g. "noisy timing"; "" if it is in rankings."""
         return next((meaning for flag, meaning in UNRANKED.items() if flag in self.flags), "")
 
 
 class Seeds(msgspec.Struct, frozen=True, kw_only=True):
-    """The trainings or checkpoints that a result takes together as one system: its values are their means, query by query."""
+    """The trainings or checkpoints that one result averages, query by query."""
 
-    systems: dict[str, str]  # what each is called, and the notation that it is a name for; "" where it is notation itself
-    means: dict[str, list[float]]  # by measure: of each of them, in that order
+    systems: dict[str, str]  # by name: the expression; "" if the name is the expression
+    means: dict[str, list[float]]  # by measure: one per system, in that order
 
     def deviation(self, measure: str) -> float:
         """Return the standard deviation (n - 1) of the means of *measure* over the seeds."""
@@ -142,50 +142,48 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known of one system on one dataset."""
+    """Everything known about one system on one dataset."""
 
     schema: int = 1
-    system: str  # label
-    notation: str = (
-        ""  # what the label is a name for, in the notation of parts; "" where it is notation itself, or of an object
-    )
+    system: str  # its name in tables
+    notation: str = ""  # the expression that the name stands for; "" if it is the expression, or the system is an object
     dataset: str
-    contract: str  # with its version, as `beir/scifact@1`
+    contract: str  # with its version, e.g. `beir/scifact@1`
     depth: int
     means: dict[str, float]  # by measure, in ir-measures' notation
     query_ids: list[str]
     per_query: dict[str, list[float]]  # in the order of query_ids
     counts: Counts
     ties: dict[str, Tie] = {}
-    incomplete: dict[str, Incomplete] = {}  # by measure, of those that look at no more than 20 documents
-    precision: str = ""  # as what scores were compared: "float32", or "double" of run files; "" is float32, of older versions
-    other_precision: dict[str, float] = {}  # means that differ where the scores of a run file are compared as the other
-    sizes: dict[str, int] = {}  # bytes: index, corpus, and model, of its files of weights
-    found: dict[str, float] = {}  # of approximate search, by k: the share of exact search's best k that it finds
-    vectors: Vectors | None = None  # of sparse systems
-    work: Work | None = None  # likewise
+    incomplete: dict[str, Incomplete] = {}  # by measure, for measures that look at 20 documents at most
+    precision: str = ""  # of compared scores: "float32", or "double" for run files; "": float32
+    other_precision: dict[str, float] = {}  # means of a run file that differ in the other precision
+    sizes: dict[str, int] = {}  # bytes: index, corpus, and model (its files of weights)
+    found: dict[str, float] = {}  # recall of exact of an approximate engine, by k
+    vectors: Vectors | None = None  # of encoders' vectors
+    work: Work | None = None  # of sparse systems
     digests: dict[str, str] = {}  # corpus, queries, qrels
-    exposure: Exposure | None = None  # None where nobody looked, as in results of older versions and of lone run files
+    exposure: Exposure | None = None  # None if it was not looked up, e.g. for a lone run file
     notes: list[str] = []
     recipe: dict[str, Any] = {}
     measured: Measurement = Measurement()
     timings: list[Timing] = []  # written by --time
-    seeds: Seeds | None = None  # of several trainings that count as one system: see `lexbench.analysis.seeds`
+    seeds: Seeds | None = None  # of a result over several trainings: see `lexbench.analysis.seeds`
 
     @property
     def is_bound(self) -> bool:
-        """Whether this is an upper bound, as weights chosen on the test queries give, and no result."""
+        """Whether this is an upper bound, e.g. with weights chosen on the test queries, and no result."""
         return any(note.startswith(BOUND) for note in self.notes)
 
     def __post_init__(self) -> None:
-        """Refuse values that JSON cannot hold and a table would hide."""
+        """Refuse means that JSON cannot hold: NaN and infinity."""
         for measure, mean in self.means.items():
             if not math.isfinite(mean):
                 raise ValueError(f"{measure} of {self.system} on {self.dataset} is {mean}")
 
 
 class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
-    """One system on one suite, as its file in a folder of results holds it."""
+    """The file of one system and suite in a folder of results."""
 
     schema: int = 1
     suite: str
@@ -195,34 +193,34 @@ class SystemResults(msgspec.Struct, frozen=True, kw_only=True):
 
 R = TypeVar("R")
 
-_SCHEMA = 1  # of files of results, of both kinds
-_ROUNDING = 1e-6  # between a mean and that of the values as they were written
+_SCHEMA = 1  # of both kinds of files
+_ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
 
 
 def save(result: Any, path: Path) -> None:
-    """Write results to *path*, whole or not at all."""
+    """Write results to *path* atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_json(path, result)
 
 
 def load(path: Path) -> Result:
-    """Read a file of one result, of any version of lexbench; InvalidFile where it does not read, or contradicts itself."""
+    """Read a file of one result. Raises InvalidFile if it is invalid or contradicts itself."""
     return _checked(_decoded(path, Result), path)
 
 
 def load_system(path: Path) -> SystemResults:
-    """Read a file of a folder of results; InvalidFile where it does not read, or contradicts itself."""
+    """Read a file of a folder of results. Raises InvalidFile if it is invalid or contradicts itself."""
     entry = _decoded(path, SystemResults)
     _refuse_newer(entry.schema, path)
     return msgspec.structs.replace(entry, results=[_checked(result, path) for result in entry.results])
 
 
 def load_any(path: Path) -> list[Result]:
-    """Read the results of a file of either kind, one system's or a single one; InvalidFile where it does not read."""
+    """Read the results of a file of either kind. Raises InvalidFile if it is invalid."""
     try:
         is_single = "results" not in _decoded(path, dict[str, msgspec.Raw])
     except InvalidFile as error:
-        raise InvalidFile(f"{error}; a run file is no result, but a system: run -r 'run_file(\"{path}\")'") from None
+        raise InvalidFile(f"{error}; a run file is no result but a system; type: run -r 'run_file(\"{path}\")'") from None
     return [load(path)] if is_single else load_system(path).results
 
 
@@ -234,7 +232,7 @@ def _decoded(path: Path, kind: type[R]) -> R:
 
 
 def _checked(result: Result, path: Path) -> Result:
-    """Return a result that was just read, if it makes sense.
+    """Return a result that was just read, if it is consistent.
 
     Raises InvalidFile if a newer lexbench wrote it, or if its means are not those of its values per query.
     """
@@ -248,7 +246,9 @@ def _checked(result: Result, path: Path) -> Result:
         if measure not in result.means:
             raise InvalidFile(f"{what} has values of {measure} by query, and no mean")
         total, mean = sum(values), result.means[measure]
-        if values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING:  # of counts the mean is the sum
+        if (
+            values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING
+        ):  # the mean of a count is the sum
             raise InvalidFile(f"{what}: the mean of {measure} is {mean}, and that of its values {total / len(values)}")
     for measure, means in result.seeds.means.items() if result.seeds else ():
         if len(means) < 2 or abs(fmean(means) - result.means.get(measure, math.inf)) > _ROUNDING:  # noqa: PLR2004 - seeds
@@ -267,9 +267,9 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[Path]:
-    """Write one file a system into a folder of results and return their paths.
+    """Write one file per system into a folder of results and return their paths.
 
-    Datasets that a file has already and *results* have not are kept.
+    Datasets that are in a file but not in *results* are kept.
     """
     by_system: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -280,7 +280,7 @@ def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[P
         stored = {result.dataset: result for result in load_system(path).results} if path.is_file() else {}
         meant = {result.notation or result.system for result in (*stored.values(), *fresh.values())}
         if len(meant) > 1:
-            raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; give one another name")
+            raise CommandError(f"{path}: {system!r} is the name of {' and of '.join(sorted(meant))}; rename one of them")
         merged = {**stored, **fresh}
         save(SystemResults(suite=suite, system=system, results=[merged[name] for name in sorted(merged)]), path)
         written.append(path)
@@ -288,6 +288,6 @@ def write_results(results: Iterable[Result], suite: str, folder: Path) -> list[P
 
 
 def file_name(system: str) -> str:
-    """Return a file name for a system: its label, with a digest where characters had to go."""
+    """Return a file name for a system: its name, with a digest if characters had to be replaced."""
     safe = re.sub(r"[^A-Za-z0-9@._=,()-]", "_", system)[:80]
     return safe if safe == system else f"{safe}-{hashlib.sha256(system.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The largest of many numbers, for compiled loops, as numba takes seconds to compile numpy's partition."""
+"""The k largest of many numbers, for compiled loops: numba takes seconds to compile numpy's partition."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ _FEW = 12  # numbers that are sorted by insertion
 def select(numbers: NDArray[Any], count: int | np.int64, k: int | np.int64) -> None:
     """Move the *k* largest of the first *count* of *numbers* to the front, the least of them last; do nothing if k > count.
 
-    Hoare's quickselect, but each number is written to both ends of a spare array and one of the ends moves on: there is no
-    jump that the processor could foresee wrongly, which takes a third of the time.
+    Hoare's quickselect, but each number is written to both ends of a spare array, and one of the ends moves on. Without jumps
+    that the processor could predict wrongly it takes a third of the time.
     """
     if count < k:
         return
@@ -31,7 +31,7 @@ def select(numbers: NDArray[Any], count: int | np.int64, k: int | np.int64) -> N
             spare[down] = number
             up += larger
             down -= np.uint64(1) - larger
-        for i in range(low, high):  # numba takes a second and a half to compile what copies a slice, and its error
+        for i in range(low, high):  # not a slice: numba takes 1.5 s to compile its copy and the error for wrong sizes
             numbers[np.uint64(i)] = spare[np.uint64(i)]
         if np.int64(up) >= k:
             high = np.int64(up)
@@ -51,9 +51,9 @@ def select(numbers: NDArray[Any], count: int | np.int64, k: int | np.int64) -> N
 
 @njit(nogil=True, cache=True)
 def _equals_first(numbers, low, high, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move what equals the *largest* of the numbers from *low* to *high* to the front; return where the others begin."""
+    """Move the numbers that equal the *largest* from *low* to *high* to the front; return where the others begin."""
     for i in range(low, high):
-        if not numbers[i] < largest:  # so that this ends even where one is no number
+        if not numbers[i] < largest:  # so that this ends even if one is NaN
             numbers[i], numbers[low] = numbers[low], numbers[i]
             low += 1
     return low

@@ -1,4 +1,4 @@
-"""Suites: what is measured together, as TOML files in the folders of suites."""
+"""Suites: datasets, measures and systems that are run together, as TOML files in the folders of suites."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,24 +9,24 @@ from lexbench.storage.reading import Strict, read_toml
 
 
 class Aggregate(Strict, frozen=True):
-    """A named mean. It is printed only when every member is there; otherwise the count is."""
+    """A named mean over datasets. It is printed only if every member has a result; otherwise the count is."""
 
-    id: str  # with its version, as `beir-12@1`
+    id: str  # with its version, e.g. `beir-12@1`
     measure: str
     members: tuple[str, ...]  # dataset ids
     mean: Literal["macro"] = "macro"
-    groups: tuple[tuple[str, ...], ...] = ()  # members that are averaged first and then count as one, as BEIR's twelve forums
+    groups: tuple[tuple[str, ...], ...] = ()  # members whose average counts as one, e.g. BEIR's twelve forums
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse groups that share a member, or have one that the mean has not: msgspec makes it an error with its place."""
+        """Refuse groups that share a member, or have one that is not in `members`; msgspec adds the place to the error."""
         grouped = [member for group in self.groups for member in group]
         if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.members):
             raise ValueError("each member of a group is one of `members`, and is in one group")
 
     @property
     def weights(self) -> list[float] | None:
-        """What each member counts for in the mean, summing to 1, in the order of `members`; None where all count alike."""
+        """The share of each member in the mean, in the order of `members`, of sum 1; None if all shares are equal."""
         if not self.groups:
             return None
         size = {member: len(group) for group in self.groups for member in group}
@@ -35,7 +35,7 @@ class Aggregate(Strict, frozen=True):
 
 
 class Suite(Strict, frozen=True):
-    """What is measured together."""
+    """Datasets, measures and systems that are run together."""
 
     schema: Literal[1]
     id: str
@@ -45,7 +45,7 @@ class Suite(Strict, frozen=True):
     datasets: tuple[str, ...]
     measures: tuple[str, ...]  # in ir-measures' notation; contracts add their thresholds
     headline: str  # the measure that tables show first and sort by
-    retrievers: tuple[str, ...]  # what runs when none is named
+    retrievers: tuple[str, ...]  # the systems that run if none is named
     depth: int = 1000
     aggregates: tuple[Aggregate, ...] = ()
 
@@ -61,7 +61,10 @@ def suite_names() -> list[str]:
 
 
 def suite(name: str) -> Suite:
-    """Return a suite by name, or from the TOML file at that path; every dataset in it has a contract."""
+    """Return a suite by name, or from the TOML file at that path.
+
+    Raises UnknownName if there is none, InvalidFile if a dataset has no contract.
+    """
     path = Path(name) if name.endswith(".toml") else toml_files().get(name)
     if path is None or not path.is_file():
         raise UnknownName("suite", name, suite_names(), see="lexbench list suites")

@@ -1,8 +1,8 @@
-"""The nouns that every part of lexbench speaks: what passes between a dataset, a retriever and the harness.
+"""The types that pass between a dataset, a retriever and the harness: documents, queries, judgements, hits, vectors.
 
-Nothing here does work. Document *positions* are the one way to name a document inside the harness: position 0 is the
-document whose id is the **largest** in byte order, and so on downwards. trec_eval breaks ties of score by document id,
-descending, so "equal scores: the lower position first" is trec_eval's order, and it is what engines do by themselves.
+Inside the harness, a document is its *position*: position 0 is the document whose id is the **largest** in byte order, and so
+on downwards. trec_eval breaks ties of score by document id, descending, so "equal scores: the lower position first" is trec_eval's
+order, which engines keep without extra work.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 
 class Document(NamedTuple):
-    """One document as retrievers see it: the title is joined into *text* by the dataset's contract, once."""
+    """One document as retrievers see it; the dataset's contract says how the title is joined into *text*."""
 
     doc_id: str
     text: str
-    body_at: int = 0  # where the body starts in *text*, in characters; 0 = there is no title, or nobody knows of one
+    body_at: int = 0  # where the body starts in *text*, in characters; 0: no title is known
 
     @property
     def title(self) -> str:
@@ -39,7 +39,7 @@ class Query(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """One relevance judgement. *grade* <= 0 is judged and not relevant; collections use 0, -1 and -2 for it."""
+    """One relevance judgement. A *grade* <= 0 means not relevant; collections use 0, -1 and -2."""
 
     query_id: str
     doc_id: str
@@ -47,10 +47,10 @@ class Judgement(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a judge that is no person says of a document."""
+    """What a plug-in judge says about a document."""
 
-    grade: int | None  # None where the answer has no grade
-    answer: str  # as it came
+    grade: int | None  # None if the answer has no grade
+    answer: str  # unchanged
 
 
 class Hits(NamedTuple):
@@ -61,17 +61,17 @@ class Hits(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """What a model has learned from: ids of datasets, or names that contracts know collections by."""
+    """The training data of a model: ids of datasets, or other names that contracts know for collections."""
 
-    queries: tuple[str, ...]  # with their judgements, or as pairs
-    texts: tuple[str, ...]  # without
-    models: tuple[str, ...]  # that it began with or was taught by: names on the hub, or folders
-    source: str  # who says so
-    chosen: tuple[str, ...] = ()  # collections by whose judgements it was chosen among others of the same training
+    queries: tuple[str, ...]  # trained on with judgements, or as pairs
+    texts: tuple[str, ...]  # trained on without judgements
+    models: tuple[str, ...]  # that it started from or was taught by: names on the hub, or folders
+    source: str  # of this information
+    chosen: tuple[str, ...] = ()  # collections whose judgements chose it among models of the same training
 
 
 class Kind(StrEnum):
-    """What an encoder makes and an engine takes."""
+    """The kind of vectors that an encoder makes and an engine takes."""
 
     SPARSE = "sparse"  # scipy.sparse.csr_array (texts, vocabulary), float32
     DENSE = "dense"  # NDArray[np.float32] (texts, dimensions)
@@ -79,23 +79,23 @@ class Kind(StrEnum):
 
 
 class MultiVectors(NamedTuple):
-    """One vector a token; those of text i are values[offsets[i]:offsets[i + 1]], and a text may have none."""
+    """One vector per token: text i has values[offsets[i]:offsets[i + 1]], which may be none."""
 
     values: NDArray[np.float32]  # (tokens, dimensions)
     offsets: NDArray[np.int64]  # (texts + 1,), from 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of texts and the width of a vector, as the shape of other kinds of vectors has them."""
+        """The number of texts and the width of a vector, like the shape of other kinds of vectors."""
         return len(self.offsets) - 1, self.values.shape[1]
 
 
 class Corpus(Protocol):
-    """Documents in position order, read from disk as they are asked for; never a list of Python objects."""
+    """Documents in position order, read from disk when they are asked for; never a list of Python objects."""
 
     @property
     def fingerprint(self) -> str:
-        """Digest of every id and text: two corpora with one fingerprint give one index."""
+        """Digest of every id and text: two corpora with the same fingerprint give the same index."""
         ...
 
     @property

@@ -91,7 +91,7 @@ def test_a_package_tests_its_plugins_with_lexbench_testing(plugin_environment):
 
 
 CLASSES = {
-    "no class": ("Thing = 3", "no class; it needs one that is called Odd"),
+    "no class": ("Thing = 3", "no class; it needs a class called Odd"),
     "no engine": ("class Odd:\n    pass", "it does not inherit from lexbench.plugins.Engine; write class Odd(Engine)"),
     "no dataclass": ("class Odd(Engine):\n    pass", "it is no dataclass; write @dataclass(frozen=True) before it"),
     "nothing": ("@dataclass(frozen=True)\nclass Odd(Engine):\n    pass", "it has no kind; see lexbench.plugins.Engine"),

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from lexbench.cli import _progress
-from lexbench.progress import tell_of_workers
 
 
 @pytest.fixture
@@ -42,10 +41,10 @@ def test_a_log_shows_the_workers(clock, capsys):
     """Lines name the current workers; items that died with a worker are subtracted."""
     progress = _progress.Plain()
     progress.start("splade on nq", "encode", 100, "documents")
-    tell_of_workers(progress, "workers on Ray: 2, 812 MB")
+    progress.workers("workers on Ray: 2, 812 MB")
     clock[0] += 30
     progress.advance(60)
-    tell_of_workers(progress, "workers on Ray: 1, 400 MB")
+    progress.workers("workers on Ray: 1, 400 MB")
     progress.advance(-20)
     clock[0] += 30
     progress.advance(60)
@@ -69,7 +68,7 @@ def test_a_terminal_shows_the_workers(monkeypatch):
     shown = screen(live, 140)
     with live.bar:
         live.start("splade on nq", "encode", 300, "documents")
-        tell_of_workers(live, "worker processes: 2")
+        live.workers("worker processes: 2")
         live.advance(3)
         live.bar.refresh()
         live.end()

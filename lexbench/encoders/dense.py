@@ -20,7 +20,7 @@ from lexbench.models.architectures import body_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.stated_settings import POOLINGS, dense_defaults
 from lexbench.models.token_batches import Batch, Input, Tokens, ended, filled, tokenise
-from lexbench.registry import at_search, later
+from lexbench.registry import at_search, optional
 from lexbench.types import Document, Kind
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Dense(Transformer):
     type_ids: bool = False
     no_title: str = "-"
     lowercase: bool = False
-    end_token: bool = later(False)
+    end_token: bool = optional(False)
 
     kind: ClassVar[Kind] = Kind.DENSE
     family: ClassVar[str] = "dense"

@@ -17,7 +17,7 @@ from lexbench.errors import CommandError
 from lexbench.models.architectures import causal_lm_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.token_batches import Batch, Tokens, echoed, tokenise
-from lexbench.registry import at_search, later
+from lexbench.registry import at_search, optional
 from lexbench.types import Document
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SparseCLM(SparseMLM):
     logits: str = "plain"
     query_prompt: str = at_search("")
     document_prompt: str = ""
-    echo: str = later("")
+    echo: str = optional("")
 
     version: ClassVar[int] = 1
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {

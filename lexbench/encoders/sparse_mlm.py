@@ -15,7 +15,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.token_batches import Batch, Tokens, tokenise
-from lexbench.registry import at_search, later, runtime
+from lexbench.registry import at_search, optional, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
@@ -41,7 +41,7 @@ class SparseMLM(SparseTransformer):
     document_length: int = 256
     positions: str = "all"
     activation: str = "log1p_relu"
-    document_terms: int = later(0)
+    document_terms: int = optional(0)
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"

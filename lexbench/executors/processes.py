@@ -19,7 +19,7 @@ from lexbench.encodings.shards import shard_file
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.executors._workers import Answer, Holder, Leases, WorkerGone, answered, holding, poison
 from lexbench.plugins import Encoder, Executor, Held, Holdable
-from lexbench.progress import Progress, tell_of_workers
+from lexbench.progress import Progress
 from lexbench.registry import runtime, with_threads
 from lexbench.storage import atomic
 from lexbench.storage.environment import cores
@@ -54,7 +54,7 @@ class Processes(Executor):
         try:
             workers += [_EncodingProcess(one, corpus) for one in encoders]
             while not leases.finished:
-                tell_of_workers(progress, f"worker processes: {len(workers)}")
+                progress.workers(f"worker processes: {len(workers)}")
                 for worker in workers:
                     while (shard := leases.take(worker)) is not None:
                         worker.send(shard, path)

@@ -20,7 +20,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError
 from lexbench.executors._ray_actors import EncodingActor, HoldingActor, versions
 from lexbench.executors._workers import MOST_SHARDS, Answer, Leases, WorkerGone, holding, poison
 from lexbench.plugins import Encoder, Executor, Held, Holdable
-from lexbench.progress import Progress, tell_of_workers
+from lexbench.progress import Progress
 from lexbench.registry import runtime
 from lexbench.storage import atomic
 from lexbench.types import Corpus, Document
@@ -77,7 +77,7 @@ class Ray(Executor):
         for actor in crew.ready:
             while (shard := leases.take(actor)) is not None:
                 crew.send(actor, shard, list(corpus.documents(shard.start, shard.stop)))
-        tell_of_workers(progress, crew.summary())
+        progress.workers(crew.summary())
         event = crew.receive(self.patience)
         if event.shard and event.content:
             atomic.write_bytes(shard_file(path, event.shard), event.content)

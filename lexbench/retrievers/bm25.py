@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import BuildContext, Rescorer, Searcher
-from lexbench.registry import at_search, later, runtime
+from lexbench.registry import at_search, optional, runtime
 from lexbench.retrievers._bm25_settings import ANSERINI, RepeatedText, Settings
 from lexbench.tokenization import ANALYZERS, chunks
 from lexbench.tokenization.word_break import words
@@ -79,7 +79,7 @@ class BM25(Settings):
 
     ties: str = at_search(ANSERINI)
     threads: int = runtime(1)
-    analyzer: str = later("english")
+    analyzer: str = optional("english")
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them also for scores from 32 up

@@ -16,7 +16,7 @@ from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
 from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.errors import CommandError
 from lexbench.plugins import Searcher
-from lexbench.registry import later
+from lexbench.registry import optional
 from lexbench.retrievers._bm25_settings import Settings
 from lexbench.types import Corpus, Document, Hits
 
@@ -39,7 +39,7 @@ class BM25Lucene(Settings):
     uses.
     """
 
-    analyzer: str = later("english")
+    analyzer: str = optional("english")
 
     family: ClassVar[str] = "bm25"
     version: ClassVar[int] = 2  # 2: ties as Anserini breaks them also for scores from 32 up

@@ -1,15 +1,15 @@
-"""What a system may have learned of a dataset before it is tested on it: the exposure of a result.
+"""Contamination: what a system may have seen of a dataset in training. A result calls it its exposure.
 
-    zero-shot      it learned from nothing that is known to hold this dataset's queries or documents
-    corpus seen    it has read these documents, or learned from other queries over them, or was chosen by judgements of another
-                   split among models of the same training
-    in-domain      it learned from queries and judgements of this dataset, of another split or of this very one
-    unknown        somebody trained it, and nobody says on what
+    zero-shot      it learned from nothing that is known to contain this dataset's queries or documents
+    corpus seen    it has read these documents, or learned from other queries over them, or was chosen among models of the same
+                   training by judgements of another split
+    in-domain      it learned from queries and judgements of this dataset, from another split or this one
+    unknown        it was trained, and nothing says on what
 
-Collections are matched by their corpus, and by what a contract says is the same under another name (`related`), so training on
-`beir/scifact/train` counts on `beir/scifact/test`. What a model has learned from is told by its folder (training.json, or the
-list in its card) and by the catalogue. Of a system of several parts, the part that has seen most decides. The general text that
-language models are made from is not counted.
+Collections are matched by their corpus, and by other names that a contract lists as `related`, so training on
+`beir/scifact/train` counts for `beir/scifact/test`. A model's training data is stated by its folder (training.json, or the list
+in its card) and by the catalogue. In a system of several models, the model that has seen most decides. The general text that
+language models are made from does not count.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from typing import Any
 from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
-from lexbench.errors import LexbenchError, MissingData
+from lexbench.errors import LexbenchError, MissingData, MissingExtra
 from lexbench.notation import Expression, Value, parse
 from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
@@ -36,15 +36,15 @@ _LANGUAGE_MODELS = {  # made from general text alone
 
 
 def exposure_of(system: System, contract: Contract) -> Exposure:
-    """Return what *system* may have learned of the dataset of *contract*."""
+    """Return the exposure of *system* to the dataset of *contract*."""
     named = dict(_named(parse(system.expression))) if system.expression else {}
-    found = [_of_part(part, contract, named) for part in trained_members(system.retriever)]
+    found = [_exposure_of_member(part, contract, named) for part in trained_members(system.retriever)]
     worst = max((part.status for part in found), key=EXPOSURES.index)
     return Exposure(status=worst, because=list(dict.fromkeys(line for part in found for line in part.because)))
 
 
 def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
-    """Return the exposure to *contract* of the model that errors call *what*, which has learned from *data* alone."""
+    """Return the exposure to *contract* of a model that was trained on *data* alone; the reasons call it *what*."""
     same, over = {contract.corpus, *contract.related.queries}, set(contract.related.texts)
     trained = [name for name in data.queries if same & _names(name)]
     seen = [name for name in (*data.queries, *data.texts) if (same | over) & _names(name)]
@@ -59,7 +59,7 @@ def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
 
 
 def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
-    """Return the exposure of a model of the catalogue, by what its entry says; BM25's is none."""
+    """Return the exposure of a model of the catalogue according to its entry."""
     data = _of_entry(entry)
     if data is None:
         return Exposure(status=ZERO_SHOT if entry.weights == "unneeded" else UNKNOWN)
@@ -67,27 +67,29 @@ def exposure_of_entry(entry: Model, contract: Contract) -> Exposure:
 
 
 def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Exposure]]:
-    """Return the label of the system that is typed *text*, and its exposure to each of *contracts*.
+    """Return the name of the system of an expression, and its exposure to each of *contracts*.
 
-    Of a model that is called by its name in the catalogue, and whose weights are not here, what its entry says is enough.
+    For a model of the catalogue that cannot run here, because its weights or an extra are missing, its entry is enough.
     """
     try:
         known = system(text)
-    except MissingData:
-        entry = catalog.listing().get(text)
+    except (MissingData, MissingExtra):
+        expression = parse(text)
+        entry = catalog.listing().get(expression.head.name)
         if not isinstance(entry, Model):
             raise
-        return entry.name, [exposure_of_entry(entry, contract) for contract in contracts]
+        return str(expression), [exposure_of_entry(entry, contract) for contract in contracts]
     return known.name, [exposure_of(known, contract) for contract in contracts]
 
 
 def _names(collection: str) -> set[str]:
-    """Return what the collection of training that is called so, a dataset's id or another name, is known by."""
+    """Return all names of a collection that training data call *collection*: a dataset's id or another name."""
     contract = find_contract(collection)
     return {contract.corpus, *contract.related.queries} if contract else {collection}
 
 
-def _of_part(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
+def _exposure_of_member(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure:
+    """Return the exposure of an encoder, a reranker or another retriever."""
     if part.models():
         return _of_models(part, contract, named)
     if learned := list(part.trained_on()):
@@ -99,7 +101,7 @@ def _of_part(part: Any, contract: Contract, named: dict[str, Model]) -> Exposure
 
 
 def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model]) -> Exposure:
-    """Return the exposure of an encoder or reranker by what its models, and those that these were made from, have seen."""
+    """Return the exposure of an encoder or reranker: the worst of its models and of the models that these were made from."""
     found, waiting, done = [], list(part.models()), set[str]()
     stated = dict(zip(waiting, part.training_data(), strict=True))
     while waiting:
@@ -119,19 +121,20 @@ def _of_models(part: plugins.Model, contract: Contract, named: dict[str, Model])
 
 
 def _of_entry(entry: Model | None) -> TrainingData | None:
+    """Return the training data that an entry of the catalogue states."""
     if entry is None or entry.training is None:
         return None
     return TrainingData(entry.training.queries, entry.training.texts, (), entry.training.where.partition(":")[0])
 
 
 def _known(model: str) -> Model | None:
-    """Return the entry of the catalogue that is called *model*, or whose weights are, a name on the hub."""
+    """Return the entry of the catalogue with that name, or with weights of that name on the hub."""
     entries = {name: entry for name, entry in catalog.listing().items() if isinstance(entry, Model) and entry.training}
     return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 
 
 def _named(expression: Expression) -> Iterator[tuple[str, Model]]:
-    """Yield the weights, a folder or a name, of each model that is called by its name in the catalogue, with its entry."""
+    """Yield the weights (a folder or a name) and the entry of each model in *expression* that the catalogue knows."""
     values: list[Value] = [*expression.head.args, *(value for _, value in expression.head.kwargs)]
     for value in values:
         if isinstance(value, Expression):

@@ -198,9 +198,10 @@ def _on_engine(head: Call, engine: Call) -> Call:
 
 def _encoded(expression: Expression) -> Encoded:
     """Return the retriever of `encoder|transform@engine`."""
+    named_engine = _engine(expression.engine) if expression.engine else None  # first: its errors need no model
     head = catalog.expand(expression.head)
     kind: Kind = registry.load("encoders", head.name, expression.head.name).kind
-    engine = _engine(expression.engine) if expression.engine else _exact_engine(kind)
+    engine = named_engine or _exact_engine(kind)
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
@@ -291,7 +292,7 @@ def model_name(encoder: Model) -> str:
 
 def on_workers(retriever: Any, executor: Executor, note: Callable[[str], None]) -> Any:
     """Return *retriever* with engines that the workers of *executor* build and search, where engines can do so."""
-    return registry.everywhere(
+    return registry.replace_plugins(
         retriever, lambda plugin: plugin.on_workers(executor, note) if isinstance(plugin, Engine) else plugin
     )
 

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 
 from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
-from lexbench.registry import everywhere, has_threads
+from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
 from lexbench.storage import atomic
 from lexbench.timing import machine
@@ -132,7 +132,7 @@ def with_weights(retriever: Any, weights: Iterator[Sequence[float]]) -> Any:
 
 def with_threads(plugin: Any, threads: int) -> Any:
     """Return *plugin* with that number of threads wherever it, or a plug-in in it, has the runtime setting `threads`."""
-    return everywhere(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
+    return replace_plugins(plugin, lambda one: replace(one, threads=threads) if has_threads(one) else one)
 
 
 def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]:
