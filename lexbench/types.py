@@ -1,8 +1,8 @@
 """The types that pass between a dataset, a retriever and the harness: documents, queries, judgements, hits, vectors.
 
 Inside the harness, a document is its *position*: position 0 is the document whose id is the **largest** in byte order, and so
-on downwards. trec_eval breaks ties of score by document id, descending, so "equal scores: the lower position first" is trec_eval's
-order, which engines keep without extra work.
+on downwards. trec_eval breaks ties of score by document id, descending, so "equal scores: the lower position first" is
+trec_eval's order, which engines keep without extra work.
 """
 
 from collections.abc import Iterator
