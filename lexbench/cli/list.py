@@ -10,6 +10,10 @@ from lexbench.cli._output import print_json, print_rows, say
 from lexbench.errors import LexbenchError
 from lexbench.registry import PACKAGES
 
+_WEIGHTS = {  # where a model's weights come from
+    "included": "included", "public": "download", "bring": "yours", "none": "unreleased", "unneeded": "not needed",
+}  # fmt: skip
+
 
 @click.command("list")
 @click.argument("what", type=click.Choice(["suites", "datasets", "models", *PACKAGES, "results"]))
@@ -58,7 +62,9 @@ def _listing(what: str, on_damage: Callable[[str], None]) -> tuple[tuple[str, ..
         ]
     if what == "models":
         return ("model", "family", "weights", "what"), [
-            (m["name"], "?", "broken", m["error"]) if "error" in m else (m["name"], m["family"], m["weights"], m["summary"])
+            (m["name"], "?", "broken", m["error"])
+            if "error" in m
+            else (m["name"], m["family"], _WEIGHTS[m["weights"]], m["summary"])
             for m in _models()
         ]
     if what == "results":
