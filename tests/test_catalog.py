@@ -642,8 +642,8 @@ def test_list_models(folder, capsys):
     assert (exit_code, err) == (0, "")
     for name in [*OWN, "mine"]:
         assert re.search(rf"^ {name} ", out, re.MULTILINE)
-    assert re.search(r"^ splade_v3 +sparse +public +SPLADE-v3 *$", out, re.MULTILINE)
-    assert re.search(r"^ colbert_v2 +late interaction +public ", out, re.MULTILINE)
+    assert re.search(r"^ splade_v3 +sparse +download +SPLADE-v3 *$", out, re.MULTILINE)
+    assert re.search(r"^ colbert_v2 +late interaction +download ", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 100
     assert re.search(r"^ mine +\? +broken ", out, re.MULTILINE)
 
