@@ -79,6 +79,7 @@ def test_every_file_reads():
 
     assert {"lexmae", "lexmae_document", "splade", "splade_pp_ed", "splade_v3", "bt_splade_large"} <= set(OWN)
     assert included == {name: str(PACKAGED / name) for name in included}
+    assert all(found.source.startswith("https://") for found in MODELS.values())
     assert len(ids) > 25
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+", model) for model in ids)
@@ -597,7 +598,7 @@ def test_a_folder_that_is_not_there_is_said(folder, monkeypatch):
         (('encoder = "sparse_mlm"', 'encoder = "sparse_mlm"\nsystem = "bm25"'), "encoder and system exclude each other"),
         (('family = "sparse"', 'family = "spare"'), "$.family"),
         (('weights = "public"', 'weights = "public"\nasks = { query_model = "FOLDER" }'), "why something is asked"),
-        (('source = "https', 'source = "http'), "$.source"),
+        (('"https://example.org"', '""'), "$.source"),
         (('paper = "none"', 'paper = ""'), "$.paper"),
         (('weights = "public"', 'weights = "bring"\nwhy = "x"\nlicense = "mit"'), "license is that of weights"),
         (("family =", f"published = [{FIGURE}, {FIGURE}]\nfamily ="), "two published values"),

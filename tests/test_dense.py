@@ -10,11 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from checkpoints import ARCHITECTURES, reconfigure, rewrite, tiny  # noqa: E402 - needs torch
+from checkpoints import ARCHITECTURES, causal_lm, reconfigure, rewrite, tiny  # noqa: E402 - needs torch
 
 from lexbench.encoders.dense import Dense  # noqa: E402
+from lexbench.encoders.late_interaction import LateInteraction  # noqa: E402
 from lexbench.errors import CommandError, InvalidFile, LexbenchError  # noqa: E402
-from lexbench.plugins import Encoder  # noqa: E402
 from lexbench.runner import systems  # noqa: E402
 from lexbench.types import Document  # noqa: E402
 
@@ -61,8 +61,6 @@ def test_pooling(tmp_path, architecture, pooling):
     encoder = dense(folder, pooling=pooling)
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
 
-    assert isinstance(encoder, Encoder)
-    assert isinstance(encoder, Encoder)
     assert close(encoder.encode_query(TEXTS), [one[0] if pooling == "cls" else one.mean(axis=0) for one in alone])
 
 
@@ -98,14 +96,8 @@ def test_titles_as_pairs(folder, types):
     expected = [states(folder, *pair, types=types, max_length=24)[1][0] for pair in pairs]
 
     assert close(encoder.encode_tokens(encoder.tokenise_documents(TITLED)), expected)
-
-
-def test_the_type_of_tokens_matters(folder):
-    """SimLM's vectors are other ones without type ids, so that the test before can fail."""
-    with_types, without = (dense(folder, titles="pair", type_ids=types) for types in (True, False))
-
-    found = [one.encode_tokens(one.tokenise_documents(TITLED)) for one in (with_types, without)]
-    assert np.abs(found[0] - found[1]).max() > 0.01
+    other = dense(folder, titles="pair", type_ids=not types, pooling="cls", document_length=24)
+    assert np.abs(other.encode_tokens(other.tokenise_documents(TITLED)) - expected).max() > 0.01
 
 
 def test_queries_of_a_model_with_type_ids_are_all_of_type_0(folder):
@@ -369,12 +361,6 @@ def test_settings_that_cannot_be(folder, settings, message):
         dense(folder, **settings)
 
 
-def test_more_tokens_than_positions(folder):
-    """A length beyond the model's positions is refused with the largest that it has."""
-    with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
-        dense(folder, document_length=65).encode_document(["x"])
-
-
 def test_weights_that_are_no_numbers(tmp_path, folder):
     """Damaged weights give an error, not a ranking."""
     damaged = shutil.copytree(folder, tmp_path / "damaged")
@@ -384,19 +370,11 @@ def test_weights_that_are_no_numbers(tmp_path, folder):
         dense(damaged).encode_query(["x"])
 
 
-def test_batches_change_nothing_but_rounding(folder):
-    """A vector does not depend on how many texts are computed together, nor half precision on more than its digits."""
-    whole = dense(folder).encode_document(TEXTS)
-
-    assert close(dense(folder, batch_tokens=1).encode_document(TEXTS), whole)
+def test_half_precision(folder):
+    """Vectors in bfloat16 have nearly the direction of those in float32."""
     half = dense(folder, dtype="bfloat16", similarity="cosine").encode_document(TEXTS)
     exact = dense(folder, similarity="cosine").encode_document(TEXTS)
     assert (half * exact).sum(axis=1).min() > 0.999
-
-
-def test_no_texts(folder):
-    """No text, no vector, of the right width."""
-    assert dense(folder).encode_query([]).shape == (0, 32)
 
 
 def test_from_text_to_table(tmp_path, folder):
@@ -441,3 +419,101 @@ def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
     assert [result.found for result in results] == [{"10": 1.0, "100": 1.0}, {}, {}]  # of an ensemble it says nothing
     weights = sum(path.stat().st_size for path in Path(folder).rglob("*.safetensors"))
     assert [result.sizes["model"] for result in results] == [weights] * 3  # what several parts share counts once
+
+
+CAUSAL = ("llama", "mistral", "qwen2", "qwen3")
+WORDED = ["sparse neural search", "the weight of a term is lexical and dense a b c w1 w2 w3", "query", "w5 w6 unheard of w7"]
+
+
+def causal(folder, **settings):
+    """Return an encoder of a causal language model, whose last token is the vector."""
+    return dense(folder, **{"query_length": 64, "pooling": "last", **settings})
+
+
+def last_states(folder, texts, side, ending=""):
+    """Return the last state of each text (texts, width) as transformers computes it in one batch that is padded on a *side*."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="</s>", padding_side=side)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    rows = tokenizer([text + ending for text in texts], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).last_hidden_state
+    last = rows["attention_mask"].sum(1) - 1 if side == "right" else torch.full((len(texts),), -1)
+    return states[torch.arange(len(texts)), last].numpy()
+
+
+@pytest.mark.parametrize("architecture", CAUSAL)
+def test_vectors_are_those_of_transformers_however_it_pads(tmp_path, architecture):
+    """The last token's state is what transformers gives, padded left or right; batches here change nothing."""
+    folder = causal_lm(tmp_path / architecture, architecture)
+    made = causal(folder)
+
+    for side in ("left", "right"):
+        np.testing.assert_allclose(made.encode_query(WORDED), last_states(folder, WORDED, side), rtol=1e-4, atol=1e-5)
+    one_by_one = causal(folder, batch_tokens=1).encode_document(WORDED)
+    np.testing.assert_allclose(made.encode_document(WORDED), one_by_one, rtol=1e-4, atol=1e-5)
+
+
+def test_an_end_token_is_read_and_pooled(tmp_path):
+    """With *end_token* every text ends with </s>, a cut one too, and the tokenizer without one says so (RepLLaMA)."""
+    folder = causal_lm(tmp_path / "llama")
+    made = causal(folder, end_token=True, query_prompt="query w1 ")
+    prompted = [f"query w1 {text}" for text in WORDED]
+    np.testing.assert_allclose(made.encode_query(WORDED), last_states(folder, prompted, "left", " </s>"), rtol=1e-4, atol=1e-5)
+    long = " ".join(f"w{i}" for i in range(50))
+    tokens = causal(folder, end_token=True, document_length=8).tokenise_documents([Document("d", long), Document("e", "w1")])
+    ends = tokens.ids[tokens.starts[1:] - 1].tolist()
+    assert (np.diff(tokens.starts).tolist(), tokens.truncated, ends) == ([8, 3], 1, [1, 1])  # <s>, words, and </s>, which is 1
+
+    ended = [f"{text} </s>" for text in ["", *WORDED]]  # a second one is not put behind it
+    assert np.array_equal(causal(folder, end_token=True).encode_query(ended), causal(folder).encode_query(ended))
+    assert causal(folder, end_token=True, special_tokens=False).encode_query(["", "w1 </s>", ""]).any(axis=1).all()
+    assert not causal(folder, special_tokens=False).encode_query([""]).any()
+
+    reconfigure(folder, "tokenizer_config.json", eos_token=None)
+    with pytest.raises(CommandError, match=r"its tokenizer has no token that ends a text; leave end_token=True out"):
+        causal(folder, end_token=True).encode_query(WORDED)
+
+
+def test_a_folder_of_sentence_transformers_says_all_of_it(tmp_path):
+    """Pooling, prompts and cosine of a folder of Qwen3-Embedding's kind are read, and give sentence-transformers' vectors."""
+    library = pytest.importorskip("sentence_transformers", reason="the reference is sentence-transformers")
+    body = causal_lm(tmp_path / "body", "qwen3")
+    reconfigure(body, "tokenizer_config.json", pad_token="</s>", padding_side="left", model_max_length=32)
+    modules = library.sentence_transformer.modules
+    parts = [modules.Transformer(str(body)), modules.Pooling(32, pooling_mode="lasttoken"), modules.Normalize()]
+    theirs = library.SentenceTransformer(
+        modules=parts, device="cpu", prompts={"query": "query w1 w2 ", "document": ""}, similarity_fn_name="cosine"
+    )
+    theirs.save(str(tmp_path / "saved"))
+    stated = Dense.checkpoint_defaults({"model": str(tmp_path / "saved")})
+    ours = Dense(str(tmp_path / "saved"), device="cpu", **stated)
+
+    assert stated["pooling"] == "last"
+    np.testing.assert_allclose(ours.encode_query(WORDED), theirs.encode_query(WORDED), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.encode_document(WORDED), theirs.encode_document(WORDED), rtol=1e-4, atol=1e-5)
+
+    pooling = tmp_path / "saved" / "1_Pooling"
+    reconfigure(pooling, pooling_mode="mean", include_prompt=False)
+    with pytest.raises(CommandError, match=r"1_Pooling: it leaves prompts out of the mean \(include_prompt\)"):
+        Dense.checkpoint_defaults({"model": str(tmp_path / "saved")})
+
+
+def test_what_such_models_cannot_do_is_said(tmp_path):
+    """Titles apart need a separator, skipping a mean, code of a model's own is not run; the mean is of all tokens."""
+    folder = causal_lm(tmp_path / "llama")
+    with pytest.raises(CommandError, match=r"dense\(titles='pair'\): .* has no token that separates texts; leave it out"):
+        causal(folder, titles="pair").encode_document(WORDED)
+    with pytest.raises(CommandError, match=r"dense\(skip=2\) leaves out positions of the mean"):
+        causal(folder, skip=2)
+    for settings in ({"is_causal": False}, {"auto_map": {"AutoModel": "modeling.Model"}}):
+        other = reconfigure(causal_lm(tmp_path / next(iter(settings))), **settings)
+        with pytest.raises(CommandError, match=r"it is run by code of its own .* type endpoint\(url=…, model=…\)$"):
+            causal(other).identity()
+    with pytest.raises(CommandError, match=r"model_type 'llama' is not supported; there is: bert"):
+        LateInteraction.checkpoint_files(folder)
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        means = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0).numpy() for text in WORDED]
+    np.testing.assert_allclose(causal(folder, pooling="mean").encode_document(WORDED), means, rtol=1e-4, atol=1e-5)

@@ -121,13 +121,7 @@ def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
 
     assert np.diff(found.offsets).tolist() == [32] * len(TEXTS)
     same(found, [Reference(model).query(text, attend=attend) for text in TEXTS])
-
-
-def test_whether_masks_are_attended_to_matters(model):
-    """The two ways give other vectors, so that neither test above holds by itself."""
-    found = [encoder(model, attend_to_masks=attend).encode_query(TEXTS[:1]).values for attend in (False, True)]
-
-    assert np.abs(found[0] - found[1]).max() > 0.05
+    assert np.abs(found.values - encoder(model, attend_to_masks=not attend).encode_query(TEXTS).values).max() > 0.05
 
 
 def test_queries_may_stay_as_long_as_they_are(model):
@@ -137,7 +131,7 @@ def test_queries_may_stay_as_long_as_they_are(model):
     same(found, [Reference(model).query("sparse dense", 5), Reference(model).query("", 3)])
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 40, 0])
+@pytest.mark.parametrize("batch_tokens", [1, 0])
 @pytest.mark.parametrize("skip", [True, False])
 def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
     """Punctuation is read and left out, [CLS], marker and [SEP] are not, in any batches; a text of nothing else has those."""
@@ -177,14 +171,6 @@ def test_a_tower_of_its_own_for_queries(model, tmp_path):
 
     same(made.encode_query(TEXTS[:1]), [Reference(other).query(TEXTS[0])])
     same(made.encode_document(TEXTS[:1]), [Reference(model).document(TEXTS[0], 24)])
-
-
-def test_no_texts_have_no_vectors(model):
-    """Nothing in, nothing out, and the width is right."""
-    found = encoder(model).encode_document([])
-
-    assert found.values.shape == (0, DIMENSIONS)
-    assert found.offsets.tolist() == [0]
 
 
 def test_settings_of_the_folder_are_taken(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 
@@ -167,22 +166,6 @@ def test_a_kept_result_says_it_too(finished):
         assert {"encode", "build", "search", "score"} <= shown["measured"]["seconds"].keys()
 
 
-def test_a_store_of_an_older_version_still_lists_and_exports(finished, tmp_path):
-    """Runs that counted no work, and corpora that know no bodies, can be listed and their runs read."""
-    _, place = finished
-    older = tmp_path / "older"
-    shutil.copytree(place, older)
-    for path in (*older.glob("runs/*/work.json"), *older.glob("corpora/*/bodies.npy")):
-        path.unlink()
-        manifest = json.loads((path.parent / "manifest.json").read_text())
-        del manifest["files"][path.name]  # which a manifest of that version did not list either
-        (path.parent / "manifest.json").write_text(json.dumps(manifest))
-    found = list(stored_results(store.Store(older)))
-
-    assert [kept.result.work for kept in found] == [None] * 4
-    assert all(len(read_run(kept.run).run) for kept in found)
-
-
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
 @pytest.mark.usefixtures("bread_suite")
 def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
@@ -223,18 +206,6 @@ def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
     arguments = [sys.executable, "-m", "lexbench", "run", "suite", "beir", *datasets, *systems]
 
     assert hammer(arguments, {**os.environ, "IR_DATASETS_HOME": str(real_home)}, tmp_path, kills=20, seed=4) == 16
-
-
-def test_a_checkpoint_is_known_by_its_content(checkpoint, folder, tmp_path):
-    """A copy of a checkpoint in another folder is the same system; one with another weight is not."""
-    copy, other = tmp_path / "copy", tiny_bert(tmp_path / "other", form="fine_tuned", seed=1)
-    copy.mkdir()
-    for file in checkpoint.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    recipes = [system(f"{lexmae(place)}@impact").recipe for place in (checkpoint, copy, other)]
-
-    assert recipes[0] == recipes[1] != recipes[2]
-    assert str(tmp_path) not in str(recipes)
 
 
 def test_a_checkpoint_says_how_it_encodes(checkpoint):

@@ -138,14 +138,6 @@ def test_equal_scores_leave_the_lower_position_first(bench, models, tmp_path):
         assert list(scored) == sorted(scored)
 
 
-def test_k_bounds_the_list(bench, models):
-    """However many are asked for, the k candidates are all there is; fewer are the first of them."""
-    whole = searched(bench, written(models[0], k=7))
-
-    assert {len(found) for found in whole} == {7}
-    assert [list(found) for found in searched(bench, written(models[0], k=7), 3)] == [list(found)[:3] for found in whole]
-
-
 def test_titles_can_stand_apart(bench, models):
     """With titles="string" a separator stands between title and body, and without a title there is none."""
     plain, apart = (searched(bench, written(models[0], settings=f', titles="{titles}"')) for titles in ("off", "string"))

@@ -92,11 +92,6 @@ def test_weights_are_those_of_transformers(model, batch_tokens):
     assert "[CLS]" not in {made.token(term) for term in documents.indices}
 
 
-def test_no_texts(model):
-    """No texts are no vectors, of the vocabulary's width."""
-    assert encoder(model).encode_query([]).shape == (0, 200)
-
-
 @pytest.mark.parametrize("prefix", ["module.", "coil_encoder."])
 def test_other_prefixes(model, tmp_path, prefix):
     """What trainers put before the keys changes nothing, nor does an old kind of file."""

@@ -97,7 +97,7 @@ class Model(Strict, frozen=True, kw_only=True):
     license: str = ""  # of the weights
     data: str = ""  # the training data in words
     training: Training | None = None  # the same by names; None if unknown, or if a user's own folder states it
-    source: Annotated[str, Meta(pattern="^https://")]  # of the weights, or else of the code
+    source: Annotated[str, Meta(min_length=1)]  # of the weights, or else of the code
     paper: Annotated[str, Meta(min_length=1)]
     note: str = ""
     published: tuple[Published, ...] = ()

@@ -223,7 +223,7 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
 def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
     if kinds != ["Transformer", "Dense"]:
         raise CommandError(
-            f"{folder}: a model of {' and '.join(kinds)}; of models of one vector a token lexbench takes ColBERT's own, and "
+            f"{folder}: a model of {' and '.join(kinds)}; of models of one vector per token lexbench takes ColBERT's own, and "
             "PyLate's of Transformer and Dense"
         )
     stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
