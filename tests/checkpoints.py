@@ -1,4 +1,4 @@
-"""Tiny checkpoints with random weights, in every form that lexbench reads: written into a folder, for tests."""
+"""Writes tiny checkpoints with random weights, in every form that lexbench reads, for tests."""
 
 import json
 from pathlib import Path
@@ -31,15 +31,15 @@ CLASSES["modernbert"] = "ModernBertForMaskedLM"
 def tiny_bert(path, *, form="fine_tuned", seed=0, vocabulary=None, safetensors=False, **config) -> Path:
     """Write a BERT of 2 layers and width 32 with random weights into *path*, and return that.
 
-    *form*: "transformers" as BertForMaskedLM.save_pretrained has it; "fine_tuned" and "pretrained" as LexMAE's authors have
-    it; "sparse_encoder" as sentence-transformers 6 has it, "sparse_encoder_5" as 5.0 to 5.3 did. *vocabulary*: the WordPiece
-    tokens, the five special ones among them. *config*: what the model's configuration shall say otherwise.
+    *form*: "transformers" by BertForMaskedLM.save_pretrained; "fine_tuned" and "pretrained" by LexMAE's authors;
+    "sparse_encoder" by sentence-transformers 6, "sparse_encoder_5" by 5.0 to 5.3. *vocabulary*: the WordPiece tokens with the
+    five special ones. *config*: other settings of the model's configuration.
     """
     return tiny(path, "bert", form=form, seed=seed, vocabulary=vocabulary, safetensors=safetensors, **config)
 
 
 def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, safetensors=True, **config) -> Path:
-    """Write a model of one of ARCHITECTURES; the rest as in `tiny_bert`, whose forms of LexMAE all architectures have."""
+    """Write a model of one of ARCHITECTURES; the rest as in `tiny_bert`."""
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     model = random_model(architecture, seed=seed, vocabulary=vocabulary, **config)
@@ -57,7 +57,7 @@ def tiny(path, architecture, *, form="transformers", seed=0, vocabulary=None, sa
 
 
 def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> Path:
-    """Write a tiny *ForSequenceClassification of random weights, with so many logits, into *path*, and return that."""
+    """Write a tiny *ForSequenceClassification with random weights into *path*, and return that."""
     sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": 64, **SIZES, **config}
     if architecture == "roberta":
         sizes["vocab_size"] = len(_bytes())
@@ -75,7 +75,7 @@ def cross_encoder(path, architecture="bert", *, labels=1, seed=0, **config) -> P
 
 
 def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
-    """Write a ColBERT with random weights as its authors save it; return the path as text."""
+    """Write a ColBERT with random weights in the authors' form; return the path as text."""
     folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed, vocabulary=COLBERT_VOCABULARY)
     generator = torch.Generator().manual_seed(seed + 1)
 
@@ -91,7 +91,7 @@ def colbert(path, *, seed=0, dimensions=8, prefix="bert.", **metadata):
 
 
 def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
-    """Write a BERT with a projection onto *outputs* numbers, under the keys of pyserini's class; return the path as text."""
+    """Write a BERT with a projection onto *outputs* numbers in pyserini's form; return the path as text."""
     folder = tiny_bert(path, form="transformers", safetensors=True, seed=seed)
     generator = torch.Generator().manual_seed(seed + 1)
 
@@ -105,10 +105,10 @@ def uni_coil(path, prefix="", *, outputs=1, safetensors=True, seed=2):
 
 
 def causal_lm(path, architecture="llama", *, seed=0, **config) -> Path:
-    """Write a tiny *ForCausalLM of random weights, with a tokenizer of words that begins texts with <s>; return the path.
+    """Write a tiny *ForCausalLM with random weights and a tokenizer of words that adds <s>; return the path.
 
-    Its vocabulary has two numbers more than there are words, as Qwen's has. The first number of every state is the same
-    throughout, and every logit goes down with it, so that vectors have few terms.
+    Its vocabulary has two more entries than words, like Qwen's. The first number of every state is constant and lowers every
+    logit, so that vectors have few terms.
     """
     words = ["<s>", "</s>", "<unk>", *WORDS, *LETTERS, *(f"w{i}" for i in range(60))]
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32, "head_dim": 8}
@@ -143,7 +143,7 @@ def write_weights(path, state, *, safetensors) -> None:
 
 
 def rewrite(folder, change, *, safetensors=True) -> Path:
-    """Let *change* return the tensors of a checkpoint anew."""
+    """Replace the tensors of a checkpoint by those that *change* returns."""
     state = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     write_weights(folder, change(state), safetensors=safetensors)
@@ -151,7 +151,7 @@ def rewrite(folder, change, *, safetensors=True) -> Path:
 
 
 def sparsified(folder, less=2.5) -> Path:
-    """Lower every logit of a BERT, so that most weights of a text are 0 as if it had been trained for that."""
+    """Lower every logit of a BERT, so that most weights of a text are 0."""
     biases = ("cls.predictions.bias", "cls.predictions.decoder.bias")
     return rewrite(folder, lambda state: {key: value - less * (key in biases) for key, value in state.items()})
 
@@ -165,7 +165,7 @@ def reconfigure(folder, name="config.json", **settings) -> Path:
 
 
 def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn.Module:
-    """Return a *ForMaskedLM of transformers every parameter of which is random, so that none can be mistaken for another."""
+    """Return a *ForMaskedLM of transformers whose parameters are all random and different."""
     tokens = len(vocabulary or VOCABULARY) if architecture != "roberta" else len(_bytes())
     sizes = {"vocab_size": tokens, "max_position_embeddings": 64, **SIZES, **config}
     if architecture == "distilbert":
@@ -183,13 +183,13 @@ def random_model(architecture, *, seed=0, vocabulary=None, **config) -> torch.nn
 
 
 def _special_ids(vocabulary) -> dict[str, int]:
-    """Return what a ModernBERT's configuration says of the special tokens."""
+    """Return the special tokens in a ModernBERT's configuration."""
     roles = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "bos": "[CLS]", "eos": "[SEP]"}
     return {f"{role}_token_id": vocabulary.index(token) for role, token in roles.items()}
 
 
 def write_tokenizer(path, architecture="bert", vocabulary=None) -> None:
-    """Write the tokenizer files: for BERT and DistilBERT vocab.txt alone, as old checkpoints have it."""
+    """Write the tokenizer files; for BERT and DistilBERT vocab.txt alone, like in old checkpoints."""
     vocabulary = list(vocabulary or VOCABULARY)
     if architecture in {"bert", "distilbert"}:
         (path / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
@@ -211,7 +211,7 @@ def _bytes() -> dict[str, int]:
 
 
 def _lexmae(form, state, config) -> dict:
-    """Add to *state* what the authors' class saves besides the model, and return what its configuration has besides."""
+    """Add the other tensors of the authors' class to *state*, and return its other settings."""
     if form == "fine_tuned":
         return {"architectures": ["BertSpladeEnocder"], "keep_special_tokens": False, "disable_partitions": None} | config
     layer = {key.split(".layer.0.")[1]: value for key, value in state.items() if ".layer.0." in key}
@@ -221,7 +221,7 @@ def _lexmae(form, state, config) -> dict:
 
 
 def _modules(path, *, old) -> None:
-    """Write what makes *path* a SparseEncoder of sentence-transformers."""
+    """Write the files that make *path* a SparseEncoder of sentence-transformers."""
     package = "sentence_transformers.sparse_encoder.models" if old else "sentence_transformers.sparse_encoder.modules"
     first = f"{package}.MLMTransformer" if old else "sentence_transformers.base.modules.transformer.Transformer"
     last = f"{package}.SpladePooling" if old else f"{package}.splade_pooling.SpladePooling"

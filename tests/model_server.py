@@ -15,7 +15,7 @@ def numbers(text, seed=0, count=WIDTH):
 
 
 class ModelServer:
-    """Serves until it is closed: first the errors *fail*; *mute* says nothing of itself, *info* as TEI does."""
+    """Serves until it is closed, first the errors *fail*. *mute*: without a description; *info*: described like TEI."""
 
     def __init__(self, seed=0, *, fail=(), mute=False, info=False, key=""):
         self.requests = []  # (path, headers, body)
@@ -75,7 +75,7 @@ class ModelServer:
 
 def _handler(server):
     class Handler(BaseHTTPRequestHandler):
-        """Hands requests to the server."""
+        """Passes requests to the server."""
 
         def _serve(self, body):
             server.requests.append((self.path, dict(self.headers), body))

@@ -55,7 +55,7 @@ def bert(tmp_path_factory):
 @pytest.mark.parametrize(("by_root", "scale"), [(False, 3 / 2), (True, 3 / 2**0.5)])
 @pytest.mark.parametrize("prefix", ["", "bert."])  # as AutoModel and as AutoModelForMaskedLM call it
 def test_what_is_added_is_worked_out_by_hand(tmp_path, bert, prefix, by_root, scale):
-    """An adapter gives what a model gives into whose weights alpha/r B A (or alpha/sqrt(r) B A) was written before."""
+    """An adapter gives the vectors of a model with alpha/r B A (or alpha/sqrt(r) B A) added to its weights."""
     second, first = pair(32, 32)
     lora = adapter(tmp_path / "lora", bert, {prefix + QUERY: (second, first)}, use_rslora=by_root)
     name = f"bert.{QUERY}.weight"
@@ -75,7 +75,7 @@ def vectors(encoder, texts=TEXTS):
 
 
 def saved_by_peft(folder, model, **settings):
-    """Give *model* an adapter with random matrices, have peft save it to *folder*, and return the model with it, unmerged."""
+    """Let peft save a random adapter of *model* to *folder*; return the adapted model, unmerged."""
     peft = pytest.importorskip("peft", reason="the reference is peft, which the extra test has")
     torch.manual_seed(3)
     adapted = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=6, **settings)).eval()
@@ -88,14 +88,14 @@ def saved_by_peft(folder, model, **settings):
 
 
 def inputs(folder, *texts):
-    """Return what a tokenizer makes of one text or pair."""
+    """Return the tokens of one text or pair."""
     return transformers.AutoTokenizer.from_pretrained(folder)(*texts, truncation=True, max_length=48, return_tensors="pt")
 
 
 @pytest.mark.parametrize("settings", [{}, {"use_rslora": True, "rank_pattern": {"layers.1.mlp.up_proj": 3}}])
 @pytest.mark.parametrize("whole", [False, True])
 def test_causal_models_give_what_peft_gives(tmp_path, whole, settings):
-    """Trained around the body or around the whole model, both `dense` and `sparse_clm` apply it, in ranks of their own too."""
+    """`dense` and `sparse_clm` give peft's results for adapters of the body or of the whole model, also with several ranks."""
     base = checkpoints.causal_lm(tmp_path / "base", "qwen3")
     auto = transformers.AutoModelForCausalLM if whole else transformers.AutoModel
     modules = ["q_proj", "v_proj", "up_proj", "down_proj"]
@@ -113,7 +113,7 @@ def test_causal_models_give_what_peft_gives(tmp_path, whole, settings):
 
 @pytest.mark.parametrize(("architecture", "labels"), [("bert", 1), ("roberta", 2), ("distilbert", 1)])
 def test_cross_encoders_give_what_peft_gives(tmp_path, architecture, labels):
-    """The head that was trained with the adapter takes the place of the model's, or is one where there was none."""
+    """The adapter's head replaces the model's, or is added."""
     tiny = checkpoints.tiny(tmp_path / "base", architecture)
     auto = transformers.AutoModelForSequenceClassification
     if architecture == "bert":
@@ -135,7 +135,7 @@ def test_cross_encoders_give_what_peft_gives(tmp_path, architecture, labels):
 
 
 def test_a_folder_of_sentence_transformers_with_an_adapter(tmp_path, bert):
-    """Modules, prompts and tokenizer are those of the adapter's folder: the vectors are sentence-transformers'."""
+    """A folder of sentence-transformers with an adapter gives the vectors of sentence-transformers."""
     peft = pytest.importorskip("peft", reason="the reference is peft, which the extra test has")
     library = pytest.importorskip("sentence_transformers", reason="the reference is sentence-transformers")
     modules = library.sentence_transformer.modules
@@ -160,7 +160,7 @@ def test_a_folder_of_sentence_transformers_with_an_adapter(tmp_path, bert):
 
 
 def test_keys_have_both_digests(tmp_path, bert):
-    """Another model, other matrices or another scale make another identity; where files lie, and dropout, do not."""
+    """Another model, other matrices or another scale change the identity; paths and dropout do not."""
     lora = adapter(tmp_path / "lora", bert, {QUERY: pair(32, 32)})
     identity = Dense(str(lora), pooling="cls", **LENGTHS).identity()
     plain = Dense(str(bert), pooling="cls", **LENGTHS).identity()
@@ -216,14 +216,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("settings", "error", "message"), REFUSED, ids=[next(iter(case[0])) for case in REFUSED])
 def test_what_is_not_merged_is_named(tmp_path, bert, settings, error, message):
-    """Whatever else would change the weights is one line that names it, at once, and so is a model that is not there."""
+    """Any other setting that changes weights is refused by name, and so is a missing model."""
     lora = adapter(tmp_path / "lora", bert, {QUERY: pair(32, 32)}, **settings)
     with pytest.raises(error, match=message):
         Dense(str(lora), pooling="cls", **LENGTHS).identity()
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path, bert):
-    """A pickle, an adapter beside whole weights, other shapes, half a pair, an unknown module and embeddings are said."""
+    """Pickles, other weights, other shapes, half a pair, unknown modules and embeddings are refused in one line."""
 
     def saying(folder, **changes):
         state = load_file(folder / "adapter_model.safetensors")

@@ -1,4 +1,4 @@
-"""BERT without transformers: the same bits and the same tokens, and none of it where files say what is unusual."""
+"""BERT without transformers: the same bits and tokens for usual files, nothing for unusual ones."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ CONFIG = json.loads((NANO / "config.json").read_text())
 
 
 def ids_and_mask(texts, length):
-    """Return random ids (texts, length) of nano's vocabulary, and a mask that hides the end of every text but the first."""
+    """Return random ids (texts, length), and a mask that hides the end of all texts but the first."""
     ids = torch.randint(0, CONFIG["vocab_size"], (texts, length), generator=torch.Generator().manual_seed(length))
     lengths = torch.arange(length, 0, -max(1, length // texts))[:texts]
     return ids, torch.arange(length) < lengths[:, None]
@@ -32,7 +32,7 @@ def ids_and_mask(texts, length):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_states_have_the_bits_of_transformers(dtype):
-    """Body and head give what transformers' classes with the same weights give, with padding and without."""
+    """Body and head have the bits of transformers' classes, with padding and without."""
     own = load_masked_lm(masked_lm_files(NANO), dtype=dtype)
     body = BertModel.from_pretrained(NANO, dtype=dtype, add_pooling_layer=False, attn_implementation="sdpa").eval()
     transform = BertPredictionHeadTransform(body.config).to(dtype)
@@ -65,7 +65,7 @@ def test_states_have_the_bits_of_transformers(dtype):
     ],
 )
 def test_an_unusual_configuration_is_left_to_transformers(changed):
-    """A setting that is not BERT's usual one, missing or senseless, makes no model here; an absent tie is transformers' tie."""
+    """An unusual, missing or senseless setting gives None; the default of tie_word_embeddings is that of transformers."""
     assert bert.empty_model(CONFIG | changed) is None
     untold = bert.empty_model({name: value for name, value in CONFIG.items() if name != "tie_word_embeddings"})
     assert untold is not None
@@ -73,7 +73,7 @@ def test_an_unusual_configuration_is_left_to_transformers(changed):
 
 
 def test_the_tokenizer_is_the_one_that_transformers_makes():
-    """Vocabulary, normalisation, splitting and template are the same, and so are the ids that encoders ask for."""
+    """The tokenizer is that of transformers, and so are the ids of special tokens."""
     own, theirs = read_wordpiece(NANO), AutoTokenizer.from_pretrained(NANO)
     assert own is not None
     theirs.backend_tokenizer.no_padding()
@@ -103,7 +103,7 @@ def test_the_tokenizer_is_the_one_that_transformers_makes():
     ],
 )
 def test_an_unusual_tokenizer_is_left_to_transformers(tmp_path, file, changed):
-    """What tokenizer_config.json and the vocabulary would not lead to, and files that say more, are not read here."""
+    """Unusual tokenizer files give None."""
     shutil.copytree(NANO, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
     path = tmp_path / "model" / file
     before = json.loads(path.read_text()) if path.exists() else {}
@@ -113,7 +113,7 @@ def test_an_unusual_tokenizer_is_left_to_transformers(tmp_path, file, changed):
 
 
 def test_queries_of_the_packaged_model_need_no_transformers():
-    """A process that encodes a query with lexmae_nano has imported neither transformers nor torch's compiler."""
+    """Encoding a query with lexmae_nano imports neither transformers nor torch's compiler."""
     code = (
         "import sys; from lexbench.runner.systems import system; "
         "system('lexmae_nano@impact').retriever.encoder.encode_query(['open a file']); "

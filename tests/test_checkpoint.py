@@ -1,4 +1,4 @@
-"""Checkpoints of masked-language models: every form gives the logits of transformers' own classes, and no code is run."""
+"""Checkpoints of masked-language models: each form gives the logits of transformers, broken ones an error of one line."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ TEXTS = ["sparse retrieval of a document", "the query", "w7 w8 dense ##x lexical
 
 
 def load(folder, **settings):
-    """Load *folder* in float32 on the processor, unless told otherwise."""
+    """Return the model in *folder*, by default in float32 on the processor."""
     return load_masked_lm(masked_lm_files(folder), **{"dtype": torch.float32, "device": "cpu", **settings})
 
 
@@ -34,14 +34,14 @@ def tokens(tokenizer):
 
 
 def logits(checkpoint):
-    """Put a checkpoint together again: logits (texts, length, vocabulary) of TEXTS."""
+    """Return the logits (texts, length, vocabulary) of TEXTS by the parts of a checkpoint."""
     states = checkpoint.body(*tokens(checkpoint.tokenizer)).last_hidden_state
     product = checkpoint.transform(states) @ checkpoint.weight.T
     return product if checkpoint.bias is None else product + checkpoint.bias
 
 
 def reference(folder):
-    """Return the logits of TEXTS by transformers' own class and loader, which must have found every key."""
+    """Return the logits of TEXTS by transformers, which must have found every key."""
     model, found = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
     assert not found["missing_keys"]
     ids, mask = tokens(transformers.AutoTokenizer.from_pretrained(folder))
@@ -52,7 +52,7 @@ def reference(folder):
 @pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
 @pytest.mark.parametrize("safetensors", [True, False])
 def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architecture, safetensors):
-    """Body, transform, weight and bias are together the *ForMaskedLM that transformers loads from the same folder."""
+    """The parts compute what the *ForMaskedLM of transformers computes."""
     folder = checkpoints.tiny(tmp_path, architecture, safetensors=safetensors)
     loaded = load(folder)
 
@@ -67,7 +67,7 @@ def test_each_architecture_gives_the_logits_of_transformers(tmp_path, architectu
 @pytest.mark.parametrize("form", ["fine_tuned", "pretrained", "sparse_encoder", "sparse_encoder_5"])
 @pytest.mark.parametrize("safetensors", [True, False])
 def test_each_form_is_the_model_that_transformers_saves(tmp_path, form, safetensors):
-    """LexMAE's two forms and SparseEncoder folders give the logits of the same weights as BertForMaskedLM has them."""
+    """LexMAE's two forms and SparseEncoder folders give the logits of a BertForMaskedLM with the same weights."""
     plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
     folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=safetensors)
 
@@ -77,7 +77,7 @@ def test_each_form_is_the_model_that_transformers_saves(tmp_path, form, safetens
 @pytest.mark.parametrize("prefix", ["encoder.", "module.", "module.encoder.", "_orig_mod.module."])
 @pytest.mark.parametrize("form", ["fine_tuned", "pretrained"])
 def test_what_trainers_put_before_keys_is_dropped(tmp_path, prefix, form):
-    """Keys may begin with the names of what wrapped the model in training."""
+    """Prefixes of keys by training wrappers are dropped."""
     plain = checkpoints.tiny_bert(tmp_path / "plain", form="transformers", safetensors=True)
     folder = checkpoints.tiny_bert(tmp_path / "other", form=form, safetensors=True)
     rewrite(folder, lambda state: {prefix + key: value for key, value in state.items()})
@@ -97,7 +97,7 @@ def test_what_trainers_put_before_keys_is_dropped(tmp_path, prefix, form):
     ],
 )
 def test_what_repeats_another_tensor_may_be_absent(tmp_path, architecture, absent):
-    """The projection repeats the word embeddings and one bias the other; either alone is enough."""
+    """Of two names for one tensor either is enough."""
     folder = checkpoints.tiny(tmp_path, architecture)
     whole = reference(folder)
     rewrite(folder, lambda state: {key: value for key, value in state.items() if key not in absent})
@@ -106,7 +106,7 @@ def test_what_repeats_another_tensor_may_be_absent(tmp_path, architecture, absen
 
 
 def test_a_projection_of_its_own_is_kept(tmp_path):
-    """With tie_word_embeddings false the projection is not the word embeddings, and must be there."""
+    """Without tie_word_embeddings the projection is a tensor of its own, and required."""
     folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True, tie_word_embeddings=False)
     loaded = load(folder)
 
@@ -118,7 +118,7 @@ def test_a_projection_of_its_own_is_kept(tmp_path):
 
 
 def test_keys_of_old_conversions_are_read(tmp_path):
-    """Checkpoints converted from TensorFlow have gamma, beta, a pooler and a next-sentence head, as bert-base-uncased has."""
+    """Checkpoints converted from TensorFlow load: gamma, beta, a pooler and a next-sentence head (bert-base-uncased)."""
     folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
     whole = reference(folder)
 
@@ -134,7 +134,7 @@ def test_keys_of_old_conversions_are_read(tmp_path):
 
 
 def test_shards_are_one_model(tmp_path):
-    """Weights in several safetensors files, as save_pretrained cuts large models."""
+    """Weights may be in several safetensors files; a missing one is an error."""
     folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
     whole = reference(folder)
     transformers.AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder, max_shard_size="20KB")
@@ -148,7 +148,7 @@ def test_shards_are_one_model(tmp_path):
 
 
 def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
-    """The logits of a SparseEncoder folder, pooled as its defaults say, are the vectors of sentence-transformers."""
+    """The logits of a SparseEncoder folder, pooled by its stated settings, are the vectors of sentence-transformers."""
     from sentence_transformers import SparseEncoder
 
     folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder", safetensors=True)
@@ -167,7 +167,7 @@ def test_a_sparse_encoder_is_encoded_as_sentence_transformers_does(tmp_path):
 
 @pytest.mark.parametrize("length", [None, 9])
 def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
-    """What that package saves, with a length of its own or without, says how long texts are; it would say the same."""
+    """The stated lengths of a saved SparseEncoder are those that sentence-transformers uses."""
     from sentence_transformers import SparseEncoder
 
     theirs = SparseEncoder(str(checkpoints.tiny_bert(tmp_path / "a", form="sparse_encoder", safetensors=True)), device="cpu")
@@ -181,7 +181,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(tmp_path, length):
 
 
 def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
-    """modules.json says where the model is, as sentence-transformers has it in a subfolder where told so."""
+    """modules.json may say that the model is in a subfolder."""
     folder = checkpoints.tiny_bert(tmp_path / "model", form="sparse_encoder_5", safetensors=True)
     whole = reference(folder)
     (folder / "0_MLMTransformer").mkdir()
@@ -199,7 +199,7 @@ def test_a_module_may_lie_in_a_folder_of_its_own(tmp_path):
 @pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(tmp_path, architecture, dtype):
-    """Weights come in the dtype asked for and the logits are those of transformers in it."""
+    """Weights have the requested dtype, and the logits are those of transformers in it."""
     folder = checkpoints.tiny(tmp_path, architecture)
     loaded = load(folder, dtype=dtype)
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
@@ -213,7 +213,7 @@ def test_half_precision(tmp_path, architecture, dtype):
 
 
 def test_ties_share_memory(tmp_path):
-    """Word embeddings and projection of a tied model are one tensor, from either kind of file."""
+    """Word embeddings and projection of a tied model share memory, from either kind of file."""
     for safetensors in (True, False):
         folder = checkpoints.tiny_bert(tmp_path / str(safetensors), form="transformers")
         if safetensors:
@@ -223,7 +223,7 @@ def test_ties_share_memory(tmp_path):
 
 
 def test_weights_are_in_memory(tmp_path):
-    """A file that is written over does not change a model that was loaded from it."""
+    """Overwriting a file does not change a loaded model."""
     folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
     loaded = load(folder)
     before = loaded.weight.clone()
@@ -237,7 +237,7 @@ def test_weights_are_in_memory(tmp_path):
 
 
 def test_digests_are_of_what_determines_the_vectors(tmp_path):
-    """A weight, a token or a setting changes its digest; the folder's name, paths and training_args.bin change nothing."""
+    """A weight, a token or a setting changes its digest; folder, paths and training_args.bin do not."""
     folder = checkpoints.tiny_bert(tmp_path / "a", form="fine_tuned", safetensors=True)
     first = digests(masked_lm_files(folder))
     assert first["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
@@ -265,7 +265,7 @@ def test_digests_are_of_what_determines_the_vectors(tmp_path):
 
 
 def test_digests_need_no_torch(tmp_path):
-    """A plan asks for digests, and must not wait for torch to be imported."""
+    """Digests are computed without importing torch."""
     folder = checkpoints.tiny_bert(tmp_path)
     code = (
         "import sys; from pathlib import Path; from lexbench.models import architectures, checkpoint; "
@@ -290,7 +290,7 @@ class Malicious:
 @pytest.mark.parametrize("writer", ["torch", "pickle"])
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
-    """Code in pytorch_model.bin is refused in one line, and has not been run."""
+    """Code in pytorch_model.bin is refused in one line, and not run."""
     folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers")
     bad = Malicious(tmp_path / "written")
     content = {"cls.predictions.bias": bad, "bert.pooler": torch.ones(3)} if nested else bad
@@ -303,7 +303,7 @@ def test_a_malicious_pickle_is_never_run(tmp_path, writer, nested):
 
 
 def test_training_arguments_are_never_opened(tmp_path):
-    """training_args.bin, a pickle that the authors' trainer leaves, is not read, and neither is a .bin beside safetensors."""
+    """training_args.bin, a pickle, is not read; neither is a .bin beside safetensors."""
     folder = checkpoints.tiny_bert(tmp_path / "model", safetensors=True)
     for name in ("training_args.bin", "pytorch_model.bin"):
         (folder / name).write_bytes(pickle.dumps(Malicious(tmp_path / "written")))
@@ -314,7 +314,7 @@ def test_training_arguments_are_never_opened(tmp_path):
 
 
 def test_code_in_a_folder_is_not_run(tmp_path):
-    """auto_map names Python files of the checkpoint; they are not imported and nobody is asked about them."""
+    """Python files named in auto_map are not imported."""
     folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True)
     (folder / "evil.py").write_text(f"import os; os.mkdir({str(tmp_path / 'written')!r})\n")
     classes = {"AutoConfig": "evil.C", "AutoModelForMaskedLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
@@ -339,14 +339,14 @@ def test_code_in_a_folder_is_not_run(tmp_path):
     ],
 )
 def test_defaults_are_what_the_folder_says(tmp_path, form, settings, expected):
-    """Our own table comes first, then what LexMAE's classes would have done; a plain folder says nothing."""
+    """Our own table wins, then the settings of LexMAE's classes; a plain folder states nothing."""
     folder = reconfigure(checkpoints.tiny_bert(tmp_path, form=form, num_hidden_layers=1), **settings)
 
     assert masked_lm_files(folder).defaults == expected
 
 
 def test_a_second_logarithm_is_one_of_the_defaults(tmp_path):
-    """sentence-transformers' activation log1p_relu is taken before the logarithm, so it makes two; lengths come along."""
+    """The activation log1p_relu of sentence-transformers means two logarithms."""
     folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder_5")
     reconfigure(folder, "1_SpladePooling/config.json", activation_function="log1p_relu")
 
@@ -364,22 +364,22 @@ def cut(folder, name="model.safetensors", keep=0.5):
 
 
 def put(name, content):
-    """Return what writes a file of *content*."""
+    """Return a change that writes a file with *content*."""
     return lambda folder: (folder / name).write_text(content)
 
 
 def without(*names):
-    """Return what removes files."""
+    """Return a change that removes files."""
     return lambda folder: [(folder / name).unlink() for name in names]
 
 
 def retyped(state):
-    """Return the tensors with one of whole numbers."""
+    """Return the tensors, one of them in whole numbers."""
     return state | {"cls.predictions.bias": torch.ones(200, dtype=torch.int8)}
 
 
 def with_pickle(content):
-    """Return what replaces the weights by what torch.save makes of *content*."""
+    """Return a change that replaces the weights by a pickle of *content*."""
 
     def change(folder):
         (folder / "model.safetensors").unlink()
@@ -389,7 +389,7 @@ def with_pickle(content):
 
 
 def both_ways(state):
-    """Return the tensors with one of them twice."""
+    """Return the tensors, one of them under two names."""
     return state | {"module.cls.predictions.bias": state["cls.predictions.bias"].clone()}
 
 
@@ -487,7 +487,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_what_is_wrong_with_a_folder_is_said_in_one_line(tmp_path, broken):
-    """A folder that cannot be loaded gives one line that names the file and the fault."""
+    """A folder that cannot be loaded gives one line with the file and the fault."""
     change, error, message = BROKEN[broken]
     folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True)
     change(folder)
@@ -499,7 +499,7 @@ def test_what_is_wrong_with_a_folder_is_said_in_one_line(tmp_path, broken):
 
 
 def test_keys_that_do_not_fit_are_listed(tmp_path):
-    """Nothing is half initialised: the first dozen keys that are missing, unexpected or of another shape are named."""
+    """The error lists the first dozen keys that are missing, unexpected or of another shape."""
     folder = checkpoints.tiny_bert(tmp_path, form="transformers", safetensors=True)
 
     def wrong(state):
@@ -518,7 +518,7 @@ def test_keys_that_do_not_fit_are_listed(tmp_path):
 
 @pytest.mark.parametrize("architecture", checkpoints.ARCHITECTURES)
 def test_a_model_without_a_head_is_refused(tmp_path, architecture):
-    """A body alone, as dense retrievers and older keys have it, is not given a head of random weights."""
+    """A body without a head is refused instead of getting a random head."""
     folder = checkpoints.tiny(tmp_path, architecture)
     body = transformers.AutoModel.from_pretrained(folder)
     body.save_pretrained(folder)
@@ -538,7 +538,7 @@ OTHER_PIPELINES = {
 
 @pytest.mark.parametrize("other", OTHER_PIPELINES)
 def test_what_lexbench_does_not_do_is_refused(tmp_path, other):
-    """A SparseEncoder that would give other vectors than ours is not encoded as if it did not."""
+    """A SparseEncoder whose vectors would differ is refused."""
     name, settings, message = OTHER_PIPELINES[other]
     folder = reconfigure(checkpoints.tiny_bert(tmp_path, form="sparse_encoder"), name, **settings)
 
@@ -561,7 +561,7 @@ def test_what_lexbench_does_not_do_is_refused(tmp_path, other):
     ],
 )
 def test_other_pipelines_are_refused(tmp_path, modules, error, message):
-    """Inference-free, dense and strange pipelines of sentence-transformers are told apart from SPLADE."""
+    """Other pipelines of sentence-transformers than SPLADE are refused."""
     folder = checkpoints.tiny_bert(tmp_path, form="sparse_encoder")
     (folder / "modules.json").write_text(json.dumps(modules))
 
@@ -570,7 +570,7 @@ def test_other_pipelines_are_refused(tmp_path, modules, error, message):
 
 
 def test_a_tokenizer_must_have_its_special_tokens(tmp_path):
-    """Positions are told apart by [CLS] and [SEP]: a tokenizer without them is refused."""
+    """A tokenizer without special tokens is refused."""
     folder = checkpoints.tiny(tmp_path, "modernbert")
     reconfigure(folder, "tokenizer_config.json", cls_token=None, pad_token=None)
 

@@ -1,4 +1,4 @@
-"""Where a checkpoint comes from: a folder, or the Hugging Face hub, whose real client talks to a hub on this machine."""
+"""Where a checkpoint comes from: a folder, or the Hugging Face hub; its real client talks to a server on this machine."""
 
 import hashlib
 import json
@@ -41,14 +41,14 @@ print(json.dumps([str(folder), *map(str, sorted(transformer_folder(folder).iterd
 
 @pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "/no/where", "a/b/c"])
 def test_a_folder_that_is_not_there(name):
-    """What can only be a folder is not asked for at the hub."""
+    """The hub is not asked for a name that can only be a folder."""
     with pytest.raises(MissingData) as raised:
         fetch(name)
     assert str(raised.value) == f"no folder {name}; {COPY}"
 
 
 def test_a_folder_is_taken_as_it_is(tmp_path):
-    """A folder has no revisions, and a file is not one."""
+    """A folder has no revisions, and a file is no folder."""
     (tmp_path / "file").touch()
 
     assert fetch(str(tmp_path)) == tmp_path
@@ -59,12 +59,12 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
 
 
 class Answers(BaseHTTPRequestHandler):
-    """As much of the hub as its client asks for."""
+    """The requests of the hub's client."""
 
     hub: "Hub"
 
     def do_GET(self, *, body=True):
-        """Answer a question about a model, or send one of its files."""
+        """Answer a request about a model, or send one of its files."""
         path = self.path.partition("?")[0].strip("/").removeprefix("api/models/").split("/")
         name = "/".join(path[:2])
         if name in self.hub.refused:
@@ -104,7 +104,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 class Hub:
-    """A hub with four models, which have much beside what is needed."""
+    """A hub with models that have more files than needed."""
 
     def __init__(self, path):
         self.served = []
@@ -127,11 +127,11 @@ class Hub:
         self.environment = {**os.environ, "HF_HOME": str(path / "cache")}
 
     def ask(self, *names, **environment):
-        """Return what a new process says of each name and revision; nothing else may be shown."""
+        """Return the answers of a new process for each name and revision; it may print nothing else."""
         return self.run(ASK, json.dumps(names), **environment)
 
     def run(self, code, *arguments, **environment):
-        """Return the lines of JSON that *code* prints in a new process; nothing else may be shown."""
+        """Return the lines of JSON that *code* prints in a new process; it may print nothing else."""
         command = [sys.executable, "-c", code, *arguments]
         environment = {**self.environment, **environment}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
@@ -140,7 +140,7 @@ class Hub:
 
 
 def dense(path):
-    """Write a model of sentence-transformers' that is no SPLADE, the transformer in a folder of its own, into *path*."""
+    """Write a dense model of sentence-transformers into *path*, the transformer in a subfolder."""
     body = checkpoints.tiny_bert(path / "0_Transformer", form="transformers", safetensors=True)
     modules = [("a.Transformer", body.name), ("a.Pooling", "1_Pooling")]
     (path / "modules.json").write_text(json.dumps([{"type": kind, "path": place} for kind, place in modules]))
@@ -151,7 +151,7 @@ def dense(path):
 
 
 def adapter(path, base, *, pickled):
-    """Write an adapter of a model on the hub into *path*, its weights as safetensors or as a pickle, and return that."""
+    """Write an adapter of a model on the hub into *path*, as safetensors or as a pickle; return the path."""
     path.mkdir()
     settings = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "base_model_name_or_path": base, "revision": COMMIT}
     (path / "adapter_config.json").write_text(json.dumps(settings))
@@ -175,7 +175,7 @@ def hub(tmp_path_factory):
 
 
 def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
-    """Settings, tokenizer and one form of weights come, safetensors before pickles, once; and then no network is needed."""
+    """Settings, tokenizer and one form of weights are downloaded once, safetensors rather than pickles."""
     hub.served.clear()
     names = ["org/safe", "org/old", "org/st"]
     answers = hub.ask(*((name, None) for name in names))
@@ -193,7 +193,7 @@ def test_of_the_hub_only_what_is_needed_is_downloaded(hub):
 
 
 def test_an_adapter_comes_with_its_model(hub):
-    """Of an adapter's name both are fetched, its model in the revision that it names; a gated model and a pickle are said."""
+    """An adapter is downloaded with its model in the right revision; a gated model and a pickle are errors."""
     hub.served.clear()
     names = ("org/lora", "org/gated-lora", "org/pickled-lora")
     answers = hub.ask(*((name, None) for name in names), HF_HOME=f"{hub.environment['HF_HOME']}2")
@@ -210,7 +210,7 @@ def test_an_adapter_comes_with_its_model(hub):
 
 
 def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
-    """Any pipeline comes from the hub, with the weights of its first module: only to encode with it is refused."""
+    """Any pipeline can be downloaded, e.g. as a teacher; only encoding with it is refused."""
     hub.served.clear()
     ((place, *files),) = hub.run(FIND)
 
@@ -223,7 +223,7 @@ def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
 
 
 def test_what_the_hub_does_not_give_is_said_in_one_line(hub):
-    """A name, a revision, an access or a connection that is not there: each error says what to do."""
+    """A missing name, revision, permission or connection: each error says what to do."""
     names = [("org/none", None), ("no such", None), ("org/safe", "v9"), ("org/gated", None), ("org/shut", None)]
     answers = hub.ask(*names)
 
@@ -243,7 +243,7 @@ def test_what_the_hub_does_not_give_is_said_in_one_line(hub):
 
 
 def test_a_download_that_cannot_be_written_is_one_line(hub, tmp_path):
-    """A cache that is no folder, or a full disk, stops before anything else starts."""
+    """A cache that cannot be written is an error of one line."""
     (tmp_path / "file").touch()
     ((kind, message),) = hub.ask(("org/safe", None), HF_HOME=str(tmp_path / "file"))
 

@@ -1,4 +1,4 @@
-"""The encoder `dense`: the details of each model against a few lines of transformers, folders against sentence-transformers."""
+"""The encoder `dense`, compared with transformers for each kind of model, and with sentence-transformers for its folders."""
 
 import json
 import shutil
@@ -33,12 +33,12 @@ def folder(tmp_path_factory):
 
 
 def dense(folder, **settings):
-    """Return an encoder whose lengths a tiny model has."""
+    """Return an encoder with lengths that suit a tiny model."""
     return Dense(str(folder), **{"query_length": 32, "document_length": 64, "device": "cpu", "pooling": "mean", **settings})
 
 
 def states(folder, *texts, types=False, **settings):
-    """Return token numbers, and last states, of one text or pair, by transformers."""
+    """Return the ids and last states of one text or pair, by transformers."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     row = tokenizer(*texts, truncation=True, return_tensors="pt", **settings)
@@ -49,14 +49,14 @@ def states(folder, *texts, types=False, **settings):
 
 
 def close(found, expected):
-    """Whether the vectors are those expected, but for rounding."""
+    """Return whether the vectors are those expected, but for rounding."""
     return np.allclose(found, np.array(expected), rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling(tmp_path, architecture, pooling):
-    """A text's vector is its first state, or the mean of all that is not padding, whatever else is in the batch."""
+    """A text's vector is its first state, or the mean of its states, in any batch."""
     folder = tiny(tmp_path / "model", architecture)
     encoder = dense(folder, pooling=pooling)
     alone = [states(folder, text, max_length=32)[1] for text in TEXTS]
@@ -65,7 +65,7 @@ def test_pooling(tmp_path, architecture, pooling):
 
 
 def test_documents_are_cut_to_their_own_length(folder):
-    """Documents have another length than queries, and those that were cut are counted."""
+    """Documents are cut to their own length, and those that were cut are counted."""
     tokens = dense(folder).tokenise_documents([Document("", text) for text in TEXTS])
 
     assert tokens.truncated == 1
@@ -74,14 +74,14 @@ def test_documents_are_cut_to_their_own_length(folder):
 
 
 def test_cosine(folder):
-    """Compared by cosine, vectors have length 1 and the direction they had."""
+    """With cosine, vectors are normalised to length 1."""
     plain, unit = (dense(folder, similarity=one).encode_document(TEXTS) for one in ("dot", "cosine"))
 
     assert close(unit, plain / np.linalg.norm(plain, axis=1, keepdims=True))
 
 
 def test_prompts(folder):
-    """Prompts stand before texts, each role's own, and count towards the length (BGE, E5)."""
+    """Queries and documents have their own prompts, which count towards the length (BGE, E5)."""
     encoder = dense(folder, query_prompt="search query: ", document_prompt="document: ")
 
     assert close(encoder.encode_query(TEXTS), [states(folder, "search query: " + t, max_length=32)[1].mean(0) for t in TEXTS])
@@ -90,7 +90,7 @@ def test_prompts(folder):
 
 @pytest.mark.parametrize("types", [False, True])
 def test_titles_as_pairs(folder, types):
-    """CoCondenser reads (title, passage) as a pair of type 0 throughout, SimLM with type 1 for the passage; no title is "-"."""
+    """A pair of title and passage has types 0 and 0 (coCondenser), or 0 and 1 (SimLM); a missing title is "-"."""
     encoder = dense(folder, titles="pair", type_ids=types, pooling="cls", document_length=24)
     pairs = [(one.title or "-", one.body) for one in TITLED]
     expected = [states(folder, *pair, types=types, max_length=24)[1][0] for pair in pairs]
@@ -101,14 +101,14 @@ def test_titles_as_pairs(folder, types):
 
 
 def test_queries_of_a_model_with_type_ids_are_all_of_type_0(folder):
-    """A query is one text, whose tokens are of the first type."""
+    """All tokens of a query have type 0."""
     encoder = dense(folder, titles="pair", type_ids=True)
 
     assert close(encoder.encode_query(TEXTS), [states(folder, text, types=True, max_length=32)[1].mean(0) for text in TEXTS])
 
 
 def test_tct_colbert_queries(folder):
-    """TCT-ColBERT: "[CLS] [Q] " and the query, filled with [MASK] to 36 and all attended, mean from position 4 (Pyserini)."""
+    """TCT-ColBERT queries: "[CLS] [Q] " before, filled with [MASK] to 36, all attended, mean from position 4 (Pyserini)."""
     encoder = dense(folder, skip=4, special_tokens=False, mask_queries_to=36, query_length=36, query_prompt="[CLS] [Q] ")
     expected = []
     for text in TEXTS:
@@ -121,7 +121,7 @@ def test_tct_colbert_queries(folder):
 
 
 def test_tct_colbert_documents(folder):
-    """TCT-ColBERT: "[CLS] [D] " and the text, no special token behind it, mean from position 4, of no text 0 (Pyserini)."""
+    """TCT-ColBERT documents: "[CLS] [D] " before, nothing behind, mean from position 4, 0 for no text (Pyserini)."""
     encoder = dense(folder, skip=4, special_tokens=False, document_prompt="[CLS] [D] ")
     expected = []
     for text in TEXTS:
@@ -139,7 +139,7 @@ def ance(tmp_path):
 
 
 def with_head(state):
-    """Return the tensors of a RoBERTa with a linear layer to 24 dimensions and a normalisation behind it, both random."""
+    """Return the tensors of a RoBERTa and of a random head: a linear layer to 24 dimensions and a normalisation."""
     draw = torch.Generator().manual_seed(3)
     shapes = {"embeddingHead.weight": (24, 32), "embeddingHead.bias": (24,), "norm.weight": (24,), "norm.bias": (24,)}
     body = {key: value for key, value in state.items() if key.startswith("roberta.")}
@@ -162,7 +162,7 @@ def test_ance(ance):
 
 @pytest.mark.parametrize(("asked", "there"), [("none", "linear_layernorm"), ("linear", "linear_layernorm")])
 def test_a_head_is_not_left_out(ance, asked, there):
-    """A checkpoint with a head that is not asked for, or with another one, is refused with what to type."""
+    """A checkpoint with another head than the setting says is refused with what to type."""
     with pytest.raises(CommandError, match=f'the head behind its pooling is "{there}" and not "{asked}"; type head="{there}"'):
         dense(ance, pooling="cls", head=asked).encode_query(["x"])
 
@@ -174,7 +174,7 @@ def test_a_head_is_not_made_up(folder):
 
 
 def test_dpr(tmp_path):
-    """DPR: two towers, each a BERT under a prefix of its own, first state; documents are (title, text), "" for no title."""
+    """DPR: two towers with different prefixes, first state; documents are (title, text), "" for no title."""
     towers = {}
     for seed, (tower, prefix) in enumerate({"question": "question_encoder", "ctx": "ctx_encoder"}.items()):
         towers[tower] = tiny(tmp_path / tower, "bert", seed=seed)
@@ -199,7 +199,7 @@ def under(state, prefix):
 
 @pytest.mark.parametrize("prefix", ["", "bert.", "module.bert.", "encoder.bert_model."])
 def test_any_prefix(tmp_path, folder, prefix):
-    """A body is found under whatever prefix its file has."""
+    """A body is found under any prefix."""
     named = shutil.copytree(folder, tmp_path / "named")
     rewrite(named, lambda state: under(state, prefix))
 
@@ -207,7 +207,7 @@ def test_any_prefix(tmp_path, folder, prefix):
 
 
 def test_two_bodies_in_one_file(tmp_path, folder):
-    """A file with two towers is refused: nobody can know which is meant."""
+    """A file with two towers is refused."""
     both = shutil.copytree(folder, tmp_path / "both")
     rewrite(both, lambda state: under(state, "lm_q.") | under(state, "lm_p."))
 
@@ -216,7 +216,7 @@ def test_two_bodies_in_one_file(tmp_path, folder):
 
 
 def test_a_layer_that_is_missing(tmp_path, folder):
-    """A checkpoint without some of its layers is refused, and so is one with more than its settings say."""
+    """A checkpoint with fewer or more layers than config.json says is refused."""
     less, more = (shutil.copytree(folder, tmp_path / name) for name in ("less", "more"))
     rewrite(less, lambda state: {key: value for key, value in state.items() if "layer.1." not in key})
     rewrite(more, lambda state: state | {key.replace("layer.1.", "layer.2."): value.clone() for key, value in state.items()})
@@ -240,18 +240,18 @@ def sentence_transformer(folder, path, *, kind="mean", layers=(), **settings):
 
 
 def unit(models):
-    """Make the last module of most models."""
+    """Return a module Normalize."""
     return models.Normalize()
 
 
 def narrow(models):
-    """Make a Dense module without activation, as the hub's copy of ANCE has it."""
+    """Return a Dense module without activation, like that of ANCE on the hub."""
     torch.manual_seed(5)
     return models.Dense(32, 24, activation_function=torch.nn.Identity())
 
 
 def normalised(models):
-    """Make the module behind it."""
+    """Return the LayerNorm behind it."""
     layer = models.LayerNorm(24)
     torch.nn.init.normal_(layer.norm.weight)
     torch.nn.init.normal_(layer.norm.bias)
@@ -269,7 +269,7 @@ def normalised(models):
     ],
 )
 def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
-    """A folder of sentence-transformers says how it encodes, and gives the vectors that it gives there."""
+    """A folder of sentence-transformers states its settings, and gives the vectors of sentence-transformers."""
     model = sentence_transformer(folder, tmp_path / "st", **settings)
     encoder = systems.system(f'dense(model="{tmp_path / "st"}", device="cpu")').retriever.encoder
 
@@ -281,7 +281,7 @@ def test_folders_of_sentence_transformers(tmp_path, folder, settings, said):
 
 
 def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
-    """Two models that differ in a head alone are two models."""
+    """Two models that differ in the head alone have different keys."""
     for name, seed in (("one", 5), ("two", 6)):
         sentence_transformer(folder, tmp_path / name, kind="cls", layers=[narrow])
         if seed == 6:
@@ -301,7 +301,7 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
     ],
 )
 def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
-    """A folder that would be encoded with in a way that lexbench does not know is refused in one line."""
+    """A folder that needs an unknown way of encoding is refused in one line."""
     sentence_transformer(folder, tmp_path / "st", kind="cls", layers=[narrow])
     path = tmp_path / "st" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else path.read_text().replace("Dense", "Weird"))
@@ -311,13 +311,13 @@ def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):
 
 
 def test_pooling_has_no_default(folder):
-    """A folder that does not say how it pools needs to be told: the wrong pooling gives wrong numbers."""
+    """Pooling must be given if the folder does not state it."""
     with pytest.raises(CommandError, match='does not say how it pools; type pooling="mean", "cls" or "last"'):
         systems.system(f'dense(model="{folder}")')
 
 
 def test_settings_of_our_own(tmp_path, folder):
-    """A table `lexbench` in config.json says how to encode; what is typed goes before it, and the result says so."""
+    """A table `lexbench` in config.json has settings; typed ones win, and a note says so."""
     own = shutil.copytree(folder, tmp_path / "own")
     reconfigure(own, lexbench={"pooling": "cls", "similarity": "cosine", "query_length": 16})
 
@@ -327,7 +327,7 @@ def test_settings_of_our_own(tmp_path, folder):
 
 
 def test_what_a_model_was_trained_on(tmp_path, folder):
-    """A model that lexbench trained says whose queries it has learned from; others say nothing."""
+    """A model that lexbench trained states the datasets of its training queries."""
     own = shutil.copytree(folder, tmp_path / "own")
     recipe = {
         "stage1": {"queries": ["beir/scifact/train"]},
@@ -356,13 +356,13 @@ def test_what_a_model_was_trained_on(tmp_path, folder):
     ],
 )
 def test_settings_that_cannot_be(folder, settings, message):
-    """What cannot be set is refused before anything is loaded, with what there is."""
+    """An impossible setting is refused before anything is loaded."""
     with pytest.raises(CommandError, match=message):
         dense(folder, **settings)
 
 
 def test_weights_that_are_no_numbers(tmp_path, folder):
-    """Damaged weights give an error, not a ranking."""
+    """NaN in the weights is an error."""
     damaged = shutil.copytree(folder, tmp_path / "damaged")
     rewrite(damaged, lambda state: {key: value * float("nan") for key, value in state.items()})
 
@@ -378,7 +378,7 @@ def test_half_precision(folder):
 
 
 def test_from_text_to_table(tmp_path, folder):
-    """Through the harness, on `flat`: the ranking is that of the products, and a table says what the vectors weigh."""
+    """A run on `flat` has a table with the sizes of the vectors."""
     import fruit
 
     from lexbench.report.run import tables
@@ -400,7 +400,7 @@ def test_from_text_to_table(tmp_path, folder):
 
 
 def test_an_approximate_engine_says_what_it_misses(tmp_path, folder):
-    """A result of `faiss` says how much of exact search it found, all where nothing is left out; one of `flat` says nothing."""
+    """A result of `faiss` has its recall of exact; one of `flat` has none."""
     pytest.importorskip("faiss")
     import fruit
 
@@ -431,7 +431,7 @@ def causal(folder, **settings):
 
 
 def last_states(folder, texts, side, ending=""):
-    """Return the last state of each text (texts, width) as transformers computes it in one batch that is padded on a *side*."""
+    """Return the last states (texts, width) by transformers, in one batch padded on a *side*."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token="</s>", padding_side=side)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     rows = tokenizer([text + ending for text in texts], padding=True, return_tensors="pt")
@@ -443,7 +443,7 @@ def last_states(folder, texts, side, ending=""):
 
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_vectors_are_those_of_transformers_however_it_pads(tmp_path, architecture):
-    """The last token's state is what transformers gives, padded left or right; batches here change nothing."""
+    """The last token's state is that of transformers, padded left or right."""
     folder = causal_lm(tmp_path / architecture, architecture)
     made = causal(folder)
 
@@ -454,7 +454,7 @@ def test_vectors_are_those_of_transformers_however_it_pads(tmp_path, architectur
 
 
 def test_an_end_token_is_read_and_pooled(tmp_path):
-    """With *end_token* every text ends with </s>, a cut one too, and the tokenizer without one says so (RepLLaMA)."""
+    """With *end_token* every text ends with </s>, also a cut one; a tokenizer without one is an error (RepLLaMA)."""
     folder = causal_lm(tmp_path / "llama")
     made = causal(folder, end_token=True, query_prompt="query w1 ")
     prompted = [f"query w1 {text}" for text in WORDED]
@@ -475,7 +475,7 @@ def test_an_end_token_is_read_and_pooled(tmp_path):
 
 
 def test_a_folder_of_sentence_transformers_says_all_of_it(tmp_path):
-    """Pooling, prompts and cosine of a folder of Qwen3-Embedding's kind are read, and give sentence-transformers' vectors."""
+    """A folder like that of Qwen3-Embedding states pooling, prompts and cosine, and gives the same vectors as there."""
     library = pytest.importorskip("sentence_transformers", reason="the reference is sentence-transformers")
     body = causal_lm(tmp_path / "body", "qwen3")
     reconfigure(body, "tokenizer_config.json", pad_token="</s>", padding_side="left", model_max_length=32)
@@ -499,7 +499,7 @@ def test_a_folder_of_sentence_transformers_says_all_of_it(tmp_path):
 
 
 def test_what_such_models_cannot_do_is_said(tmp_path):
-    """Titles apart need a separator, skipping a mean, code of a model's own is not run; the mean is of all tokens."""
+    """Titles need a separator, `skip` a mean, and code of a model is not run; the mean is of all tokens."""
     folder = causal_lm(tmp_path / "llama")
     with pytest.raises(CommandError, match=r"dense\(titles='pair'\): .* has no token that separates texts; leave it out"):
         causal(folder, titles="pair").encode_document(WORDED)

@@ -1,4 +1,4 @@
-"""Dense vectors that others published are looked up by id, in the layouts in which they are published."""
+"""Published dense vectors are looked up by id, in all published layouts."""
 
 import json
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ QUERIES = {"q2": [0.0, 1.0], "q1": [1.0, 0.5]}
 
 
 def write_rows(path, rows):
-    """Write *rows* as JSON lines, compressed or not, or as Parquet, as the file's name says."""
+    """Write *rows* as JSON lines, compressed or not, or as Parquet, by the ending of *path*."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         import pyarrow as pa
@@ -38,7 +38,7 @@ def rows(vectors, id_name, vector_name, **more):
 
 
 def encoder(tmp_path, documents, queries, **settings):
-    """Make the encoder of files below a folder."""
+    """Return the encoder of files in a folder."""
     settings |= {"documents": str(tmp_path / documents), "queries": str(tmp_path / queries)}
     return registry.create("encoders", Call("dense_vectors", kwargs=tuple(settings.items())))
 
@@ -60,7 +60,7 @@ LAYOUTS = {
     "layout", [pytest.param(name, marks=needs_pyarrow if "parquet" in str(LAYOUTS[name]) else ()) for name in LAYOUTS]
 )
 def test_published_layouts_are_read(layout, tmp_path):
-    """Anserini's, Pyserini's and the hub's columns are known by their names, in a file or a folder, other columns unread."""
+    """The columns of Anserini, Pyserini and the hub are found by name, in a file or a folder."""
     documents, of_documents, queries, of_queries = LAYOUTS[layout]
     write_rows(tmp_path / documents, rows(DOCUMENTS, *of_documents, text="…"))
     write_rows(tmp_path / queries, rows(QUERIES, *of_queries, text="…"))
@@ -72,7 +72,7 @@ def test_published_layouts_are_read(layout, tmp_path):
 
 @needs_pyarrow
 def test_numbers_are_float32_whatever_they_were(tmp_path):
-    """Columns of doubles, as Anserini's, and of half precision give float32; a folder's files follow each other by name."""
+    """Columns of float64 and float16 become float32; the files of a folder are read by name."""
     import pyarrow as pa
     from pyarrow.parquet import write_table
 
@@ -88,7 +88,7 @@ def test_numbers_are_float32_whatever_they_were(tmp_path):
 
 
 def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
-    """Over a dataset of the user's the order is that of the dot products; by cosine, lengths do not count."""
+    """Runs rank by dot product, or by cosine."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     for name, text in (("d1", "a"), ("d2", "b"), ("10", "c")):
         with (tmp_path / "corpus.jsonl").open("a") as file:
@@ -123,14 +123,14 @@ def test_they_are_searched_and_scored_like_ours(tmp_path, monkeypatch, capsys):
     ],
 )
 def test_what_does_not_read_is_said_in_a_line(lines, said, tmp_path):
-    """Rows without ids or vectors, sparse ones, and vectors of several lengths are refused, with the file and what it has."""
+    """Rows without ids or vectors, sparse ones, and vectors of several lengths are refused."""
     write_rows(tmp_path / "a.jsonl", lines)
     with pytest.raises(InvalidFile, match=said):
         list(read_dense(tmp_path / "a.jsonl"))
 
 
 def test_an_id_that_has_two_vectors_is_refused(tmp_path):
-    """Of documents or queries, in one file or in two of a folder: which of them counts is nobody's guess."""
+    """An id with two vectors, in one file or two, is refused."""
     write_rows(tmp_path / "documents/a.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "queries.jsonl", [*rows(QUERIES, "qid", "vector"), {"qid": "q1", "vector": [9.0, 9.0]}])
     made = encoder(tmp_path, "documents", "queries.jsonl")
@@ -144,7 +144,7 @@ def test_an_id_that_has_two_vectors_is_refused(tmp_path):
 
 
 def test_what_is_missing_is_said(tmp_path):
-    """A document or query without a vector is named; so are files of no known form, and queries of another model."""
+    """Missing ids, unknown files, and queries of another width are errors of one line."""
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "queries.jsonl", rows({"q1": [1.0, 2.0, 3.0]}, "qid", "vector"))
     made = encoder(tmp_path, "documents.jsonl", "queries.jsonl")

@@ -1,4 +1,4 @@
-"""Models behind an address, against a small server of this machine that also fails."""
+"""Models behind an address, tested with a small server on this machine that can also fail."""
 
 import time
 
@@ -19,7 +19,7 @@ TEXTS = [f"text {number}" for number in range(7)]
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Return a function that starts a server; all are stopped in the end."""
+    """Return a function that starts a server; all servers are stopped at the end."""
     servers = []
     monkeypatch.setattr("lexbench.models.served.time.sleep", lambda _seconds: None)
 
@@ -34,7 +34,7 @@ def serve(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["openai", "tei"])
 def test_vectors_come_in_the_order_of_the_texts(serve, kind):
-    """Batches are asked for side by side, prompts before texts; whatever order a server answers in, a text has its vector."""
+    """Each text has its vector, with its prompt, in whatever order the server answers."""
     server = serve()
     encoder = Endpoint(server.url, "m", kind, query_prompt="query: ", batch=2, parallel=3)
     expected = np.array([numbers(f"query: {text}") for text in TEXTS], np.float32)
@@ -45,7 +45,7 @@ def test_vectors_come_in_the_order_of_the_texts(serve, kind):
 
 
 def test_a_busy_server_is_asked_again(serve):
-    """Errors of a busy server are waited out, as often as `retries` says; then one line says what was tried."""
+    """A busy server is asked again up to *retries* times; then there is one line."""
     server = serve(fail=[503, 429, 500])
     assert Endpoint(server.url, "m").encode_query(["a"]).shape == (1, 8)
     assert len(server.requests) == 4
@@ -55,7 +55,7 @@ def test_a_busy_server_is_asked_again(serve):
 
 
 def test_a_server_that_is_not_there_is_one_line(serve):
-    """An address where nobody answers costs one line."""
+    """A server that cannot be reached is an error of one line."""
     server = serve()
     server.close()
     with pytest.raises(CannotStart, match=r"Connection refused, 2 times"):
@@ -80,7 +80,7 @@ def test_a_wrong_answer_is_one_line(serve, broken, message):
 
 
 def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatch):
-    """The key is sent as a bearer token; without it, or with a wrong one, the line names the variable and not its value."""
+    """The key is sent as a bearer token; errors name its variable and not its value."""
     server = serve(key="sesame")
     encoder = Endpoint(server.url, "m", key="MY_KEY")
     with pytest.raises(CannotStart, match="the environment has no MY_KEY"):
@@ -95,7 +95,7 @@ def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatc
 
 
 def test_requests_keep_to_a_rate():
-    """With rate=50 the fourth request begins 60 ms after the first at the soonest, of one call or four, of a reranker too."""
+    """With rate=50 four requests take at least 60 ms, in one call or four, also of a reranker."""
     server = ModelServer()
     encoder = Endpoint(server.url, "m", batch=1, rate=50.0)
     reranker = EndpointReranker(server.url, "m", batch=1, rate=50.0)
@@ -114,7 +114,7 @@ def test_requests_keep_to_a_rate():
 
 
 def test_what_a_server_says_of_itself_is_in_the_key(serve):
-    """Two servers that say the same share a store, another does not; one that says nothing shares nothing."""
+    """Servers with the same description share a key; one without a description has its own."""
     same, again, other, mute = serve(seed=1), serve(seed=1), serve(seed=2), serve(mute=True)
     digests = [Endpoint(server.url, "m").identity() for server in (same, again, other, mute)]
     assert digests[0] == digests[1] != digests[2]
@@ -126,7 +126,7 @@ def test_what_a_server_says_of_itself_is_in_the_key(serve):
 
 
 def test_sparse_vectors_of_a_server(serve):
-    """A list of terms and weights is a row; a term beyond the vocabulary is refused."""
+    """Lists of terms and weights are rows; a term beyond the vocabulary is refused."""
     server = serve()
     vectors = EndpointSparse(server.url, VOCABULARY, batch=3).encode_document(TEXTS)
     assert vectors.shape == (7, VOCABULARY)
@@ -159,7 +159,7 @@ def test_what_is_no_address_is_refused(url):
     ],
 )
 def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, capsys, case):
-    """A whole run with a served model: what it made is stored, and the result says that it cannot be pinned."""
+    """A run with a served model is stored, and has a note that the model cannot be pinned."""
     system, route, what = case
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path))
     server = serve()

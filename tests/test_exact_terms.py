@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 
 def with_terms(folder, predicted=0.5, exact=2.0, mean_length=3.0):
-    """Give the model in *folder* exact terms that are the same for every word piece; return them."""
+    """Write exact terms that are equal for all word pieces into *folder*; return them."""
     vocabulary = torch.ones(len(VOCABULARY))
     terms = ExactTerms(predicted * vocabulary, exact * vocabulary, mean_length)
     exact_terms.write(terms, folder)
@@ -43,7 +43,7 @@ def encoder(folder):
 
 
 def test_a_word_in_the_text_has_the_weight_of_bm25():
-    """Of three pieces two are beta: c = 2 . 1.9 / (2 + .9 (.6 + .4 . 3 / 6)), times its weight, and the prediction's share."""
+    """With two of three pieces equal: c = 2 . 1.9 / (2 + .9 (.6 + .4 . 3 / 6)), times its weight, plus the prediction's."""
     terms = ExactTerms(torch.full((9,), 0.5), torch.arange(9.0), mean_length=6.0)
     ids = torch.tensor([[2, BETA, GAMMA, BETA, 3, 0]])
     predicted = torch.zeros(1, 9)
@@ -55,7 +55,7 @@ def test_a_word_in_the_text_has_the_weight_of_bm25():
 
 
 def test_a_weight_below_0_counts_as_0_and_none_is_made_of_no_text():
-    """A word that training has pushed below 0 is no term; neither is any of an empty text, and nothing is divided by 0."""
+    """A negative exact weight gives no term, and an empty text has none."""
     terms = ExactTerms(torch.ones(9), torch.full((9,), -1.0), mean_length=6.0)
     ids = torch.tensor([[2, BETA, 3], [2, 3, 0]])
     pools = torch.tensor([[False, True, False], [False, False, False]])
@@ -63,7 +63,7 @@ def test_a_weight_below_0_counts_as_0_and_none_is_made_of_no_text():
 
 
 def test_the_encoder_adds_them_to_its_predictions(folder):
-    """A text's vector is half of the model's own, and twice what BM25 counts of its words."""
+    """A text's vector is half of the model's own plus twice BM25's term frequencies."""
     texts = ["beta gamma beta", "delta", ""]
     plain = encoder(folder).encode_document(texts).toarray()
     with_terms(folder)
@@ -80,14 +80,14 @@ def test_the_encoder_adds_them_to_its_predictions(folder):
 
 
 def test_batches_do_not_matter(folder):
-    """A text has the same vector alone and beside a longer one, which pads it."""
+    """Padding does not change exact terms."""
     with_terms(folder)
     both = encoder(folder).encode_document(["beta", "beta gamma delta alpha beta gamma"]).toarray()
     np.testing.assert_allclose(both[:1], encoder(folder).encode_document(["beta"]).toarray(), rtol=1e-5, atol=1e-6)
 
 
 def test_titles_are_words_of_the_text_too(folder):
-    """The words of a title count as the body's do."""
+    """Words of a title count like those of the body."""
     with_terms(folder, predicted=0.0)
     model = SparseMLM(model=str(folder), positions="text", titles="pair", document_length=64, dense_ok=True)
     tokens = model.tokenise_documents([Document("d", "beta gamma", 5)])
@@ -95,7 +95,7 @@ def test_titles_are_words_of_the_text_too(folder):
 
 
 def test_they_are_part_of_the_models_identity(folder):
-    """Another file of exact terms is another model, and none is a third."""
+    """The file of exact terms is in the key."""
     identities = [encoder(folder).identity()]
     for exact in (1.0, 2.0):
         with_terms(folder, exact=exact)
@@ -106,7 +106,7 @@ def test_they_are_part_of_the_models_identity(folder):
 
 
 def test_what_is_written_is_read(folder):
-    """Weights are kept in half precision, the mean length as it is."""
+    """Weights are stored in half precision, the mean length in float32."""
     terms = with_terms(folder, predicted=0.1, exact=1 / 3, mean_length=151.3)
     found = exact_terms.read(folder, len(VOCABULARY))
     torch.testing.assert_close(found.exact, terms.exact.half().float())
@@ -115,12 +115,12 @@ def test_what_is_written_is_read(folder):
 
 
 def test_a_model_without_them_has_none(folder):
-    """No file, no exact terms."""
+    """A folder without the file has no exact terms."""
     assert exact_terms.read(folder, len(VOCABULARY)) is None
 
 
 def test_a_file_that_was_lost_is_missed(folder):
-    """A folder that says it has exact terms and lacks the file is not encoded with, as its vectors would be others."""
+    """A folder that states exact terms but lacks the file is refused."""
     with_terms(folder)
     reconfigure(folder, lexbench={"positions": "text", "exact_terms": True})
     assert encoder(folder).checkpoint_defaults({"model": str(folder)}) == {"positions": "text"}
@@ -158,5 +158,5 @@ def test_a_file_that_was_cut_is_refused(folder):
 
 
 def test_the_plain_models_folder_is_as_it_was(folder):
-    """config.json of a model without exact terms says nothing of them."""
+    """config.json of a model without exact terms does not mention them."""
     assert "lexbench" not in json.loads((folder / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""Sparse encoders whose queries are looked up in a table, against sentence-transformers and by hand."""
+"""Sparse encoders with a table of query weights, compared with sentence-transformers and by hand."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def bert(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def router(bert):
-    """Write, with sentence-transformers, a Router of a table for queries and that BERT for documents."""
+    """Write a Router of sentence-transformers: a table for queries, that BERT for documents."""
     reason = "sentence-transformers is not installed"
     sentence_transformers = pytest.importorskip("sentence_transformers", reason=reason)
     modules = pytest.importorskip("sentence_transformers.base.modules", reason=f"{reason} from 6 on")
@@ -51,7 +51,7 @@ def router(bert):
 
 
 def test_a_router_is_encoded_as_sentence_transformers_does(router):
-    """Queries have the table's weight of each token once, documents the model's: both as sentence-transformers has them."""
+    """Vectors of queries and documents are those of sentence-transformers."""
     folder, model = router
     ours = encoder(folder)
     np.testing.assert_array_equal(ours.encode_query(TEXTS).toarray(), model.encode_query(TEXTS).to_dense().numpy())
@@ -61,13 +61,13 @@ def test_a_router_is_encoded_as_sentence_transformers_does(router):
 
 
 def test_sparse_mlm_says_what_to_type_for_a_router(router):
-    """A Router is not run as if its queries went through the model: the error names the encoder that takes it."""
+    """`sparse_mlm` refuses a Router, and names the encoder that takes it."""
     with pytest.raises(CommandError, match=r"a model of Router, .*type inference_free\(model=…\)"):
         system(f'sparse_mlm(model="{router[0]}")')
 
 
 def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
-    """OpenSearch's layout is a masked-language model with idf.json; a file that is given comes before it, and is in the key."""
+    """A folder may have idf.json (OpenSearch); a given file wins, and its digest is in the key."""
     with pytest.raises(MissingData, match=r"it has no weights for queries .*give query_weights="):
         encoder(bert)
     table = tmp_path / "table.json"
@@ -97,7 +97,7 @@ def test_a_table_beside_a_model_weighs_queries(bert, tmp_path):
     ],
 )
 def test_a_wrong_table_is_one_line(bert, tmp_path, content, message):
-    """A file that is no table of weights from 0 up, of this vocabulary, is refused in one line."""
+    """A file that is no table of weights for this vocabulary is refused in one line."""
     (tmp_path / "table.json").write_text(content)
     with pytest.raises(InvalidFile) as error:
         encoder(bert, query_weights=str(tmp_path / "table.json")).encode_query(["query"])
@@ -105,7 +105,7 @@ def test_a_wrong_table_is_one_line(bert, tmp_path, content, message):
 
 
 def test_the_tool_weighs_tokens_by_their_documents(bert, tmp_path, bread):
-    """tools/idf_table.py gives a token log(1 + (N - n + .5) / (n + .5)) for the n of N documents that have it."""
+    """tools/idf_table.py gives a token in n of N documents the weight log(1 + (N - n + .5) / (n + .5))."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location("idf_table", Path(__file__).parents[1] / "tools" / "idf_table.py")

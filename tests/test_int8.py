@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not int8_works(), reason="this torch has no int8
 
 
 def whole_numbers(rows, width, most):
-    """Return numbers from -most to most, with one of -most in each row, and rows of the largest products there can be."""
+    """Return numbers from -most to most: each row has -most, and some rows have the largest possible products."""
     numbers = RNG.integers(-most, most + 1, (rows, width))
     numbers[:, 0] = -most
     numbers[1] = most
@@ -45,7 +45,7 @@ def whole_numbers(rows, width, most):
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 48), (3072, 33)])
 def test_products_of_whole_numbers_are_exact(inputs, outputs):
-    """Where rounding changes nothing, as states are whole numbers up to 127 and weights up to 63, no bit is lost."""
+    """Products of whole numbers up to 127 and 63 are exact."""
     states, weight = whole_numbers(7, inputs, 127), whole_numbers(outputs, inputs, 63)
     with torch.inference_mode():
         found = Int8Linear(torch.tensor(weight).float(), None)(torch.tensor(states).float())
@@ -54,7 +54,7 @@ def test_products_of_whole_numbers_are_exact(inputs, outputs):
 
 
 def test_other_numbers_are_rounded_row_by_row():
-    """The largest of a state becomes 127, that of an output's weights 63; scales and bias come back in float32."""
+    """States are scaled to 127 per row, weights to 63 per output; the rest is float32."""
     states = RNG.normal(size=(9, 40)).astype(np.float32) * np.geomspace(1e-3, 1e3, 9, dtype=np.float32)[:, None]
     weight, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((21, 40), (21,)))
     state_steps = np.abs(states).max(1, keepdims=True).astype(np.float64) / 127
@@ -69,7 +69,7 @@ def test_other_numbers_are_rounded_row_by_row():
 
 
 def test_a_row_does_not_depend_on_others():
-    """Each token has the same bits alone, among others, and with more axes; no tokens give none; zeros give the bias."""
+    """A token has the same bits alone and among others; no tokens give none, and zeros give the bias."""
     states, layer = torch.randn(2, 5, 48), torch.nn.Linear(48, 33)
     whole = torch.nn.Sequential(layer)
     with torch.inference_mode():
@@ -86,7 +86,7 @@ def test_a_row_does_not_depend_on_others():
 
 
 def test_what_is_not_a_number_stays_so():
-    """A state with NaN or infinity gives NaN or infinity for every output, so that it can be found."""
+    """A state with NaN or infinity gives NaN or infinity for every output."""
     states = torch.ones(3, 16)
     states[1, 3], states[2, 4] = torch.nan, torch.inf
     with torch.inference_mode():
@@ -97,8 +97,8 @@ def test_what_is_not_a_number_stays_so():
     assert quantised_states(states).scales.isfinite().tolist() == [True, False, False]
 
 
-def test_what_stands_between_products_is_as_by_torch():
-    """GELU and layer norm are torch's, but for a last digit of float32, which moves whole numbers by one at most."""
+def test_loops_between_products_match_torch():
+    """GELU and layer norm are torch's but for the last digit of float32, which moves whole numbers by at most one."""
     layer = Int8Linear(torch.randn(70, 48), torch.randn(70))
     norm = torch.nn.LayerNorm(70, eps=1e-3)
     torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
@@ -114,7 +114,7 @@ def test_what_stands_between_products_is_as_by_torch():
 
 
 def test_gelu_is_off_by_a_last_digit_of_float32():
-    """From far below 0 to far above GELU is scipy's to 1e-6, and what is no number stays none."""
+    """GELU is scipy's to 1e-6, and NaN and infinity are not hidden."""
     x = np.linspace(-9, 9, 4001, dtype=np.float32)
 
     assert np.abs([gelu(one) for one in x] - x * scipy.stats.norm.cdf(x.astype(float))).max() < 1e-6
@@ -122,7 +122,7 @@ def test_gelu_is_off_by_a_last_digit_of_float32():
 
 
 def test_the_largest_of_each_text_is_that_of_all_its_products():
-    """Over several layers it is, to the bit, the maximum of what they give; a text of no tokens is left; NaN is seen."""
+    """The largest values have the bits of a maximum over all layers; empty texts are skipped, and NaN stays."""
     layers = [Int8Linear(torch.randn(outputs, 48), torch.randn(outputs)) for outputs in (33, 20)]
     lengths, states = [3, 0, 1, 4], torch.randn(8, 48)
     found = torch.full((4, 53), -7.0)
@@ -138,7 +138,7 @@ def test_the_largest_of_each_text_is_that_of_all_its_products():
 
 
 def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
-    """In int8 a whole layer gives what the same steps by torch give of int8 products, with and without a mask."""
+    """A fused layer gives the result of torch's steps with int8 products, with and without a mask."""
     files = masked_lm_files(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
     layer = load_masked_lm(files, dtype=torch.float32).body.encoder.layer[0]
     states = torch.randn(2, 6, layer.output.dense.out_features)
@@ -154,13 +154,13 @@ def test_a_layer_of_bert_is_near_that_in_float32(tmp_path):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
 @pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE_VNNI"])
 def test_products_are_exact_on_other_processors(instructions):
-    """The largest products are not cut where a processor adds pairs of them in 16 bits, and with VNNI they are the same."""
+    """The largest products are exact with AVX2, which adds pairs in 16 bits, and with VNNI."""
     command = [sys.executable, "-c", "import sys, lexbench.models.int8 as i; sys.exit(not i.int8_works())"]
     assert subprocess.run(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}, check=False).returncode == 0
 
 
 def test_encoders_compute_in_int8(tmp_path):
-    """Vectors are near those of float32, an empty text has one, and which type it was is in the encoder's settings."""
+    """Vectors are near those of float32, and the settings differ."""
     folder = str(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
     texts = ["sparse neural retrieval", "", "the term weight of a query " * 9]
     made = SparseMLM(folder, dtype="int8", document_length=64, dense_ok=True, device="cpu")
@@ -174,15 +174,15 @@ def test_encoders_compute_in_int8(tmp_path):
 
 
 def test_int8_is_for_processors():
-    """Another device is refused in one line that says what to type; of a processor's speed a line is said where it is slow."""
+    """Another device is refused in one line; a note appears if the processor is slow."""
     with pytest.raises(CannotStart, match=r"dtype=int8 is for processors, and the device is cuda:1; type device=cpu"):
         check_int8(torch.device("cuda:1"))
     assert not slow_note("int8", torch.device("cuda:1"), "x")
     assert bool(slow_note("int8", torch.device("cpu"), "x")) == (times_as_long("int8") > 1.2)
 
 
-def test_much_faster_bfloat16_is_told_of():
-    """Who computes in float32 where bfloat16 takes half of its time or less reads what to type; nobody else does."""
+def test_a_note_suggests_much_faster_bfloat16():
+    """A note suggests bfloat16 if it takes at most half the time of float32."""
     told = bool(fast_note("float32", torch.device("cpu")))
 
     assert told == (times_as_long("bfloat16") <= 0.5)

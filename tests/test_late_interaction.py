@@ -1,4 +1,4 @@
-"""One vector a token: what ColBERT's code makes of queries and documents, and how it is found end to end."""
+"""One vector per token: the vectors of ColBERT's code, and runs with them."""
 
 import json
 from itertools import pairwise
@@ -27,7 +27,7 @@ TEXTS = ["Sparse, dense; neural!", "", "the query of (the) document", "... ?!", 
 
 
 def pylate(path, **settings):
-    """Write the same model in PyLate's form, markers added to the tokenizer; return the path as text."""
+    """Write the same model in PyLate's form, with markers in the tokenizer; return the path as text."""
     whole = checkpoints.Path(colbert(path / "whole"))
     state = checkpoints.load_file(whole / "model.safetensors")
     folder = path / "pylate"
@@ -63,7 +63,7 @@ def model(tmp_path_factory):
 
 
 class Reference:
-    """The vectors of one text at a time by transformers alone, step by step as stanford-futuredata/ColBERT has them."""
+    """The vectors of one text by transformers, following stanford-futuredata/ColBERT step by step."""
 
     def __init__(self, folder):
         state = checkpoints.load_file(f"{folder}/model.safetensors")
@@ -73,7 +73,7 @@ class Reference:
         self.linear = state["linear.weight"]
 
     def ids(self, text, marker, length):
-        """Return token ids: a placeholder for the marker, ". ", stands before the text when it is cut (tensorize)."""
+        """Return token ids; ". " is a placeholder for the marker while the text is cut (tensorize)."""
         ids = self.tokenizer(". " + text, truncation=True, max_length=length)["input_ids"]
         ids[1] = self.tokenizer.convert_tokens_to_ids(marker)
         return ids
@@ -85,20 +85,20 @@ class Reference:
             return torch.nn.functional.normalize(states @ self.linear.T, dim=1).numpy()
 
     def query(self, text, length=32, *, attend=False):
-        """Return the vectors of a query: filled up to *length* with [MASK], which is attended to or not."""
+        """Return the vectors of a query, filled up to *length* with [MASK]."""
         ids = self.ids(text, "[unused0]", length)
         more = length - len(ids)
         return self.vectors(ids + [self.tokenizer.mask_token_id] * more, [1] * len(ids) + [int(attend)] * more)
 
     def document(self, text, length=220, *, skip=True):
-        """Return the vectors of a document, those of punctuation left out."""
+        """Return the vectors of a document, by default without punctuation."""
         ids = self.ids(text, "[unused1]", length)
         skipped = {self.tokenizer.encode(symbol, add_special_tokens=False)[0] for symbol in punctuation if skip}
         return self.vectors(ids, [1] * len(ids))[[one not in skipped for one in ids]]
 
 
 def encoder(model, **settings):
-    """Return the encoder as a command line makes it, with lengths that the tiny model has positions for."""
+    """Return the encoder by its name, with lengths that suit the tiny model."""
     given = {"model": model, "device": "cpu", "document_length": 24} | settings
     return registry.create("encoders", Call("late_interaction", (), tuple(given.items())))
 
@@ -109,14 +109,14 @@ def lists(vectors):
 
 
 def same(found, expected):
-    """Hold vectors of texts against others."""
+    """Check that vectors of texts equal others."""
     assert [len(one) for one in lists(found)] == [len(one) for one in expected]
     np.testing.assert_allclose(found.values, np.concatenate(expected), atol=2e-6)
 
 
 @pytest.mark.parametrize("attend", [False, True])
 def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
-    """All 32 positions of a query have a vector, whether the [MASK] among them are attended to or not; a long one is cut."""
+    """All 32 positions of a query have a vector, with or without attention to [MASK]; attention changes them."""
     found = encoder(model, attend_to_masks=attend).encode_query(TEXTS)
 
     assert np.diff(found.offsets).tolist() == [32] * len(TEXTS)
@@ -125,7 +125,7 @@ def test_queries_are_filled_with_masks_that_have_vectors(model, attend):
 
 
 def test_queries_may_stay_as_long_as_they_are(model):
-    """Without filling a query has a vector for [CLS], marker, each token and [SEP]; its marker is that of queries."""
+    """Without filling, a query has a vector for [CLS], marker, each token and [SEP]."""
     found = encoder(model, mask_queries_to=0).encode_query(["sparse dense", ""])
 
     same(found, [Reference(model).query("sparse dense", 5), Reference(model).query("", 3)])
@@ -134,7 +134,7 @@ def test_queries_may_stay_as_long_as_they_are(model):
 @pytest.mark.parametrize("batch_tokens", [1, 0])
 @pytest.mark.parametrize("skip", [True, False])
 def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
-    """Punctuation is read and left out, [CLS], marker and [SEP] are not, in any batches; a text of nothing else has those."""
+    """Punctuation has no vectors; [CLS], marker and [SEP] have, also in a text of punctuation alone."""
     found = encoder(model, skip_punctuation=skip, batch_tokens=batch_tokens).encode_document(TEXTS)
 
     same(found, [Reference(model).document(text, 24, skip=skip) for text in TEXTS])
@@ -143,7 +143,7 @@ def test_documents_have_no_vectors_of_punctuation(model, skip, batch_tokens):
 
 
 def test_lengths_count_the_marker(model):
-    """A document is cut to its length with [CLS], marker and [SEP], and counted as cut; so is a query."""
+    """Lengths include [CLS], marker and [SEP]; cut documents are counted."""
     made = encoder(model, document_length=8, query_length=8, mask_queries_to=0)
     tokens = made.tokenise_documents([Document("", text) for text in ("w w w w w", "w w w w w w")])
 
@@ -153,7 +153,7 @@ def test_lengths_count_the_marker(model):
 
 
 def test_titles_are_read_as_pairs(model):
-    """With titles="pair" the separator stands between title and body, and the marker before the title."""
+    """With titles="pair" the separator is between title and body, and the marker before the title."""
     made = encoder(model, titles="pair")
     found = made.encode_tokens(made.tokenise_documents([Document("", "sparse dense", 7), Document("", "dense")]))
     reference = Reference(model)
@@ -165,7 +165,7 @@ def test_titles_are_read_as_pairs(model):
 
 
 def test_a_tower_of_its_own_for_queries(model, tmp_path):
-    """Queries come from query_model, documents from model; a text that nobody asked for changes nothing."""
+    """Queries are encoded by query_model, documents by model."""
     other = colbert(tmp_path / "other", seed=5)
     made = encoder(model, query_model=other)
 
@@ -174,7 +174,7 @@ def test_a_tower_of_its_own_for_queries(model, tmp_path):
 
 
 def test_settings_of_the_folder_are_taken(tmp_path):
-    """What artifact.metadata says is the default, what is typed comes first; both are in the key."""
+    """artifact.metadata states defaults, typed settings win, and both are in the key."""
     told = {
         "query_maxlen": 16,
         "doc_maxlen": 20,
@@ -193,7 +193,7 @@ def test_settings_of_the_folder_are_taken(tmp_path):
 
 
 def test_sentence_transformers_makes_the_same_vectors(tmp_path):
-    """Its MultiVectorEncoder reads the folders of ColBERT's authors: queries and documents have the vectors that ours have."""
+    """The MultiVectorEncoder of sentence-transformers gives the same vectors for a folder of ColBERT."""
     peer = pytest.importorskip("sentence_transformers", minversion="6")
     folder = colbert(tmp_path / "colbert", query_maxlen=32, doc_maxlen=24)
     theirs = peer.MultiVectorEncoder(folder, device="cpu")
@@ -204,7 +204,7 @@ def test_sentence_transformers_makes_the_same_vectors(tmp_path):
 
 @pytest.mark.parametrize("expansion", [True, False])
 def test_folders_of_pylate_are_read(tmp_path, expansion):
-    """Markers, lengths and filling are as saved; sentence-transformers, which reads them too, makes the same vectors."""
+    """A folder of PyLate states markers, lengths and filling, and gives the vectors of sentence-transformers."""
     peer = pytest.importorskip("sentence_transformers", minversion="6")
     folder = pylate(tmp_path, do_query_expansion=expansion, skiplist_words=list(punctuation))
     made = registry.create("encoders", Call("late_interaction", (), (("model", folder), ("device", "cpu"))))
@@ -224,13 +224,13 @@ def test_folders_of_pylate_are_read(tmp_path, expansion):
     ],
 )
 def test_what_lexbench_does_not_do_is_refused(tmp_path, settings, error):
-    """A folder of PyLate that says it is encoded with in another way is not encoded with in ours."""
+    """A folder of PyLate that needs an unknown way of encoding is refused."""
     with pytest.raises(CommandError, match=error):
         encoder(pylate(tmp_path, **settings))
 
 
 def test_what_is_no_such_model_is_refused(model, tmp_path):
-    """No projection, an unknown marker, another similarity, more positions than there are: one line each."""
+    """A missing projection, an unknown marker, another similarity, too many positions: one line each."""
     with pytest.raises(InvalidFile, match=r"linear\.weight \(dimensions, 32\).* here is none; give a ColBERT"):
         encoder(colbert(tmp_path / "bare", dimensions=0)).encode_query(["a"])
     with pytest.raises(CommandError, match=r"no token '\[Q\]'; type query_marker="):
@@ -246,7 +246,7 @@ def test_what_is_no_such_model_is_refused(model, tmp_path):
 
 
 def test_it_is_found_end_to_end(model, tmp_path):
-    """Alone, on its engine, and behind BM25, scores are the sums of the largest products of the reference's vectors."""
+    """Alone and behind BM25, scores are sums of the largest products of the reference's vectors."""
     folder = fruit.write(tmp_path / "fruit")
     name = f'late_interaction(model="{model}",document_length=24,device="cpu")'
     named = [f"{name}@maxsim", f'pipeline(bm25, {name}, k=3, weights=[0, 1], scores="raw")']
@@ -264,7 +264,7 @@ def test_it_is_found_end_to_end(model, tmp_path):
 
 
 def scores(store, label, query):
-    """Return the scores by document that the system whose name begins with *label* gives a query."""
+    """Return the scores by document of a query, for the system whose name begins with *label*."""
     (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.startswith(label))
     run = read_run(folder).run
     at = list(run.query_ids).index(query)

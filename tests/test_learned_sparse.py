@@ -1,4 +1,4 @@
-"""LexMAE and SPLADE end to end: from a checkpoint in a folder to scores, on engines that must agree."""
+"""LexMAE and SPLADE end to end: from a checkpoint in a folder to scores, on several engines."""
 
 import json
 import os
@@ -33,7 +33,7 @@ DOCUMENTS, QUERIES = 500, 20
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Write a LexMAE checkpoint with random weights, as its authors save one."""
+    """Write a LexMAE checkpoint with random weights in its authors' form."""
     return tiny_bert(tmp_path_factory.mktemp("models") / "lexmae", form="fine_tuned", max_position_embeddings=512)
 
 
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 
 def lexmae(checkpoint):
-    """Return how the system is typed. Random weights make dense vectors, which have to be allowed."""
+    """Return the encoder as a user types it; random weights need dense_ok."""
     return f'lexmae(model="{checkpoint}", dense_ok=True)'
 
 
@@ -82,7 +82,7 @@ def finished(checkpoint, folder, tmp_path_factory):
 
 
 def reference(checkpoint, folder):
-    """Return the whole scores (queries, documents) of LexMAE by transformers and numpy alone, and the ids of the documents."""
+    """Return the scores (queries, documents) of LexMAE by transformers and numpy, and the ids of the documents."""
     config = json.loads((checkpoint / "config.json").read_text())
     model = transformers.BertForMaskedLM(transformers.BertConfig(**config))
     state = torch.load(checkpoint / "pytorch_model.bin", weights_only=True)
@@ -107,7 +107,7 @@ def reference(checkpoint, folder):
 
 
 def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finished):
-    """Encoder, quantiser, engine and harness give the scores of twenty lines of numpy, but for roundings of a hundredth."""
+    """A run has the scores of transformers and numpy, but for rounding."""
     _, place = finished
     scores, ids = reference(checkpoint, folder)
     kept = next(one for one in stored_results(store.Store(place)) if one.result.system.endswith(")@impact") and one.run)
@@ -123,14 +123,14 @@ def test_the_run_is_what_transformers_and_numpy_give(checkpoint, folder, finishe
 
 
 def test_exact_engines_agree(finished):
-    """`impact` and the product of matrices give the same score to every query."""
+    """`impact` and `csr` give the same scores."""
     results, _ = finished
 
     assert results["@impact"]["per_query"] == results["|quantize(100)@csr"]["per_query"]
 
 
 def test_ten_systems_are_encoded_once(finished):
-    """Engines and values of K share one encoding; each has an index of its own."""
+    """All engines and values of K share one encoding and have separate indexes."""
     _, place = finished
 
     assert len(list((place / "encodings").iterdir())) == 1
@@ -138,7 +138,7 @@ def test_ten_systems_are_encoded_once(finished):
 
 
 def test_the_result_says_what_the_vectors_weigh(finished):
-    """Top-K keeps at most K terms but for ties, costs three bytes a term, and asks for fewer postings and products."""
+    """Top-K keeps at most K terms but for ties, takes three bytes per term, and needs fewer postings."""
     results, _ = finished
     for k in (8, 2):
         cut = results[f"|top_k({k})@impact"]
@@ -154,7 +154,7 @@ def test_the_result_says_what_the_vectors_weigh(finished):
 
 
 def test_a_kept_result_says_it_too(finished):
-    """What a run printed can be shown later from the store alone: vectors, work, sizes and the times of every stage."""
+    """A stored result has the facts that the run printed: vectors, work, sizes and times."""
     results, place = finished
     for kept in stored_results(store.Store(place)):
         shown = msgspec.to_builtins(kept.result)
@@ -169,7 +169,7 @@ def test_a_kept_result_says_it_too(finished):
 @pytest.mark.parametrize(("layout", "rest"), [("seismic", "@csr"), ("anserini", "|quantize(100)@impact")])
 @pytest.mark.usefixtures("bread_suite")
 def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, monkeypatch, capsys):
-    """What a kept system exports, another tool could search; read in again as `vectors` it gives the same scores."""
+    """Exported vectors, read again as `vectors`, give the same scores."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
 
     def lexbench(*words):
@@ -189,7 +189,7 @@ def test_vectors_go_out_and_come_in_again(layout, rest, checkpoint, tmp_path, mo
 
 
 def test_kills_cost_nothing(checkpoint, folder, tmp_path):
-    """Two kills while it encodes, builds or searches, and the same command ends in the same bytes."""
+    """After two kills the same command ends in the same bytes."""
     name = lexmae(checkpoint)
     arguments = command(folder, f"{name}@impact", f"{name}|top_k(8)@impact")
 
@@ -198,7 +198,7 @@ def test_kills_cost_nothing(checkpoint, folder, tmp_path):
 
 @pytest.mark.slow
 def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
-    """LexMAE and its top-K on SciFact and NFCorpus, killed twenty times at random moments, end in the same bytes."""
+    """After twenty kills on SciFact and NFCorpus the same command ends in the same bytes."""
     folder = sparsified(tiny_bert(tmp_path / "model", safetensors=True, max_position_embeddings=512))
     name = f'lexmae(model="{folder}")'
     systems = ["-r", f"{name}@impact", "-r", f"{name}|top_k(8)@impact"]
@@ -209,7 +209,7 @@ def test_twenty_kills_on_real_collections_cost_nothing(real_home, tmp_path):
 
 
 def test_a_checkpoint_says_how_it_encodes(checkpoint):
-    """The authors' LexMAE says that words alone pool; what is typed, or what a preset says, goes before."""
+    """The authors' LexMAE states positions=text; typed settings and presets win."""
     plain, typed, preset = (
         system(text).retriever.encoder
         for text in (f'sparse_mlm("{checkpoint}")', f'sparse_mlm("{checkpoint}", positions="all")', f'splade("{checkpoint}")')
@@ -218,8 +218,8 @@ def test_a_checkpoint_says_how_it_encodes(checkpoint):
     assert (plain.positions, typed.positions, preset.positions) == ("text", "all", "all")
 
 
-def test_a_checkpoint_used_in_another_way_is_remarked_upon(checkpoint, folder, tmp_path):
-    """A LexMAE encoded as a SPLADE is what was asked for, and its result says so; the right preset has no remark."""
+def test_a_checkpoint_used_in_another_way_has_a_note(checkpoint, folder, tmp_path):
+    """A LexMAE encoded as a SPLADE has a note; with its own preset it has none."""
     planned = plan.plan_dataset(
         str(folder), [f'{name}(model="{checkpoint}", dense_ok=True)@csr' for name in ("splade", "lexmae")], ["nDCG@10"], 10
     )
@@ -229,7 +229,7 @@ def test_a_checkpoint_used_in_another_way_is_remarked_upon(checkpoint, folder, t
 
 
 def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):
-    """What only queries see is in the key of a run, and not in that of vectors and indexes."""
+    """Settings of queries are in the key of runs, not in that of vectors and indexes."""
     systems = [system(f'lexmae("{checkpoint}", query_length={length})@impact') for length in (16, 32)]
 
     assert systems[0].recipe != systems[1].recipe
@@ -237,7 +237,7 @@ def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):
 
 
 def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
-    """For `impact` vectors are quantised, as the recipe says; who quantises them otherwise is left alone."""
+    """For `impact` vectors are quantised by default, and the recipe says so."""
     recipes = [
         system(f'splade(model="{checkpoint}"){rest}', label="s").retriever.transforms
         for rest in ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
@@ -248,7 +248,7 @@ def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
 
 
 def test_a_list_is_one_system_for_each_value():
-    """The paper's table is one command: K = 256 ... 1 written as a list; two lists are all their combinations."""
+    """A list of values is one system per value; two lists are all combinations."""
     assert variants("lexmae|top_k([2, 1])@impact") == ["lexmae|top_k(2)@impact", "lexmae|top_k(1)@impact"]
     assert variants("a|top_k(k=[2, 1])|quantize([8, 9], mode='floor')") == [
         f'a|top_k(k={k})|quantize({scale}, mode="floor")' for k in (2, 1) for scale in (8, 9)
@@ -267,14 +267,14 @@ def test_a_list_is_one_system_for_each_value():
     ],
 )
 def test_what_is_wrong_is_one_line(text, error, line):
-    """A preset without its model, a dense engine, and slips of the pen are said before any work."""
+    """A preset without its model, a dense engine, and typos are refused in one line before any work."""
     with pytest.raises(error, match=line) as raised:
         plan.systems_of([text])
     assert "\n" not in str(raised.value)
 
 
 def test_a_folder_without_a_model_is_one_line(folder, tmp_path):
-    """A path that holds no checkpoint is said, and nothing is left behind."""
+    """A folder without a checkpoint is an error, and nothing is left in the store."""
     done = subprocess.run(
         command(folder, f'lexmae(model="{tmp_path}/nothing")@impact'),
         env={**os.environ, "LEXBENCH_STORE": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"},

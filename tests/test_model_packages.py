@@ -26,7 +26,7 @@ print(sorted(weights, key=weights.get)[-8:])
 
 @pytest.fixture(scope="module", params=NAMES)
 def installed(request, tmp_path_factory):
-    """Build a package's wheel and install it into a folder of its own; return name, wheel and folder."""
+    """Build a package's wheel and install it into a folder; return name, wheel and folder."""
     folder = tmp_path_factory.mktemp(request.param)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(MODELS / request.param)]
     subprocess.run(build, check=True, capture_output=True)
@@ -38,7 +38,7 @@ def installed(request, tmp_path_factory):
 
 
 def python(site, *arguments):
-    """Run Python with the installed package on its path; return what it prints."""
+    """Run Python with the installed package on its path; return its output."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(MODELS.parent)])}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_there_are_packages():
 
 
 def test_a_wheel_holds_the_model_and_is_small(installed):
-    """It has weights, exact terms, tokenizer, card, notice and the entry of the catalogue, in at most 50 MB."""
+    """A wheel has weights, exact terms, tokenizer, card, notice and catalogue entry, in at most 50 MB."""
     name, wheel, _ = installed
     names = set(zipfile.ZipFile(wheel).namelist())
     files = ("config.json", "model.safetensors", "exact_terms.safetensors", "tokenizer.json", "README.md", "training.json")
@@ -61,7 +61,7 @@ def test_a_wheel_holds_the_model_and_is_small(installed):
 
 
 def test_lexbench_knows_it_by_its_name(installed):
-    """Once installed it is in the catalogue, with its licence, its data and what to type."""
+    """An installed model is in the catalogue, with licence, data and command."""
     name, _, site = installed
     shown = python(site, "-m", "lexbench", "show", "model", name)
     assert "weights: included" in shown
@@ -70,6 +70,6 @@ def test_lexbench_knows_it_by_its_name(installed):
 
 
 def test_it_encodes(installed):
-    """Its weights give a question its own words, and those of the same meaning."""
+    """Its weights give a question its own words and words with the same meaning."""
     name, _, site = installed
     assert "'sort'" in python(site, "-c", ENCODED.format(name=name))

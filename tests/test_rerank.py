@@ -1,4 +1,4 @@
-"""Retrieve and rerank: scores and orders are those that a few lines of transformers give."""
+"""Retrieve and rerank: scores and orders are those of transformers."""
 
 import importlib.util
 import json
@@ -77,12 +77,12 @@ def workbench(folder, store):
 
 
 def written(model, first=BM25, k=20, settings=""):
-    """Write the system as a user types it."""
+    """Return the system as a user types it."""
     return f'rerank({first}, cross_encoder(model="{model}"{settings}), k={k})'
 
 
 def searched(bench, text, k=1000):
-    """Return what the retriever *text* finds: {position: score} of each query, in the order of its list."""
+    """Return the hits of the retriever *text*: {position: score} for each query, best first."""
     retriever = resolve(parse(text))
     searcher = retriever.open(bench.artifacts.index(retriever))
     hits = searcher.search(searcher.encode([query.text for query in bench.dataset.queries]), k)
@@ -91,7 +91,7 @@ def searched(bench, text, k=1000):
 
 
 def reference(model, query, text, length=64):
-    """Return the score that transformers gives a pair by itself."""
+    """Return the score of one pair by transformers."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(model).eval()
     with torch.no_grad():
@@ -101,7 +101,7 @@ def reference(model, query, text, length=64):
 
 
 class Spy:
-    """Counts what cross-encoders are asked for, and stops where it is told to."""
+    """Records the pairs that cross-encoders score, and stops after some calls."""
 
     def __init__(self, monkeypatch, most=10**9):
         self.calls, self.most = [], most
@@ -118,7 +118,7 @@ class Spy:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_candidates_come_in_the_order_of_the_models_scores(bench, models, number):
-    """The k best of BM25 and no others, with the scores that transformers gives each pair alone, of one logit and of two."""
+    """The top k of BM25 are reranked by the scores of transformers, with one logit and with two."""
     found = searched(bench, written(models[number], k=10))
     candidates = searched(bench, BM25, 10)
     queries = bench.dataset.queries
@@ -131,7 +131,7 @@ def test_the_candidates_come_in_the_order_of_the_models_scores(bench, models, nu
 
 
 def test_equal_scores_leave_the_lower_position_first(bench, models, tmp_path):
-    """A model that cannot tell documents apart gives them in the order of their positions."""
+    """Documents with equal scores are in the order of their positions."""
     checkpoints.rewrite(checkpoints.cross_encoder(tmp_path), lambda state: {key: value * 0 for key, value in state.items()})
     for scored in searched(bench, written(tmp_path)):
         assert set(scored.values()) == {0.0}
@@ -139,7 +139,7 @@ def test_equal_scores_leave_the_lower_position_first(bench, models, tmp_path):
 
 
 def test_titles_can_stand_apart(bench, models):
-    """With titles="string" a separator stands between title and body, and without a title there is none."""
+    """With titles="string" a separator is between title and body, if there is a title."""
     plain, apart = (searched(bench, written(models[0], settings=f', titles="{titles}"')) for titles in ("off", "string"))
     query = bench.dataset.queries[0].text
     documents = {doc: next(bench.corpus.documents(doc, doc + 1)) for doc in plain[0]}
@@ -153,7 +153,7 @@ def test_titles_can_stand_apart(bench, models):
 
 
 def test_pairs_are_cut_as_the_tokenizer_cuts_them():
-    """For every pair of lengths around what there is room for, longest-first cutting is that of the package tokenizers."""
+    """Longest-first cutting is that of the package tokenizers."""
     plain = Tokenizer(WordLevel({"a": 0, "b": 1}, unk_token="a"))
     for room in (1, 7, 8):
         plain.enable_truncation(room, strategy="longest_first")
@@ -164,7 +164,7 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them():
 
 
 def test_a_long_query_leaves_room_or_does_not(models):
-    """Longest-first cuts a long query and its document to halves; only_second cuts the document to nothing first."""
+    """ "longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
     long, document = "query " * 80, Document("d", "dense " * 80)
     both, second = (CrossEncoder(str(models[0]), truncation=one) for one in ("longest_first", "only_second"))
 
@@ -176,7 +176,7 @@ def test_a_long_query_leaves_room_or_does_not(models):
 
 @pytest.mark.parametrize("architecture", ["distilbert", "roberta", "modernbert"])
 def test_other_architectures_read_pairs_as_their_tokenizers_make_them(tmp_path, architecture):
-    """Two separators between the parts, no segments, or positions counted from elsewhere: each as transformers has it."""
+    """Models with two separators, without segments, or with shifted positions score like in transformers."""
     model = checkpoints.cross_encoder(tmp_path, architecture)
     texts = ["ab", "cde " * 40, "f"]
     expected = [reference(model, "abc", text, 62 if architecture == "roberta" else 64) for text in texts]
@@ -202,7 +202,7 @@ def test_batches_change_nothing_but_the_rounding(models):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
-    """Reduced precision rounds and does no more."""
+    """Smaller types change scores only by rounding."""
     if dtype == "int8" and not int8_works():
         pytest.skip("this torch has no int8 products for this processor")
     documents = [Document("a", "neural search"), Document("b", "lexical dense retrieval")]
@@ -215,7 +215,7 @@ def test_in_a_smaller_type_scores_are_nearly_the_same(models, dtype):
 
 
 def test_what_can_be_reranked_can_be_anything(bench, models):
-    """An ensemble, a pipeline and another rerank give candidates; k of the outer one is what it takes of the inner one."""
+    """Ensembles, pipelines and other rerankers can give candidates."""
     for first in (f"ensemble({BM25}, bm25(k1=2.0))", f"pipeline({BM25}, bm25(k1=2.0), k=30)", written(models[1], k=30)):
         candidates = searched(bench, first, 12)
         found = searched(bench, written(models[0], first=first, k=12))
@@ -224,7 +224,7 @@ def test_what_can_be_reranked_can_be_anything(bench, models):
 
 
 def test_an_ensemble_has_it_as_a_part(bench, models):
-    """Raw sums of an ensemble are the sums of what its parts score alone."""
+    """A raw ensemble adds the scores of its members."""
     alone = searched(bench, written(models[0]))
     bm25 = searched(bench, BM25)
     text = f'ensemble({written(models[0])}, {BM25}, scores="raw", missing="zero", weights=[2, 1])'
@@ -233,7 +233,7 @@ def test_an_ensemble_has_it_as_a_part(bench, models):
 
 
 def test_a_pipeline_has_it_as_its_first_part(bench, models):
-    """The candidates of the pipeline are what reranking leaves on top."""
+    """The candidates of the pipeline are the best of reranking."""
     best = [set(list(one)[:5]) for one in searched(bench, written(models[0]))]
     found = searched(bench, f"pipeline({written(models[0])}, {BM25}, weights=[0, 1], k=5)")
 
@@ -241,7 +241,7 @@ def test_a_pipeline_has_it_as_its_first_part(bench, models):
 
 
 def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
-    """Two parts that rerank by one model share the scores of the pairs that both have."""
+    """Two members that rerank by one model score a common pair once."""
     spy = Spy(monkeypatch)
     parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)")
     bench = workbench(folder, Store(tmp_path))
@@ -255,7 +255,7 @@ def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
 
 
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
-    """With k=100 a block is 15 queries; after an end in the third block the first two are not scored again."""
+    """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
     calm = workbench(folder, Store(tmp_path / "calm")).run(job.system, 1000)
     with pytest.MonkeyPatch.context() as patch:
@@ -276,7 +276,7 @@ def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["here", "processes(2)", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])])
 def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
-    """Blocks of pairs that are scored wherever --on says make the run that is made without, in the folder of the same name."""
+    """Runs scored by an executor have the bytes and the folder name of runs without."""
     text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
     runs = []
     for place, on in (("alone", None), ("elsewhere", executor(text))):
@@ -295,7 +295,7 @@ def test_executors_score_the_same_bits(name, folder, models, tmp_path, request):
     ids=["ensemble of two", "pipeline", "a reranker of a reranker"],
 )
 def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_path):
-    """Each reranker in a fusion, inner ones first, has all its pairs scored where --on says; nothing is left to the search."""
+    """All pairs of each reranker in a fusion are scored by the executor, none while searching."""
     parts = written(models[0]), written(models[0], first="bm25(k1=0.1, b=1.0)"), BM25, models[1]
     named = system(text.format(*parts))
     runs, scored, sent = [], [], []
@@ -320,7 +320,7 @@ def test_rerankers_that_are_parts_score_on_executors(text, folder, models, tmp_p
 
 
 def test_scores_that_an_executor_has_made_are_kept(folder, models, tmp_path, monkeypatch):
-    """A run whose scoring was cut off after the first of three blocks scores the other two, and no pair again."""
+    """After an interruption, an executor scores only the remaining blocks."""
     store = Store(tmp_path)
     spy = Spy(monkeypatch, most=1)
     with pytest.raises(KeyboardInterrupt):
@@ -340,7 +340,7 @@ def on_executor(bench):
 
 
 def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
-    """Another model, length or k is another run of the same index; where the model lies, and its batches, are neither."""
+    """Another model, length or k makes another run of the same index; another path or batch size does not."""
     bench = workbench(folder, Store(tmp_path))
     (tmp_path / "copy").mkdir()
     copy = checkpoints.cross_encoder(tmp_path / "copy")
@@ -359,7 +359,7 @@ def test_models_share_the_index_and_not_the_run(folder, models, tmp_path):
 
 
 def test_the_recall_of_the_candidates_is_told(folder, models, tmp_path):
-    """A result has a note with the recall of the retriever at k; its index has the size of the retriever's."""
+    """A result has a note with the recall of the candidates, and the index size of the retriever."""
     planned = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=30), "bm25"], ["nDCG@10", "R@30"], 1000)
     ranked, first = (outcome.result for outcome in jobs.run(planned, Store(tmp_path)))
 
@@ -371,7 +371,7 @@ def test_the_recall_of_the_candidates_is_told(folder, models, tmp_path):
 
 
 def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
-    """Texts come from the stored corpus; without it there is one line that names it."""
+    """Without the stored corpus, the error names it."""
     bench = workbench(folder, Store(tmp_path))
     retriever = resolve(parse(written(models[0])))
     index = bench.artifacts.index(retriever)
@@ -381,7 +381,7 @@ def test_a_corpus_that_is_gone_is_said(folder, models, tmp_path):
 
 
 def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
-    """The name of a model whose encoder is a reranker stands for it with its settings; alone it is no system."""
+    """The name of a reranker in the catalogue stands for it with its settings."""
     lines = ["schema = 1", 'name = "little"', 'summary = "s"', 'encoder = "cross_encoder"', 'family = "reranker"']
     lines += ['weights = "public"', 'source = "s"', 'paper = "p"', "[settings]", f'model = "{models[0]}"', "length = 32"]
     (tmp_path / "little.toml").write_text("\n".join(lines))
@@ -423,7 +423,7 @@ def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
     ],
 )
 def test_a_mistake_costs_one_line(models, given, kind, said):
-    """What is wrong, what there is and what to type stand in one line."""
+    """An error says in one line what is wrong, what exists and what to type."""
     with pytest.raises(kind, match=re.escape(said)) as caught:
         system(given.replace("M", f'cross_encoder(model="{models[0]}")'))
 
@@ -431,7 +431,7 @@ def test_a_mistake_costs_one_line(models, given, kind, said):
 
 
 def test_what_is_no_reranker_is_refused_before_work(tmp_path):
-    """A masked-language model, three logits, a prompt and a folder without a model, each in one line."""
+    """A masked-language model, three logits, a prompt and an empty folder are refused in one line."""
     prompted = checkpoints.cross_encoder(tmp_path / "prompted")
     (prompted / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
     (tmp_path / "empty").mkdir()
@@ -447,7 +447,7 @@ def test_what_is_no_reranker_is_refused_before_work(tmp_path):
 
 
 def test_damaged_weights_are_refused(tmp_path):
-    """A weight that is missing, and weights that are no numbers, are errors of one line, and no scores."""
+    """Missing weights and NaN are errors of one line."""
     cut = checkpoints.cross_encoder(tmp_path / "cut")
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if "classifier" not in key})
     broken = checkpoints.cross_encoder(tmp_path / "broken")
@@ -462,12 +462,12 @@ def test_damaged_weights_are_refused(tmp_path):
 
 
 def test_a_device_that_is_not_there_is_said(models):
-    """A GPU that this machine does not have costs one line."""
+    """A missing GPU is an error of one line."""
     with pytest.raises(CannotStart, match=r"device=cuda:99: torch .* finds"):
         CrossEncoder(str(models[0]), device="cuda:99").score(["a"], [Document("d", "b")])
 
 
 def test_fewer_kept_than_ranked_is_refused(folder, models):
-    """With a depth below k the recall of the candidates could not be told."""
+    """A depth below k is refused, because the recall of the candidates would be unknown."""
     with pytest.raises(CommandError, match=re.escape("rerank(k=20) ranks 20 candidates and 10 are kept")):
         plan.plan_dataset(str(folder), [written(models[0])], ["nDCG@10"], 10)

@@ -1,4 +1,4 @@
-"""Sparse vectors of causal language models: those that transformers' own classes give, text by text, without padding."""
+"""Sparse vectors of causal language models, compared with transformers text by text."""
 
 import json
 
@@ -19,7 +19,7 @@ TEXTS = ["sparse neural search", "the weight of a term is lexical and dense a b 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def folder(request, tmp_path_factory):
-    """Write a tiny model of each kind; the Qwen2's projection is its embedding."""
+    """Write a tiny model of each kind; that of Qwen2 is tied."""
     path = tmp_path_factory.mktemp("models") / request.param
     return checkpoints.causal_lm(path, request.param, tie_word_embeddings=request.param == "qwen2")
 
@@ -31,7 +31,7 @@ def encoder(folder, **settings):
 
 
 def expected(folder, texts, *, bidirectional, last, scaled=False):
-    """Return vectors (texts, vocabulary) as a few lines of transformers make them, one text at a time."""
+    """Return vectors (texts, vocabulary) by transformers, one text at a time."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     rows = []
@@ -49,7 +49,7 @@ def expected(folder, texts, *, bidirectional, last, scaled=False):
 @pytest.mark.parametrize("pooling", ["max", "last"])
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
 def test_vectors_are_those_of_transformers(folder, attention, pooling):
-    """Padding, batches and packed layers change nothing, with either attention and either pooling."""
+    """Vectors are those of transformers, with either attention and either pooling."""
     made = encoder(folder, attention=attention, pooling=pooling, batch_tokens=32)
     wanted = expected(folder, TEXTS, bidirectional=attention == "bidirectional", last=pooling == "last")
 
@@ -58,7 +58,7 @@ def test_vectors_are_those_of_transformers(folder, attention, pooling):
 
 
 def test_settings_change_what_they_say(tmp_path):
-    """Scaled logits, prompts, special tokens left out, and the largest terms of documents alone."""
+    """Each setting does what it says: scaled logits, prompts, positions, document_terms."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     scaled = expected(folder, TEXTS, bidirectional=True, last=False, scaled=True)
     made = encoder(folder, attention="bidirectional", logits="scaled")
@@ -86,7 +86,7 @@ def test_settings_change_what_they_say(tmp_path):
 
 @pytest.mark.parametrize("pooling", ["max", "last"])
 def test_an_echo_is_pooled_where_the_text_is_read_again(folder, pooling):
-    """With *echo* the model reads prompt, text, echo and text; only what it says of the second text counts."""
+    """With *echo* the model reads prompt, text, echo and text; only the second text is pooled."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     made = encoder(folder, echo="again a b", document_prompt="w1 ", pooling=pooling, document_length=12, query_length=12)
@@ -110,7 +110,7 @@ def test_an_echo_is_pooled_where_the_text_is_read_again(folder, pooling):
 
 
 def test_long_texts_are_cut_at_their_end(tmp_path):
-    """A text of more tokens than are asked for has the vector of its beginning, and counts as cut."""
+    """A long text has the vector of its beginning, and counts as cut."""
     made = encoder(checkpoints.causal_lm(tmp_path / "llama"), document_length=8)
     tokens = made.tokenise_documents([Document("d", " ".join(f"w{i}" for i in range(20))), Document("e", "w1")])
 
@@ -120,7 +120,7 @@ def test_long_texts_are_cut_at_their_end(tmp_path):
 
 
 def test_what_cannot_be_is_said_in_a_line(tmp_path):
-    """Settings that are none, titles, models of another kind, an adapter without its model, and weights that do not fit."""
+    """Wrong settings, titles, other kinds of models, an adapter without weights, and misfits are refused."""
     folder = checkpoints.causal_lm(tmp_path / "llama")
     for settings, line in (
         ({"attention": "both"}, r"sparse_clm\(attention='both'\): there is causal, bidirectional"),

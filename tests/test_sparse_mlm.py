@@ -49,7 +49,7 @@ def encoder(folder, **settings):
 
 
 def reference(folder, text, pair=None, *, positions="all", length=64, last=np.log1p):
-    """Return the vector of one text by transformers' own model and tokenizer, and four lines of numpy."""
+    """Return the vector of one text by transformers and numpy."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
     pairs = None if pair is None else [pair]
@@ -62,7 +62,7 @@ def reference(folder, text, pair=None, *, positions="all", length=64, last=np.lo
 
 
 def close(found, expected, tolerance=1e-5):
-    """Whether the sparse matrix *found* is the list of rows *expected*."""
+    """Return whether the sparse matrix *found* has the rows *expected*."""
     return np.allclose(found.toarray(), np.array(expected), rtol=0, atol=tolerance)
 
 
@@ -71,10 +71,10 @@ HAND = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "banana", "fruit"
 
 @pytest.fixture(scope="module")
 def by_hand(tmp_path_factory):
-    """Write a BERT whose logits are known: 4 + 4 for a token's own term and those that share its vector, else 0; less 5.
+    """Write a BERT with known logits: 8 - 5 for a token's own term and terms with the same vector, else 0 - 5.
 
-    Vectors are rows of a Hadamard matrix, so they have mean 0 and deviation 1, layer normalisation leaves them as they are, and
-    dot products are 8 or 0. The layer adds nothing; the head's transform gives back what it gets.
+    Vectors are rows of a Hadamard matrix: their mean is 0 and their deviation 1, so layer normalisation does not change them,
+    and dot products are 8 or 0. The layer adds nothing, and the head's transform returns its input.
     """
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     path = tiny_bert(
@@ -124,7 +124,7 @@ THREE, HALF = np.log(1 + 3), np.log(1 + 0.5)  # logits 8 - 5 and 8 - 7.5
     ],
 )
 def test_weights_are_those_found_by_hand(by_hand, positions, text, expected):
-    """A term weighs log(1 + its largest logit); with positions=text neither [CLS] nor any [SEP] gives it one."""
+    """A term has the weight log(1 + its largest logit); with positions=text neither [CLS] nor any [SEP] counts."""
     made = encoder(by_hand, positions=positions)
     for vectors in (made.encode_document([text]), made.encode_query([text])):
         assert {made.token(term): pytest.approx(weight, abs=1e-5) for term, weight in expected_terms(vectors)} == expected
@@ -138,7 +138,7 @@ def expected_terms(vectors):
 @pytest.mark.parametrize("positions", ["all", "text"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
-    """Every text in a batch of many lengths gets the vector that transformers gives it alone, in the order of the texts."""
+    """Each text in a batch of many lengths has the vector that transformers gives it alone."""
     folder = tiny(tmp_path / architecture, architecture)
     found = encoder(folder, positions=positions, document_length=60).encode_document(TEXTS)
     expected = [reference(folder, text, positions=positions, length=60) for text in TEXTS]
@@ -150,7 +150,7 @@ def test_vectors_are_those_of_transformers(tmp_path, architecture, positions):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_splade_is_that_of_sentence_transformers(tmp_path, dtype):
-    """The settings that make SPLADE give the vectors of a SparseEncoder."""
+    """The settings of SPLADE give the vectors of a SparseEncoder."""
     sparse_encoder = pytest.importorskip("sentence_transformers").SparseEncoder
     folder = tiny_bert(tmp_path / "splade", form="sparse_encoder", safetensors=True)
     theirs = sparse_encoder(str(folder), device="cpu", model_kwargs={"dtype": getattr(torch, dtype)})
@@ -177,7 +177,7 @@ def test_documents_go_in_as_they_are_without_titles(folder):
 
 
 def test_titles_as_pairs(folder):
-    """With titles=pair title and body are a pair whose longer part is cut first; a document without a title has '-'."""
+    """With titles=pair title and body are a pair, cut longest first; a missing title is '-'."""
     made = encoder(folder, titles="pair", document_length=40)
     tokens = made.tokenise_documents(DOCUMENTS)
     pairs = [("sparse retrieval", "the search model"), ("-", "no title here")]
@@ -188,7 +188,7 @@ def test_titles_as_pairs(folder):
 
 
 def test_titles_in_the_string(folder):
-    """With titles=string title, [SEP] and body are one text that is cut at its end, and this [SEP] does not pool either."""
+    """With titles=string title, [SEP] and body are one text, cut at its end; this [SEP] does not pool."""
     made = encoder(folder, titles="string", positions="text", document_length=40)
     tokens = made.tokenise_documents(DOCUMENTS)
     texts = ["sparse retrieval[SEP]the search model", "-[SEP]no title here"]
@@ -202,7 +202,7 @@ def test_titles_in_the_string(folder):
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_texts_are_cut_as_transformers_cuts_them(folder, side):
-    """The ids are those of the tokenizer's own truncation, and every text that lost a token is counted."""
+    """Texts are cut like by transformers, and those that lost a token are counted."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, truncation_side=side)
     texts = [" ".join(["term", "x", "w7", "query"][i % 4] for i in range(length)) for length in range(14)]
     pairs = [(first, second) for first in texts[::3] for second in texts[1::2]]
@@ -217,7 +217,7 @@ def test_texts_are_cut_as_transformers_cuts_them(folder, side):
 
 
 def test_every_text_is_in_one_batch_within_its_bounds(folder):
-    """Batches hold every text once, the longest first, and no more padded tokens or texts than they may."""
+    """Batches have each text once, the longest first, and keep to both limits."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokens = tokenise(cutter(tokenizer, 64), TEXTS * 3)
     made = list(batches(tokens, 70, 4, pad=0, silent=[2, 3]))
@@ -229,7 +229,7 @@ def test_every_text_is_in_one_batch_within_its_bounds(folder):
 
 
 def test_a_document_keeps_its_largest_weights(folder):
-    """With document_terms=3 a document has the vector that top_k(3) makes of its whole one, a query keeps all."""
+    """With document_terms=3 a document has its largest three weights like with top_k(3); a query keeps all."""
     whole, cut = encoder(folder), encoder(folder, document_terms=3)
     expected = TopK(3).document(whole.encode_document(TEXTS))
 
@@ -240,7 +240,7 @@ def test_a_document_keeps_its_largest_weights(folder):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
-    """The vocabulary of lexmae_nano in 120 pieces gives the bits that it gives in 15, and in one."""
+    """The vocabulary of lexmae_nano in 120 pieces, 15, or one gives the same bits."""
     from lexbench.encoders import _torch_models
     from lexbench.runner.systems import system
 
@@ -260,7 +260,7 @@ def test_the_pieces_of_the_vocabulary_change_nothing(dtype, monkeypatch):
 @pytest.mark.parametrize("batch_tokens", [0, 32])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_threads_change_nothing(folder, dtype, batch_tokens):
-    """One thread and two give the same bytes, whether they share a batch or have several side by side; torch keeps two."""
+    """One thread and two give the same bytes, with one batch or several; torch keeps its number of threads."""
     one, two = (
         encoder(folder, dtype=dtype, batch_tokens=batch_tokens, threads=threads).encode_document(TEXTS) for threads in (1, 2)
     )
@@ -275,7 +275,7 @@ def test_threads_change_nothing(folder, dtype, batch_tokens):
     [("relu", lambda values: values), ("log1p_log1p_relu", lambda values: np.log1p(np.log1p(values)))],
 )
 def test_other_activations(folder, activation, last):
-    """`relu` leaves the logits as they are, and `log1p_log1p_relu` takes the logarithm twice."""
+    """`relu` takes no logarithm, and `log1p_log1p_relu` takes it twice."""
     found = encoder(folder, activation=activation).encode_document(TEXTS)
 
     assert close(found, [reference(folder, text, last=last) for text in TEXTS])
@@ -283,7 +283,7 @@ def test_other_activations(folder, activation, last):
 
 @pytest.mark.parametrize(("dtype", "cosine"), [("bfloat16", 0.999), ("float16", 0.99999)])
 def test_other_types_come_close(folder, dtype, cosine):
-    """Half the bits give nearly the same vectors, in float32."""
+    """16 bits give nearly the same vectors, in float32."""
     exact, rough = (encoder(folder, dtype=one).encode_document(TEXTS).toarray() for one in ("float32", dtype))
     cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
 
@@ -293,7 +293,7 @@ def test_other_types_come_close(folder, dtype, cosine):
 
 
 def test_queries_have_a_tower_of_their_own(folder, tmp_path):
-    """With query_model queries go through that, cut to query_length, and documents do not."""
+    """Queries go through query_model, cut to query_length, and documents through model."""
     other = tiny_bert(tmp_path / "query", seed=7, form="transformers", safetensors=True)
     made = encoder(folder, query_model=str(other), query_length=8)
 
@@ -302,7 +302,7 @@ def test_queries_have_a_tower_of_their_own(folder, tmp_path):
 
 
 def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
-    """Training into the same folder and encoding again in one session gives the vectors of the new weights."""
+    """After the weights in a folder have changed, encoding in the same session uses the new ones."""
     folder = tiny_bert(tmp_path / "model", seed=1, form="transformers", safetensors=True)
     first = encoder(folder).encode_document(TEXTS)
     tiny_bert(folder, seed=2, form="transformers", safetensors=True)
@@ -321,7 +321,7 @@ def test_each_device_is_a_worker(folder):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_packed_layers_are_linear_layers(dtype):
-    """Where packed layers are used, they give what linear layers give, whatever the shape."""
+    """Packed layers give the results of linear layers, in any shape."""
     kind = getattr(torch, dtype)
     if not packing_works("cpu", kind):
         pytest.skip("this torch, or this processor, has no packed layers")
@@ -338,7 +338,7 @@ def test_packed_layers_are_linear_layers(dtype):
 
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
-    """A logit that overflowed or is NaN is an error in one line, and no vector."""
+    """NaN in a logit is an error of one line."""
     folder = tiny_bert(tmp_path / "broken", form="transformers", safetensors=True)
     state = load_file(folder / "model.safetensors")
     state["cls.predictions.transform.dense.bias"][0] = torch.nan
@@ -352,7 +352,7 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_maxima_are_largest_logits(dtype):
-    """Where a logit is above 0 the largest is found, to the bit; where none is, none is; a NaN wins unless one is."""
+    """The largest logit above 0 has the same bits; without one, nothing above 0 comes out, and NaN stays."""
     logits = torch.randn(4, 9, 50).to(dtype) - 1
     logits[1, 3, 7], logits[1, 4, 8], logits[2], logits[3] = torch.inf, -torch.inf, -torch.inf, -1
     logits[3, 2, 0], logits[3, 5, 1] = torch.nan, -torch.tensor(torch.nan)
@@ -365,7 +365,7 @@ def test_maxima_are_largest_logits(dtype):
 
 
 def test_dense_vectors_are_refused(folder):
-    """A model that gives every text most terms was not trained for this, which is said before a corpus is encoded with it."""
+    """A model that gives texts most terms is refused, because it was not trained for sparse vectors."""
     with pytest.raises(LexbenchError, match=r"gives a text \d\d% of all terms.*dense_ok=True"):
         encoder(folder, dense_ok=False).encode_document(TEXTS)
 
@@ -388,13 +388,13 @@ def test_dense_vectors_are_refused(folder):
     ],
 )
 def test_wrong_settings_are_refused(settings, message):
-    """A setting that there is not is refused at once, with what there is."""
+    """An impossible value is refused with the possible ones."""
     with pytest.raises(CommandError, match=message):
         SparseMLM("somewhere", **settings)
 
 
 def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
-    """More tokens than the model has positions, or a device that is not there, are errors in one line."""
+    """More tokens than positions, or a missing device, is an error of one line."""
     with pytest.raises(CommandError, match=r"document_length=65: .* takes at most 64 tokens; type document_length=64"):
         encoder(folder, document_length=65).encode_document(["x"])
     with pytest.raises(CannotStart, match=r"device=cuda:99: .* type device=auto"):
@@ -402,7 +402,7 @@ def test_what_the_model_or_the_machine_cannot_do_is_refused(folder):
 
 
 def test_nobody_elses_tokenizer_is_set_up_differently(folder):
-    """The cutter is a copy: the tokenizer that it was made of still cuts nothing."""
+    """A cutter is a copy: the original tokenizer does not start to cut."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     cutter(tokenizer, 10)
 
@@ -426,7 +426,7 @@ print(precision_note(Hardware(precision="bf16", device="cpu")), [precision_note(
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x86 can oneDNN be told to use fewer instructions")
 def test_a_type_that_the_processor_emulates_is_called_slow_before_the_work(folder, tmp_path):
-    """Where oneDNN has AVX2 alone, runs, rerankers and training say how slow bfloat16 and float16 are; of float32 nothing."""
+    """With AVX2 alone, runs, rerankers and training have a note on slow bfloat16 and float16, and none on float32."""
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "LEXBENCH_STORE": str(tmp_path)}
     command = [sys.executable, "-c", _SLOW, str(folder), str(Path(__file__).with_name("data") / "bread")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Learned weights of a text's own tokens: uniCOIL, and vectors of others that have fractions."""
+"""Learned weights of a text's own tokens: uniCOIL, and published vectors with fractions."""
 
 import json
 
@@ -29,7 +29,7 @@ TEXTS = [
 
 
 class Reference:
-    """The weights of one text at a time, by transformers alone, as pyserini's UniCoilDocumentEncoder gathers them."""
+    """The weights of one text by transformers, following pyserini's UniCoilDocumentEncoder."""
 
     def __init__(self, folder):
         state = checkpoints.load_file(f"{folder}/model.safetensors")
@@ -54,7 +54,7 @@ class Reference:
         return self.of(self.tokenizer(text, truncation=True, max_length=length)["input_ids"])
 
     def expanded(self, text, expansion, left, length):
-        """Return the vector of a text of at most *left* tokens with what is new among *length* tokens of its expansion."""
+        """Return the vector of *left* tokens of a text and of the new ones among *length* tokens of its expansion."""
         cut = {"add_special_tokens": False, "truncation": True}
         ids = self.tokenizer.encode(text, max_length=left, **cut)
         injected = set()
@@ -72,7 +72,7 @@ def model(tmp_path_factory):
 
 
 def encoder(model, **settings):
-    """Make the encoder on the processor, for a model of 64 positions."""
+    """Return the encoder, with lengths for a model of 64 positions."""
     return TermWeights(
         model, **{"document_length": 64, "query_length": 12, "expansion_length": 10, "device": "cpu", **settings}
     )
@@ -80,7 +80,7 @@ def encoder(model, **settings):
 
 @pytest.mark.parametrize("batch_tokens", [0, 8])
 def test_weights_are_those_of_transformers(model, batch_tokens):
-    """Every text has the largest weight of each of its tokens, [SEP] among them and [CLS] not, however it is batched."""
+    """Each text has the largest weight of each of its tokens, with [SEP] and without [CLS]."""
     reference, made = Reference(model), encoder(model, batch_tokens=batch_tokens)
     documents, queries = made.encode_document(TEXTS), made.encode_query(TEXTS)
 
@@ -94,7 +94,7 @@ def test_weights_are_those_of_transformers(model, batch_tokens):
 
 @pytest.mark.parametrize("prefix", ["module.", "coil_encoder."])
 def test_other_prefixes(model, tmp_path, prefix):
-    """What trainers put before the keys changes nothing, nor does an old kind of file."""
+    """Prefixes of keys and pickled weights change nothing."""
     other = uni_coil(tmp_path / "other", prefix, safetensors=False)
 
     assert (encoder(other).encode_query(TEXTS) != encoder(model).encode_query(TEXTS)).nnz == 0
@@ -110,7 +110,7 @@ def expanded(tmp_path):
 
 
 def test_expanded_documents(model, expanded):
-    """A document is [CLS] text [SEP] what its expansion adds [SEP], both cut; what is cut is counted."""
+    """A document is [CLS] text [SEP] new tokens of its expansion [SEP], both cut and counted."""
     added, path = expanded
     made = encoder(model, expansions=path)
     tokens = made.tokenise_documents([Document(str(i), text) for i, text in enumerate(TEXTS)])
@@ -124,13 +124,13 @@ def test_expanded_documents(model, expanded):
 
 
 def test_an_expansion_is_wanted_of_all(model, expanded):
-    """A document that the file does not have is named, and what to do about it."""
+    """Documents that the file lacks are named."""
     with pytest.raises(LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 others; give each a line"):
         encoder(model, expansions=expanded[1]).tokenise_documents([Document(name, "") for name in "0xyz1w"])
 
 
 def test_the_key(model, expanded, tmp_path):
-    """The expansions' content is in the key of the encodings, where they lie is not; the length of queries is not either."""
+    """The content of the expansions is in the key of the encodings; their path and the query length are not."""
     made = encoder(model, expansions=expanded[1])
     (tmp_path / "moved.jsonl").write_bytes((tmp_path / "expansions.jsonl").read_bytes())
     moved = encoder(model, expansions=str(tmp_path / "moved.jsonl"), query_length=20)
@@ -151,13 +151,13 @@ def test_the_key(model, expanded, tmp_path):
     ],
 )
 def test_settings_that_cannot_be(model, settings, error, line):
-    """What cannot be is refused by name."""
+    """Impossible settings are refused by name."""
     with pytest.raises(error, match=line):
         encoder(model, **settings).encode_document(["x"])
 
 
 def test_other_models(tmp_path):
-    """A model that projects onto no number, or onto several, is refused with what it has."""
+    """A model with no projection, or onto several numbers, is refused."""
     with pytest.raises(InvalidFile, match=r"tok_proj.weight \(1, 32\) and tok_proj.bias \(1,\), and here is neither"):
         encoder(str(checkpoints.tiny_bert(tmp_path / "plain", form="transformers"))).encode_query(["x"])
     with pytest.raises(InvalidFile, match=r"here is tok_proj.weight \(4, 32\), tok_proj.bias \(4,\)|here is tok_proj.bias"):
@@ -165,7 +165,7 @@ def test_other_models(tmp_path):
 
 
 def test_damaged_weights(tmp_path):
-    """Weights that are not numbers are an error, not empty vectors."""
+    """NaN in the weights is an error."""
     folder = tmp_path / "damaged"
     uni_coil(folder)
     checkpoints.rewrite(folder, lambda state: state | {"tok_proj.bias": torch.tensor([float("nan")])})
@@ -183,7 +183,7 @@ def collection(path):
 
 
 def test_through_the_harness(model, expanded, tmp_path):
-    """On csr the run has the dot products of the reference's vectors; on impact those of the vectors made whole."""
+    """Runs have the dot products of the reference's vectors on csr, and of quantised ones on impact."""
     settings = f'model="{model}",expansions="{expanded[1]}",document_length=64,query_length=12,expansion_length=10,device="cpu"'
     named = [f"term_weights({settings})@csr", f"term_weights({settings})|quantize(51.2)@impact"]
     planned = plan.plan_dataset(collection(tmp_path / "set"), named, ["RR@10"], 10)
@@ -200,7 +200,7 @@ def test_through_the_harness(model, expanded, tmp_path):
 
 
 def scores(store, engine):
-    """Return the scores by document of the run on *engine*, of its only query."""
+    """Return the scores by document of the only query, on *engine*."""
     (folder,) = (kept.run for kept in stored_results(store) if kept.result.system.endswith(f"@{engine}"))
     run = read_run(folder).run
     ids = run.table[run.docs].astype(str).tolist()
@@ -208,7 +208,7 @@ def scores(store, engine):
 
 
 def test_vectors_of_others_with_fractions(tmp_path):
-    """Weights that are fractions, as files of COIL-tok have them, come in by format="seismic" and are made whole."""
+    """Fractional weights, e.g. of COIL-tok, are read by format="seismic" and quantised."""
     vectors = {"0": {"red": 1.5, "fox": 0.25}, "1": {"fox": 2.25}, "2": {}, "3": {"red": 0.5}, "4": {"hen": 1.0}}
     (tmp_path / "documents.jsonl").write_text(
         fruit.lines({"id": name, "contents": "", "vector": one} for name, one in vectors.items())

@@ -1,4 +1,4 @@
-"""Vectors from elsewhere are searched and scored like our own, and ours can go elsewhere."""
+"""Published sparse vectors are searched and scored like our own."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ QUERIES = {"q2": {"fox": 2, "blue": 9}, "q1": {"red": 1}}
 
 @pytest.fixture
 def files(tmp_path):
-    """Write documents and queries as Anserini has them; no document has the query term `blue`."""
+    """Write documents and queries in Anserini's form; no document has the query term `blue`."""
     lines = [json.dumps({"id": name, "contents": "", "vector": vector}) for name, vector in DOCUMENTS.items()]
     (tmp_path / "documents.jsonl").write_text("\n".join(lines) + "\n")
     topics = [f"{name}\t{' '.join(' '.join([token] * n) for token, n in vector.items())}" for name, vector in QUERIES.items()]
@@ -30,7 +30,7 @@ def files(tmp_path):
 
 
 def vectors(**settings):
-    """Make the encoder."""
+    """Return the encoder."""
     return registry.create("encoders", Call("vectors", kwargs=tuple(settings.items())))
 
 
@@ -44,7 +44,7 @@ def encoded(encoder, tmp_path, ids="cba"):
 
 
 def test_documents_and_queries_are_found_by_id(files, tmp_path):
-    """Documents come in position order, which is not the file's; a query term that no document has is left out."""
+    """Vectors are looked up by id; a query term that no document has is left out."""
     encoder = vectors(**files)
 
     assert [encoder.token(0), encoder.token(1)] == ["red", "fox"]
@@ -53,7 +53,7 @@ def test_documents_and_queries_are_found_by_id(files, tmp_path):
 
 
 def test_a_vocabulary_file_numbers_the_terms(files, tmp_path):
-    """With a vocabulary the terms have its numbers, and queries may be encoded without reading the documents' terms."""
+    """With a vocabulary the terms have its numbers."""
     (tmp_path / "vocab.txt").write_text("blue\nfox\ngreen\nred\n")
     encoder = vectors(**files, vocabulary=str(tmp_path / "vocab.txt"))
 
@@ -63,7 +63,7 @@ def test_a_vocabulary_file_numbers_the_terms(files, tmp_path):
 
 
 def test_a_missing_vector_is_named(files, tmp_path):
-    """A document or query that the files do not have is an error with its id, not an empty vector."""
+    """A document or query without a vector is an error with its id."""
     encoder = vectors(**files)
     with pytest.raises(LexbenchError, match="has no vector of query 'q7'"):
         encoder.encode_queries([Query("q1", ""), Query("q7", "")])
@@ -72,7 +72,7 @@ def test_a_missing_vector_is_named(files, tmp_path):
 
 
 def test_a_second_vector_of_an_id_is_refused(files, tmp_path):
-    """A document with two vectors stops the work with its id, where the last one would have counted."""
+    """A document with two vectors is an error with its id."""
     documents = Path(files["documents"])
     documents.write_text(documents.read_text() + documents.read_text().splitlines()[1] + "\n")
     with pytest.raises(InvalidFile, match=r"documents\.jsonl: two vectors have the id '[abc]', and .*; keep one of them"):
@@ -87,13 +87,13 @@ def test_a_second_vector_of_an_id_is_refused(files, tmp_path):
     ],
 )
 def test_what_is_wrong_is_one_line(files, change, error, line):
-    """A slip in a setting is said before any work."""
+    """A wrong setting is refused before any work."""
     with pytest.raises(error, match=line):
         vectors(**{**files, **change})
 
 
 def test_they_are_scored_like_any_system(files, tmp_path):
-    """Through the whole harness on `impact`: for q1 document a, with 3; for q2 a, with 4, then b, with 2."""
+    """A run on `impact` finds a for q1 (score 3), and a (4) and b (2) for q2."""
     folder = tmp_path / "set"
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": name, "text": "x"}) + "\n" for name in DOCUMENTS))

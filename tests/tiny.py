@@ -1,4 +1,4 @@
-"""A BEIR folder of some texts, in a place of its own."""
+"""Writes small BEIR folders, for tests."""
 
 import json
 
@@ -7,7 +7,7 @@ QUERIES = {"q1": "red car", "q2": "green"}
 
 
 def enter(tmp_path, monkeypatch):
-    """Make *tmp_path* the current folder, with a store in it, and forbid the network."""
+    """Make *tmp_path* the current folder, with a store in it, and forbid downloads."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
