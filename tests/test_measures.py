@@ -281,7 +281,7 @@ def test_a_measure_that_needs_another_package_says_which(monkeypatch):
     from lexbench.interop.ir_measures_provider import ir_measures
 
     monkeypatch.setattr(ir_measures.cwl_eval, "_is_available", False)
-    with pytest.raises(CannotStart, match=r"nothing that is installed computes BPM.*pip install"):
+    with pytest.raises(CannotStart, match=r"no installed package computes BPM.*pip install"):
         parse("BPM(max_rel=3)@10")
 
 

@@ -1,7 +1,7 @@
-"""Measures that ir-measures computes for our runs. It is imported when the first of them is met.
+"""Measures that ir-measures computes for our runs. The library is imported when one of them is needed first.
 
-Its logging handler is removed again, as an application decides where its log goes. It gets the measure `RCap`, so that errors
-in the settings of RCap read as those of other measures.
+Its logging handler is removed, because the application decides where a log goes. The measure `RCap` is added to it, so that
+errors in the settings of RCap read like those of other measures.
 """
 
 import ast
@@ -23,28 +23,28 @@ from lexbench.trec.runs import Run, strictly_decreasing
 
 @dataclass(frozen=True)
 class External:
-    """A measure that ir-measures' own providers compute."""
+    """A measure that a provider of ir-measures computes."""
 
     name: str
-    settings: tuple[tuple[str, str], ...] = ()  # name and value as written, sorted by name
-    at: str | None = None  # what stands behind the @
+    settings: tuple[tuple[str, str], ...] = ()  # names and values as typed, sorted by name
+    at: str | None = None  # the part after the @
 
     def __str__(self) -> str:
-        """Write the measure so that it reads back to an equal one."""
+        """Return the text of the measure; `parse` reads it back to an equal one."""
         settings = ",".join(f"{name}={value}" for name, value in self.settings)
         return self.name + (f"({settings})" if settings else "") + (f"@{self.at}" if self.at is not None else "")
 
 
 class ExternalScores(NamedTuple):
-    """What ir-measures computed for one measure."""
+    """The scores that ir-measures computed for one measure."""
 
     values: NDArray[np.float64]  # (queries,) in the order of the qrels
-    mean: float  # or what else the measure makes of its values: counts are summed
+    mean: float  # or another aggregate of the measure; counts are summed
 
 
 @cache
 def library() -> Any:
-    """Return the module ir_measures."""
+    """Import and return ir_measures."""
     logger = logging.getLogger("ir_measures")
     handlers = list(logger.handlers)
     ir_measures = import_module("ir_measures")
@@ -77,10 +77,10 @@ def takes_rel(measure: External) -> bool:
 
 
 def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> External:
-    """Return the measure of ir-measures called *name*, with *settings* and what stands behind the @ (None: nothing).
+    """Return the measure *name* of ir-measures with *settings* and the part *at* after the @ (None: nothing).
 
-    *text* is what errors call it. NotationError where ir-measures refuses the settings, CannotStart where no installed package
-    computes the measure.
+    Error messages call it *text*. Raises NotationError if ir-measures refuses the settings, and CannotStart if no installed
+    package computes the measure.
     """
     kind = library().measures.registry[name]
     values = {name: repr(value) for name, value in settings.items()}
@@ -96,12 +96,12 @@ def measure_of(text: str, name: str, settings: dict[str, Any], at: Any) -> Exter
     providers = [provider for provider in library().DefaultPipeline.providers if provider.supports(theirs)]
     if not any(provider.is_available() for provider in providers):
         ways = " or ".join(filter(None, (provider.install_instructions() for provider in providers)))
-        raise CannotStart(f"nothing that is installed computes {text}" + (f"; type: {ways}" if ways else ""))
+        raise CannotStart(f"no installed package computes {text}" + (f"; type: {ways}" if ways else ""))
     return measure
 
 
 def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, ExternalScores]:
-    """Return the scores of *measures*, by text, on scores without ties, which its providers break in different ways."""
+    """Return the scores of *measures*, by text. The run is given without ties, which providers would break differently."""
     scores, judged = strictly_decreasing(run), set(qrels.query_ids)
     ranked: dict[str, dict[str, float]] = {}
     for query_id, start, stop in zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True):
@@ -111,7 +111,7 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, Exte
     grades: dict[str, dict[str, int]] = {query_id: {} for query_id in qrels.query_ids}
     best = dict(zip(qrels.query_ids, np.maximum.reduceat(qrels.grades, qrels.offsets[:-1]).tolist(), strict=True))
     for query_id, doc_id, grade in qrels.judgements():
-        # pytrec_eval 0.5 overruns its memory, and hangs or dies, where no grade of a query is 0 or better.
+        # pytrec_eval 0.5 hangs or crashes if all grades of a query are below 0.
         grades[query_id][doc_id] = grade if best[query_id] >= 0 else 0
     texts = {_theirs(measure): str(measure) for measure in measures}
     values: dict[str, dict[str, float]] = {text: {} for text in texts.values()}
@@ -121,7 +121,7 @@ def calc(measures: Sequence[External], run: Run, qrels: Qrels) -> dict[str, Exte
 
 
 def _scores(measure: Any, by_query: dict[str, float], qrels: Qrels) -> ExternalScores:
-    """Return the values of all queries, and what ir-measures makes of them; *measure* is its own object."""
+    """Return the values of all queries and their aggregate; *measure* is ir-measures' object."""
     values = np.array([by_query.get(query_id, measure.DEFAULT) for query_id in qrels.query_ids], dtype=np.float64)
     total = measure.aggregator()
     for value in values.tolist():
@@ -130,7 +130,7 @@ def _scores(measure: Any, by_query: dict[str, float], qrels: Qrels) -> ExternalS
 
 
 def _theirs(measure: External) -> Any:
-    """Return ir-measures' object for *measure*."""
+    """Return the object of ir-measures for *measure*."""
     kind = library().measures.registry[measure.name]
     settings = {name: ast.literal_eval(value) for name, value in measure.settings}
     return kind(**settings) if measure.at is None else kind(**settings) @ ast.literal_eval(measure.at)

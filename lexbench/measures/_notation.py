@@ -1,6 +1,6 @@
 """Writing and reading measures in ir-measures' notation: `nDCG@10`, `RR(rel=2)@10`, `RBP(p=0.8)@100`.
 
-`ir_measures.parse_measure` is not used: it needs parts of Python that 3.14 does not have, and our measures need no ir_measures.
+`ir_measures.parse_measure` is not used, because it fails on Python 3.14 and our measures do not need ir_measures.
 """
 
 import ast
@@ -30,10 +30,10 @@ class _Parts(NamedTuple):
 
 
 def parse(text: str) -> AnyMeasure:
-    """Read a measure: one of ours, or else any that ir-measures can compute here.
+    """Parse a measure: one of ours, else one that ir-measures can compute here.
 
-    NotationError where it does not read, UnknownName where there is no such measure, CannotStart where computing it takes a
-    package that is not installed. Names of our measures are read in any case, and ir-measures' aliases (MRR, MAP, …) too.
+    The names of our measures may be in upper or lower case; ir-measures' aliases (MRR, MAP, ...) are accepted. Raises
+    NotationError for malformed text, UnknownName for an unknown measure, and CannotStart if a package is not installed.
     """
     if (measure := parse_native(text)) is not None:
         return measure
@@ -45,7 +45,7 @@ def parse(text: str) -> AnyMeasure:
 
 @cache
 def parse_native(text: str) -> Measure | None:
-    """Read a measure that lexbench computes; None where it has none of that name and settings. NotationError as `parse`."""
+    """Parse a measure that lexbench computes itself; None if there is none with this name and settings. Raises like `parse`."""
     parts = _parts(text)
     key = parts.name.lower()
     plugins = {name.replace("_", ""): name for name in registry.names("measures")}
@@ -58,13 +58,13 @@ def parse_native(text: str) -> Measure | None:
     try:
         return cast(Measure, plugin(**settings))
     except TypeError:
-        raise NotationError(f"{plugin.__name__} needs a cutoff, as in {plugin.__name__}@10") from None
+        raise NotationError(f"{plugin.__name__} needs a cutoff, e.g. {plugin.__name__}@10") from None
 
 
 def with_threshold(measure: str, contract: Contract) -> str:
-    """Return *measure* with the relevance threshold that *contract* sets for it, unless it names one itself.
+    """Return *measure* with the relevance threshold that *contract* sets, unless it has one.
 
-    `RR@10` becomes `RR(rel=2)@10` on TREC DL passages; `RR(rel=1)@10` stays, and so do measures that take no `rel`.
+    For example, `RR@10` becomes `RR(rel=2)@10` on TREC DL passages. Measures without `rel` stay as they are.
     """
     parsed = parse(measure)
     if isinstance(parsed, External):
@@ -79,19 +79,19 @@ def with_threshold(measure: str, contract: Contract) -> str:
 
 
 def cutoff(measure: str) -> int | None:
-    """Return how many documents of a list *measure* looks at; None for all, and where only ir-measures knows."""
+    """Return how many documents of a list *measure* looks at; None for all, or if only ir-measures knows."""
     parsed = parse(measure)
     return None if isinstance(parsed, External) else parsed.cutoff
 
 
 def known() -> list[str]:
-    """Return the names of all measures: ours and ir-measures'."""
+    """Return the names of all measures, ours and those of ir-measures."""
     ours = {registry.load("measures", name).__name__ for name in registry.names("measures")}
     return sorted(ours | _external.names())
 
 
 def _parts(text: str) -> _Parts:
-    """Take *text* apart with Python's own parser; nothing is evaluated."""
+    """Split *text* with Python's own parser, without evaluating it."""
     wrong = NotationError(f"measure {echoed(text)} does not read; write it like nDCG@10 or RR(rel=2)@10")
     try:
         node = read_expression(text)

@@ -1,12 +1,12 @@
-"""Scoring: a run, the judgements and measures in, one value a query and measure out; and what ties of score could change.
+"""Scoring: one value per query and measure from a run and its judgements; and how much ties and unjudged documents matter.
 
-Two scores tie if they are equal or neighbouring numbers of the precision in which the run keeps them: float32, or double for
-run files. Neighbours differ by rounding alone, and a retriever that breaks its ties by a rule of its own (`bm25` does, as
-Anserini) can tell us only by lowering equal scores to the next number.
+Two scores tie if they are equal or neighbouring numbers in the precision of the run: float32, or double for run files.
+Neighbours differ by rounding only, and a retriever with its own rule for ties (`bm25` follows Anserini) expresses it by
+lowering equal scores to the next number.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,31 +15,34 @@ from numpy.typing import NDArray
 from lexbench.errors import LexbenchError
 from lexbench.measures import _external
 from lexbench.measures._external import External
-from lexbench.measures._notation import AnyMeasure, parse
+from lexbench.measures._notation import AnyMeasure, parse, parse_native
+from lexbench.measures.judged import Judged
 from lexbench.plugins import Measure
-from lexbench.results import Tie
+from lexbench.results import Incomplete, Tie
 from lexbench.trec.judged_run import JudgedRun, join
 from lexbench.trec.qrels import Qrels
 from lexbench.trec.runs import Run
 
+_DEEPEST = 20  # cutoff up to which unjudged documents are reported; below, hardly anything is judged
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The values of some measures. Means are over the queries of the qrels; one that the run does not have scores 0."""
+    """The values of some measures. Means are over the queries of the qrels; a query that the run lacks scores 0."""
 
     query_ids: tuple[str, ...]  # of the qrels, sorted
     values: Mapping[str, NDArray[np.float64]]  # by the measure's text, (queries,)
     means: dict[str, float]  # by the measure's text
-    missing: int  # queries without a single document in the run
-    unjudged: int  # queries of the run that have no judgement and are left out
-    judged: int  # judged documents found, as deep as our measures look
+    missing: int  # queries without any document in the run
+    unjudged: int  # queries of the run without judgements, which are left out
+    judged: int  # judged documents in the lists, down to the largest cutoff of our measures
 
 
 def score(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> Scores:
-    """Score *run* with *measures*, given as text (`nDCG@10`) or as values; the result keeps their order.
+    """Score *run* with *measures*, given as text (`nDCG@10`) or as values. The result keeps their order.
 
-    Ours are computed from one join of run and judgements. The others go to ir-measures, on scores without ties.
-    LexbenchError where there are no judgements.
+    Our measures are computed from one join of run and judgements; ir-measures computes the others from scores without ties.
+    Raises LexbenchError if there are no judgements.
     """
     if not len(qrels):
         raise LexbenchError("there are no judgements to score with")
@@ -66,17 +69,17 @@ def _parsed(measures: Iterable[str | AnyMeasure]) -> list[AnyMeasure]:
 
 
 def _depth(measures: Iterable[Measure]) -> int | None:
-    """Return the largest cutoff of *measures*; None where one looks at whole lists."""
+    """Return the largest cutoff of *measures*; None if one looks at whole lists."""
     cutoffs = [measure.cutoff for measure in measures]
     return None if None in cutoffs else max((cutoff for cutoff in cutoffs if cutoff is not None), default=0)
 
 
 def tie_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Tie]:
-    """Return for each measure of ours, by its text, the interval of its mean over all orders of documents whose scores tie.
+    """Return for each of our measures, by text, the interval of its mean over all orders of documents with tied scores.
 
-    The bounds are reached: best has the higher grades of a tied group first and unjudged documents last, worst is the reverse,
-    and no measure of ours gains by an exchange that puts a lower grade first. Documents that tie with the last of a list and
-    are not in the run are unknown and not counted. Measures that ir-measures computes have no entry.
+    Both bounds are attained: the best order of a tied group has higher grades first and unjudged documents last, the worst is
+    the reverse, and no measure of ours gains from putting a lower grade first. Documents that tie with the last one of a list
+    but are not in the run are unknown, so they are not counted. Measures of ir-measures have no entry.
     """
     parsed = _parsed(measures)
     judged = join(run, qrels)
@@ -100,12 +103,12 @@ class _Extremes(NamedTuple):
 
 
 def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
-    """Return the judged documents at the ranks that they have in the worst and in the best order."""
-    starts = np.flatnonzero(untied(run))  # where a tied group begins; most are of one document
+    """Return the judged documents at their ranks in the worst and in the best order."""
+    starts = np.flatnonzero(untied(run))  # where a tied group begins; most groups have one document
     stops = np.append(starts[1:], len(run))
     group = np.searchsorted(starts, judged.entry, side="right") - 1
     by_grade = np.lexsort((-judged.grade, group))
-    within = np.empty_like(group)  # the rank of each judged document among those of its group, from 0, the best first
+    within = np.empty_like(group)  # rank of each judged document in its group, from 0, the best first
     within[by_grade] = np.arange(len(group)) - np.searchsorted(group[by_grade], group[by_grade])
     first = judged.rank - judged.entry + starts[group]
     last = judged.rank - judged.entry + stops[group] - 1
@@ -113,9 +116,9 @@ def _extremes(run: Run, judged: JudgedRun) -> _Extremes:
 
 
 def untied(run: Run) -> NDArray[np.bool_]:
-    """Return which entries (entries,) do not tie with the entry before them in their list.
+    """Return a mask (entries,) of entries that do not tie with the entry before them in their list.
 
-    Scores tie that are equal, or as near as two numbers can be: exports lower tied scores by so much.
+    Scores tie if they are equal or neighbouring numbers, because exports lower tied scores to the next number.
     """
     differs = np.ones(len(run), dtype=bool)
     differs[1:] = ~_tie(run.scores[:-1], run.scores[1:])
@@ -124,7 +127,7 @@ def untied(run: Run) -> NDArray[np.bool_]:
 
 
 def _across(run: Run, qrels: Qrels, cutoff: int | None) -> float:
-    """Return the share of the qrels' queries in which the last document within the cutoff ties with the next."""
+    """Return the share of the queries in which the last document within the cutoff ties with the next one."""
     if cutoff is None:
         return 0.0
     judged = set(qrels.query_ids)
@@ -134,5 +137,62 @@ def _across(run: Run, qrels: Qrels, cutoff: int | None) -> float:
 
 
 def _tie(scores: NDArray[np.floating], following: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which of *scores* (n,) are equal to the ones *following* them in their lists, or one number above."""
+    """Return a mask (n,) of *scores* that are equal to the ones *following* them, or the next larger number."""
     return np.asarray(following >= np.nextafter(scores, scores.dtype.type(-np.inf)))
+
+
+# ---- unjudged documents ------------------------------------------------------------------------------------------------------
+
+
+def incomplete_report(run: Run, qrels: Qrels, measures: Iterable[str | AnyMeasure]) -> dict[str, Incomplete]:
+    """Return for each of our measures with a cutoff up to 20, except `Judged`, how much hangs on unjudged documents.
+
+    Judgements cover what some systems found, the pool. A system outside the pool finds unjudged documents, which are scored as
+    irrelevant. `condensed` is the mean on lists without unjudged documents (Sakai, SIGIR 2007), which often flatters.
+    `highest` is the mean if all unjudged documents had the best grade. The truth is between the usual mean and `highest`.
+    """
+    native = [(str(measure), parse_native(str(measure))) for measure in measures]
+    shallow = [
+        (text, one) for text, one in native if one and one.cutoff and one.cutoff <= _DEEPEST and not isinstance(one, Judged)
+    ]
+    if not shallow:
+        return {}
+    condensed = _condensed(join(run, qrels))
+    filled = {cutoff: _filled(run, qrels, cutoff) for cutoff in {one.cutoff for _, one in shallow if one.cutoff}}
+    return {
+        text: Incomplete(
+            condensed=float(one.per_query(condensed).mean()), highest=float(one.per_query(filled[one.cutoff or 0]).mean())
+        )
+        for text, one in shallow
+    }
+
+
+def _condensed(judged: JudgedRun) -> JudgedRun:
+    """Return the judged documents with their ranks in lists without unjudged documents."""
+    places = np.arange(len(judged.query))
+    return judged.reordered(places - np.searchsorted(judged.query, judged.query) + 1)
+
+
+def _filled(run: Run, qrels: Qrels, cutoff: int) -> JudgedRun:
+    """Return the first *cutoff* documents of each list, with the best grade for unjudged ones."""
+    judged = join(run, qrels, cutoff)
+    index = {query_id: number for number, query_id in enumerate(qrels.query_ids)}
+    queries = np.array([index.get(query_id, -1) for query_id in run.query_ids], dtype=np.int64)
+    of_entry = np.repeat(queries, np.diff(run.offsets))
+    added = (run.ranks <= cutoff) & (of_entry >= 0)
+    added[judged.entry] = False
+    entries = np.flatnonzero(added)
+    best = np.full(len(entries), qrels.grades.max(), np.int32)
+    query, rank = np.append(judged.query, of_entry[entries]), np.append(judged.rank, run.ranks[entries])
+    order = np.lexsort((rank, query))
+    every_query, every_grade = np.append(judged.judged_query, of_entry[entries]), np.append(judged.judged_grade, best)
+    by_grade = np.lexsort((-every_grade, every_query))
+    return replace(
+        judged,
+        query=query[order],
+        rank=rank[order],
+        grade=np.append(judged.grade, best)[order],
+        entry=np.append(judged.entry, entries)[order],
+        judged_query=every_query[by_grade],
+        judged_grade=every_grade[by_grade],
+    )

@@ -1,4 +1,4 @@
-"""AP: how much of the list down to each relevant document is relevant."""
+"""AP: average precision."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from lexbench.trec.judged_run import JudgedRun, ratio
 class AP(Measure):
     """Average precision: the sum of the precision at each relevant document, divided by all relevant documents; mean: MAP.
 
-    Relevant documents beyond the cutoff add nothing and still count in the divisor. Use it where judgements are complete and
+    Relevant documents beyond the cutoff add nothing but count in the divisor. Use it if judgements are complete and
     every relevant document matters. trec_eval's `map` and `map_cut` (m_map.c, m_map_cut.c).
     """
 

@@ -1,4 +1,4 @@
-"""Judged: how much of what was returned anyone has looked at."""
+"""Judged: the share of returned documents that were judged."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from lexbench.trec.judged_run import JudgedRun, ratio
 
 @dataclass(frozen=True)
 class Judged(Measure):
-    """Documents with a judgement of any grade among the first *cutoff*, divided by how many of those were returned.
+    """Documents with a judgement of any grade among the first *cutoff*, divided by the number of returned ones.
 
-    Use it beside every other measure: where it is low, the others mostly measure likeness to the systems whose results were
+    Use it beside every other measure: if it is low, the others mostly measure similarity to the systems whose results were
     judged. ir-measures' `Judged`; 1 - BEIR's `hole@k`. MacAvaney, Macdonald and Ounis, ECIR 2022.
     """
 

@@ -1,4 +1,4 @@
-"""nDCG: whether what is most relevant is ranked first."""
+"""nDCG: whether the most relevant documents are ranked first."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from lexbench.trec.judged_run import JudgedRun, ratio
 
 @dataclass(frozen=True)
 class nDCG(Measure):  # noqa: N801 - the field's name
-    """Discounted cumulative gain, sum of grade / log2(rank + 1), divided by that of an ideal ranking of all judged documents.
+    """Discounted cumulative gain, sum of grade / log2(rank + 1), divided by that of an ideal ranking of the judged ones.
 
     The gain is the grade itself (trec_eval's `ndcg` and `ndcg_cut`); unjudged documents and negative grades gain nothing. Use
-    it wherever grades differ, and as the headline for BEIR and TREC DL. Järvelin and Kekäläinen, TOIS 20(4), 2002.
+    it if grades differ, and as the main measure of BEIR and TREC DL. Järvelin and Kekäläinen, TOIS 20(4), 2002.
     """
 
     cutoff: int | None = None

@@ -13,7 +13,7 @@ from lexbench.trec.judged_run import JudgedRun
 class P(Measure):
     """Precision: documents of grade *rel* or better in the first *cutoff*, divided by *cutoff*, even if fewer were returned.
 
-    Use it where a person reads the whole first page and judgements are deep; unjudged documents count as not relevant.
+    Use it if a person reads the whole first page and judgements are deep; unjudged documents count as not relevant.
     trec_eval's `P.k` (m_P.c).
     """
 

@@ -1,4 +1,4 @@
-"""R: how many of the relevant documents are found."""
+"""R: the share of relevant documents that are found."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from lexbench.trec.judged_run import JudgedRun, ratio
 
 @dataclass(frozen=True)
 class R(Measure):
-    """Recall: documents of grade *rel* or better in the first *cutoff*, divided by all of them that were judged.
+    """Recall: documents of grade *rel* or better in the first *cutoff*, divided by all judged ones of these grades.
 
     Use it for the first stage, at the depth that the next stage reads. trec_eval's `recall.k`, official for TREC DL and BEIR.
-    Papers also call two other things recall: see `RCap` and `Success`. TREC's trec_eval (recall_k, m_recall.c).
+    Papers also call two other measures recall: see `RCap` and `Success`. TREC's trec_eval (recall_k, m_recall.c).
     """
 
     cutoff: int

@@ -1,4 +1,4 @@
-"""RCap: how many of the relevant documents that fit are found."""
+"""RCap: recall, as a share of the relevant documents that fit into the cutoff."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from lexbench.trec.judged_run import JudgedRun, ratio
 class RCap(Measure):
     """Capped recall: relevant documents in the first *cutoff*, divided by the smaller of *cutoff* and all of them.
 
-    Use it where a query has more relevant documents than the cutoff has places, as in TREC-COVID, and to repeat the LexMAE
+    Use it if queries have more relevant documents than the cutoff, e.g. in TREC-COVID, and to reproduce the LexMAE
     paper's R@k. BEIR's `R_cap@k`: Thakur et al., NeurIPS Datasets and Benchmarks, 2021. A query without relevant documents
     scores 0 here; BEIR's code divides by zero.
     """

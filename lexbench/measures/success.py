@@ -13,8 +13,8 @@ from lexbench.trec.judged_run import JudgedRun
 class Success(Measure):
     """1 if the first *cutoff* documents have one of grade *rel* or better, else 0.
 
-    Use it to compare with papers on dense retrieval, whose "recall" and "top-k accuracy" this is; it saturates where queries
-    have many relevant documents. trec_eval's `success.k`. Karpukhin et al. (DPR), EMNLP 2020.
+    Use it to compare with papers on dense retrieval, which call it "recall" or "top-k accuracy". It saturates if queries have
+    many relevant documents. trec_eval's `success.k`. Karpukhin et al. (DPR), EMNLP 2020.
     """
 
     cutoff: int
