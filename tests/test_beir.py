@@ -118,7 +118,7 @@ def test_systems_of_any_kind_search_for_beir(tmp_path, notation):
     [
         ("bm52", "did you mean 'bm25'"),
         ("run_file(path='x')", "has no index to search, so beir cannot use it"),
-        ("ensemble(bm25, bm25(k1=2.0), weights='tuned')", "beir hands over no queries to choose weights on; type weights=[…]"),
+        ("ensemble(bm25, bm25(k1=2.0), weights='tuned')", "beir has no queries to choose weights on; type weights=[…]"),
     ],
 )
 def test_what_beir_cannot_use_is_refused_at_once(given, said):

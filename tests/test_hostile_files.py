@@ -49,7 +49,7 @@ def test_queries_without_judgements_are_said(tmp_path, capsys):
     (tmp_path / "a.qrels").write_text("q1 0 d 1\nq2 0 d 1\n")
     assert code(["score", str(tmp_path / "a.run"), "--qrels", str(tmp_path / "a.qrels")]) == 0
 
-    assert "2 queries of the run have no judgement, and are not counted" in " ".join(capsys.readouterr().out.split())
+    assert "2 queries of the run have no judgements and do not count" in " ".join(capsys.readouterr().out.split())
 
 
 def test_ids_of_any_bytes_are_scored(tmp_path, capsys):

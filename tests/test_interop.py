@@ -14,8 +14,9 @@ from lexbench.analysis.verify.published import PublishedFile
 from lexbench.cli import code
 from lexbench.contracts import all_contracts
 from lexbench.errors import CannotStart, InvalidFile
-from lexbench.interop.files import export, import_file
-from lexbench.interop.formats import exports, hub, imports, mteb, ranx
+from lexbench.interop.conversion import export, import_file
+from lexbench.interop.formats import exports, hub, imports, mteb
+from lexbench.interop.formats.runs import read_ranx_qrels, read_ranx_run, write_ranx_qrels, write_ranx_run
 from lexbench.interop.scores import ImportedScore, from_mteb, to_mteb, write_scores
 from lexbench.results import Counts, Measurement, Result, write_results
 from lexbench.storage.reading import read_toml
@@ -78,8 +79,8 @@ def saved(tmp_path):
 def test_a_run_for_ranx_reads_back(tmp_path, scored):
     """Order and exported scores survive ranx's JSON to the last bit."""
     run = Run.from_entries([q for q, _ in scored], [f"d{d}" for _, d in scored], list(scored.values()))
-    ranx.write_run(run, tmp_path / "run.json")
-    again = ranx.read_run(tmp_path / "run.json")
+    write_ranx_run(run, tmp_path / "run.json")
+    again = read_ranx_run(tmp_path / "run.json")
 
     assert order(again) == order(run)
     assert np.array_equal(again.scores, strictly_decreasing(run))
@@ -92,21 +93,21 @@ def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
     library = pytest.importorskip("ranx", reason="it is in the extra test")
 
-    ranx.write_run(RUN, tmp_path / "run.json")
+    write_ranx_run(RUN, tmp_path / "run.json")
     theirs = library.Run.from_file(str(tmp_path / "run.json"))
     assert order(RUN) == {"q1": ["ü", "b", "a"], "q2": ["a"]}
     assert {query: list(scores) for query, scores in theirs.to_dict().items()} == order(RUN)
 
     for name in ("saved.json", "saved.parquet"):
         theirs.save(str(tmp_path / name))
-        assert order(ranx.read_run(tmp_path / name)) == order(RUN)
+        assert order(read_ranx_run(tmp_path / name)) == order(RUN)
 
 
 def test_judgements_for_ranx_read_back(tmp_path):
     """Grades are kept, negative ones too, in the shape that ranx's documentation gives."""
-    ranx.write_qrels(QRELS, tmp_path / "qrels.json")
+    write_ranx_qrels(QRELS, tmp_path / "qrels.json")
 
-    assert list(ranx.read_qrels(tmp_path / "qrels.json").judgements()) == list(QRELS.judgements())
+    assert list(read_ranx_qrels(tmp_path / "qrels.json").judgements()) == list(QRELS.judgements())
     assert json.loads((tmp_path / "qrels.json").read_text()) == {"q1": {"a": 2, "b": -1}, "q2": {"c": 0}}
 
 
@@ -126,7 +127,7 @@ def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InvalidFile, match=message):
-        ranx.read_run(tmp_path / name)
+        read_ranx_run(tmp_path / name)
 
 
 # MTEB
@@ -313,7 +314,7 @@ def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
 
     assert len(paths) == 2
     assert len({path.parent.parent for path in paths}) == 2
-    assert told == ["left out, on collections that mteb has not: 1 of 3 results"]
+    assert told == ["left out 1 of 3 results, on collections that mteb does not have"]
     with pytest.raises(CannotStart, match="no result with nDCG@10 on a collection that eval-results has"):
         list(export("eval-results", Store(tmp_path / "s"), tmp_path / "out", results=saved, systems=["mine"]))
 
@@ -341,9 +342,9 @@ def runs(tmp_path):
     write_msmarco_run(RUN, tmp_path / "msmarco")
     lines = [line.split() for line in (tmp_path / "trec").read_text().splitlines()]
     (tmp_path / "scored").write_text("".join(f"{fields[0]}\t{fields[2]}\t{fields[4]}\n" for fields in lines))
-    ranx.write_run(RUN, tmp_path / "ranx")
+    write_ranx_run(RUN, tmp_path / "ranx")
     write_beir_qrels(QRELS, tmp_path / "qrels")
-    ranx.write_qrels(QRELS, tmp_path / "ranx-qrels")
+    write_ranx_qrels(QRELS, tmp_path / "ranx-qrels")
     return tmp_path
 
 

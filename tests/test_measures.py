@@ -386,7 +386,7 @@ def test_importing_is_light_and_silent():
     code = """
 import sys, lexbench.measures as m
 m.parse("nDCG@10")
-assert not {"ir_measures", "pytrec_eval", "pandas", "numba", "scipy"} & set(sys.modules)
+assert not {"ir_measures", "pytrec_eval", "pandas", "numba", "scipy.sparse"} & set(sys.modules)
 m.parse("Rprec")
 import logging
 assert "ir_measures" in sys.modules and not logging.getLogger("ir_measures").handlers

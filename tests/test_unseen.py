@@ -120,7 +120,7 @@ def test_a_new_collection_has_the_figures_of_pencil_and_paper(quay, capsys):
 
 
 def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, capsys):
-    """With a run file beside BM25, score, compare, overlap and pool have the figures of pencil and paper."""
+    """With a run file beside BM25, score, compare and judge have the figures of pencil and paper."""
     lines = (f"7 Q0 {ROPE} 0 3 a", f"7 Q0 {PIER} 1 2 a", f"008 Q0 {CRANE} 0 9 a", "12 Q0 quay:Nowhere 0 1 a")
     (tmp_path / "mine.run").write_text("\n".join(lines))
     said(capsys, "run", "dataset", quay, "-r", "bm25", "-r", 'run_file("mine.run")', "-m", "RR@10")
@@ -133,7 +133,7 @@ def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, cap
     compared = json.loads(said(capsys, "compare", "bm25", 'run_file("mine.run")', "-m", "RR@10", "--json"))
     assert [score["mean"] for score in compared["datasets"][0]["scores"]] == [(1 + 1 / 2) / 4, (1 + 1) / 4]
     # Of 008 one of three is shared, of 7 two of four; 10 and 12 are in one list alone, and count 0.
-    (shared,) = json.loads(said(capsys, "overlap", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
+    (shared,) = json.loads(said(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
     assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
     # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
     pooled = json.loads(said(capsys, "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))

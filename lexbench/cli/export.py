@@ -24,7 +24,7 @@ def command(
 
     Most formats have one file per system and dataset; the list of formats names the others.
     """
-    from lexbench.interop.files import export
+    from lexbench.interop.conversion import export
     from lexbench.storage.store import Store
 
     tell = partial(say, err=True)

@@ -21,7 +21,7 @@ def command(format_name: str, source: Path, target: Path, *, as_json: bool) -> N
     Runs become a TREC run file, for `lexbench score` and for the system `run_file(path="TARGET")`. Judgements become TREC
     qrels. Scores become TOML with published scores, like the files in suites/expected; they are not results of your own.
     """
-    from lexbench.interop.files import import_file
+    from lexbench.interop.conversion import import_file
 
     following = import_file(format_name, source, target, partial(say, err=True))
     lost = imports()[format_name].lost

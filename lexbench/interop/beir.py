@@ -1,10 +1,10 @@
-"""lexbench and beir, both ways: our retrievers in beir's EvaluateRetrieval, and its retrieval models among our systems.
+"""lexbench and beir: our retrievers in beir's EvaluateRetrieval, and beir's retrieval models among our systems.
 
     EvaluateRetrieval(lexbench.interop.beir.searcher("bm25(k1=0.9)")).retrieve(corpus, queries)
     lexbench.run("beir", {"mine": beir.retrieval.models.SentenceBERT(folder)})   # recognised by its methods
     lexbench.run("beir", {"mine": lexbench.interop.beir.encoder(model, similarity="dot")})
 
-Nothing of beir is imported: it asks for methods alone. Checked with beir 2.2.0.
+Nothing of beir is imported, because it only needs certain methods. Checked with beir 2.2.0.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ __all__ = ["Search", "encoder", "searcher"]
 _IN_MEMORY = Contract(
     schema=1,
     id="beir/in-memory",
-    version=0,  # of no contract
+    version=0,  # there is no published contract
     name="in memory",
-    description="What beir hands over.",
+    description="The corpus and the queries that beir passes.",
     corpus="beir/in-memory",
     source=SourceFacts(loader="files"),
-    protocol=Protocol(self_match="drop"),  # as DenseRetrievalExactSearch and BM25Search do
+    protocol=Protocol(self_match="drop"),  # like DenseRetrievalExactSearch and BM25Search
 )
 
 
@@ -48,16 +48,16 @@ def encoder(model: Any, similarity: str = "cosine") -> BeirEncoder:
 
 
 def searcher(retriever: Any, store: str | Path | None = None, progress: Progress | None = None) -> "Search":
-    """Return what beir's EvaluateRetrieval takes for a retriever.
+    """Return a retriever for beir's EvaluateRetrieval.
 
-    *retriever* is whatever `lexbench.run` takes for a system. Corpora, encodings, indexes and runs are kept in *store*, by
-    default the user's, so what was searched once is read there. CommandError or CannotStart says what is wrong before any work.
+    *retriever* is any system that `lexbench.run` takes. Corpora, encodings, indexes and runs are kept in *store* (default: the
+    user's) and reused. Raises CommandError or CannotStart before any work.
     """
     system = systems.system(retriever)
     if system.retriever.finished:
-        raise CommandError(f"{system.name} has no index to search, so beir cannot use it; give a retriever, as 'bm25'")
+        raise CommandError(f"{system.name} has no index to search, so beir cannot use it; give a retriever, e.g. 'bm25'")
     if any(tuning.rules(system.retriever)):
-        raise CommandError(f"{system.name}: beir hands over no queries to choose weights on; type weights=[…]")
+        raise CommandError(f"{system.name}: beir has no queries to choose weights on; type weights=[…]")
     return Search(system, Store(Path(store)) if store else Store(), progress or Silent())
 
 
@@ -79,8 +79,8 @@ class Search:
     ) -> dict[str, dict[str, float]]:
         """Return the best *top_k* documents of each query, {query: {document: score}}, best first.
 
-        Title and text are joined by a space, and a document with the query's own id is left out, as beir does. Equal scores
-        are lowered as little as it takes to have none, so that every tool sees our order.
+        Like in beir, title and text are joined by a space, and a document with the query's own id is left out. Equal scores are
+        lowered by the smallest step, so that every tool sees our order.
         """
         by_id = sorted(queries.items(), key=lambda item: item[0].encode())
         topics = Topics(tuple(Query(query_id, text) for query_id, text in by_id), (), 0)
@@ -97,7 +97,7 @@ class Search:
 
 
 def _lists(run: Run) -> dict[str, dict[str, float]]:
-    """Return the scores by query and document, those of each query best first."""
+    """Return the scores by query and document, the best first."""
     scores = strictly_decreasing(run).tolist()
     ids = [doc_id.decode() for doc_id in run.table[run.docs].tolist()]
     bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
@@ -116,15 +116,15 @@ class _CorpusInMemory(Source):
             yield document(doc_id, {"title": fields.get("title") or "", "text": fields["text"]}, "title_text")
 
     def queries(self) -> Iterator[Query]:
-        """Yield none: they are handed over beside the corpus."""
+        """Yield nothing: beir passes the queries separately."""
         yield from ()
 
     def judgements(self) -> Iterator[Judgement]:
-        """Yield none: beir keeps them."""
+        """Yield nothing: beir keeps the judgements."""
         yield from ()
 
     def identity(self) -> dict[str, Any]:
-        """Return a digest of all documents, in whatever order they are."""
+        """Return a digest of all documents that does not depend on their order."""
         digest = hashlib.sha256()
         for item in sorted(self.documents(), key=lambda item: item.doc_id):
             digest.update(netstrings(utf8(item.doc_id), utf8(item.text), b"%d" % item.body_at))

@@ -1,9 +1,9 @@
-"""Our measures for users of ir_measures: importing this module gives it the measure `RCap` and the provider `lexbench`.
+"""Our measures for users of ir_measures: importing this module adds the measure `RCap` and the provider `lexbench`.
 
     ir_measures.providers.registry["lexbench"].calc([nDCG @ 10, RR @ 10], qrels, run)
 
-Ties of score are broken as trec_eval breaks them. The default pipeline of ir_measures asks us last, for what no other provider
-computes (`RCap`), so nobody's numbers change.
+Ties are broken as in trec_eval. The default pipeline of ir_measures asks us last, for what no other provider computes (`RCap`),
+so no existing numbers change.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class _Provider(ir_measures.Provider):  # type: ignore[misc]  # ir_measures is u
 
 
 class _Evaluator(ir_measures.Evaluator):  # type: ignore[misc]  # ir_measures is untyped
-    """Scores runs with some measures by our kernels."""
+    """Scores runs with our measures."""
 
     def __init__(self, measures: Sequence[Any], qrels: Any) -> None:
         rows = ir_measures.util.QrelsConverter(qrels).as_namedtuple_iter()
@@ -54,5 +54,5 @@ class _Evaluator(ir_measures.Evaluator):  # type: ignore[misc]  # ir_measures is
                 yield ir_measures.Metric(query_id=query_id, measure=measure, value=value)
 
 
-if "lexbench" not in ir_measures.providers.registry:  # it is, where this module is imported a second time
+if "lexbench" not in ir_measures.providers.registry:  # it is if this module is imported again
     ir_measures.DefaultPipeline.providers.append(ir_measures.providers.register(_Provider()))

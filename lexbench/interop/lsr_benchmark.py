@@ -1,12 +1,12 @@
-"""An engine on vectors that others encoded, without a dataset: lsr-benchmark's embeddings in, a run with its metadata out.
+"""Search embeddings of lsr-benchmark without a dataset, for `lexbench retrieve`.
 
-    EMBEDDINGS/doc, EMBEDDINGS/query     as `lexbench.vector_formats.lsr_benchmark` reads them
+    EMBEDDINGS/doc, EMBEDDINGS/query     read by `lexbench.vector_formats.lsr_benchmark`
     OUTPUT/run.txt.gz                    the TREC run
-    OUTPUT/index-metadata.yml            what building took, on which machine, in the fields of ir_metadata 0.2
+    OUTPUT/index-metadata.yml            time and machine of building, in the fields of ir_metadata 0.2
     OUTPUT/retrieval-metadata.yml        the same for searching
 
-This is what a retrieval step of lsr-benchmark takes and leaves in TIRA's sandbox (https://github.com/reneuir/lsr-benchmark,
-`step-03-retrieval-approaches`), where its `evaluate` reads the three files. All vectors are in memory at once.
+These are input and output of a retrieval step of lsr-benchmark in TIRA's sandbox (https://github.com/reneuir/lsr-benchmark,
+`step-03-retrieval-approaches`). Its `evaluate` reads the three files. All vectors are in memory at once.
 """
 
 import os
@@ -36,11 +36,11 @@ RUN, INDEX, RETRIEVAL = "run.txt.gz", "index-metadata.yml", "retrieval-metadata.
 
 
 def retrieve(embeddings: Path, output: Path, searched_by: str, k: int, named: dict[str, str]) -> Iterator[Path]:
-    """Search the queries of the folder *embeddings* among its documents, *k* for each; yield what is written into *output*.
+    """Search the queries of *embeddings* among its documents, *k* documents per query; yield the files written to *output*.
 
-    *searched_by* is what may stand behind an encoder: "impact", or "top_k(64)|quantize(100)@impact". *named* goes into the
-    metadata: "team", "tag", "dataset" and "embedding", each if it is given. CommandError for an engine of other vectors, or
-    a *k* below 1; InvalidFile for embeddings that do not read.
+    *searched_by* is the part of an expression after the encoder, e.g. "impact" or "top_k(64)|quantize(100)@impact". *named* may
+    have "team", "tag", "dataset" and "embedding" for the metadata. Raises CommandError for an engine of other vectors or a *k*
+    below 1, and InvalidFile for malformed embeddings.
     """
     if k < 1:
         raise CommandError(f"k is {k}: give the number of documents of a list, from 1")
@@ -66,7 +66,7 @@ def retrieve(embeddings: Path, output: Path, searched_by: str, k: int, named: di
 
 
 def _system(embeddings: Path, searched_by: str) -> Encoded:
-    """Return the system of the embeddings' vectors and what searches them."""
+    """Return the system that searches the vectors of the embeddings."""
     folders = (f"{what}={write_value(str(embeddings / part))}" for what, part in (("documents", "doc"), ("queries", "query")))
     joint = "|" if "@" in searched_by else "@"
     system: Any = resolve(parse(f'vectors({", ".join(folders)}, format="{LAYOUT}"){joint}{searched_by}'))
@@ -81,13 +81,13 @@ def _read(folder: Path) -> tuple[list[str], Any]:
 
 
 def _as_wide(vectors: Any, width: int) -> sparse.csr_array:
-    """Return *vectors* with *width* columns, which is at least their own."""
+    """Return *vectors* widened to *width* columns."""
     return sparse.csr_array((vectors.data, vectors.indices, vectors.indptr), shape=(vectors.shape[0], width))
 
 
 @contextmanager
 def _spent() -> Iterator[dict[str, str]]:
-    """Fill a dictionary with the time that a block took, as ir_metadata's field `runtime` has it."""
+    """Yield a dictionary that gets the times of the block, in the form of ir_metadata's field `runtime`."""
     spent: dict[str, str] = {}
     before, began = os.times(), time.perf_counter()
     yield spent
@@ -98,7 +98,7 @@ def _spent() -> Iterator[dict[str, str]]:
 
 
 def _metadata(system: Encoded, searched_by: str, spent: dict[str, str], named: dict[str, str]) -> dict[str, Any]:
-    """Return the metadata of one step."""
+    """Return the metadata of building or searching."""
     fields = _machine_fields(facts(), versions(packages_of(system)))
     data = {"test collection": {"name": named["dataset"]}} if "dataset" in named else {}
     model = {"embedding model": {"name": named["embedding"]}} if "embedding" in named else {}

@@ -1,8 +1,8 @@
-"""The formats of other tools' files, one module a tool: what each holds, what it cannot hold, and how it is written or read.
+"""Formats of other tools' files: what each format holds, what it cannot hold, and how it is written or read.
 
-A module of this folder adds formats by its tuples EXPORTS and IMPORTS; nothing else lists them. `lexbench export --help` reads
-all modules, so that they import what takes time (NumPy, other tools) only in their functions. Our own store has everything;
-each other format is a copy, and the commands say what the copy lacks.
+The modules of this folder add formats by their tuples EXPORTS and IMPORTS; there is no other list. `lexbench export --help`
+imports all modules, so they import NumPy and other tools inside functions only. Our own store has everything. The commands say
+what a copy in another format lacks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Target(NamedTuple):
     """Where an export goes."""
 
-    path: Path  # of the folder, or of the file without its suffix
-    store: "Store"  # that vectors are read from
-    tell: Callable[[str], None]  # takes a line on what could not be written
+    path: Path  # the folder, or the file without its suffix
+    store: "Store"  # has the vectors
+    tell: Callable[[str], None]  # gets a note about each thing that could not be written
 
 
 Writer: TypeAlias = "Callable[[Sequence[StoredResult], Target], Iterator[Path]]"  # yields the path of each file
@@ -40,12 +40,12 @@ class Export:
     """A format that results are exported to."""
 
     name: str
-    what: str  # is written, for people
+    what: str  # the content, shown to users
     lost: str  # what the format cannot hold
     write: Writer
-    per: Literal["result", "dataset", "system", "export"] = "result"  # what `write` gets the results of at a time
-    holds: Callable[[Result], bool] | None = None  # which results have a place in it; None for all
-    needs: str = ""  # said where no result has: "with nDCG@10 on ..."
+    per: Literal["result", "dataset", "system", "export"] = "result"  # one call of `write` gets the results of one of these
+    holds: Callable[[Result], bool] | None = None  # whether the format has a place for a result; None: all
+    needs: str = ""  # shown if it has no place for any result, e.g. "with nDCG@10 on ..."
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Import:
     """A format that is imported."""
 
     name: str
-    what: str  # is read, for people
-    lost: str  # what of it is not kept
+    what: str  # the content, shown to users
+    lost: str  # what is not kept
     read: "Callable[[Path], Run | Qrels | Iterable[ImportedScore]]"  # a file or a folder
 
 
@@ -71,23 +71,23 @@ def imports() -> Mapping[str, Import]:
 
 
 def _by_name(which: str) -> dict[str, Any]:
-    """Return the formats in the tuples of that name of all modules, sorted by name."""
+    """Return the formats in the tuples *which* of all modules, sorted by name."""
     names = (item.name.removesuffix(".py") for item in files(__name__).iterdir() if item.name.endswith(".py"))
     modules = [import_module(f"{__name__}.{name}") for name in names if not name.startswith("_")]
     formats = {form.name: form for module in modules for form in getattr(module, which, ())}
     return dict(sorted(formats.items()))
 
 
-# What the modules of the formats have in common.
+# ---- helpers for the modules of formats ------------------------------------------------------------------------------------
 
 RUN_LOST = "measures, sizes, notes, how the system was made"
 MEANS_LOST = "the value of every query, runs, sizes, ties, notes, how the system was made"
-RUN_NOT_KEPT = "ranks, the tag, score digits that float32 cannot hold; equal scores are lowered by the least step"
+RUN_NOT_KEPT = "ranks, the tag, score digits that float32 cannot hold; equal scores are lowered by the smallest step"
 SCORES_NOT_KEPT = "all but system, dataset, measure, value and source"
 
 
 def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writer:
-    """Return a writer of formats with one file a result."""
+    """Return a writer for formats with one file per result."""
 
     def write_result(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         path = target.path.with_name(f"{target.path.name}.{suffix}")
@@ -98,12 +98,12 @@ def one_file(suffix: str, write: "Callable[[StoredResult, Path], None]") -> Writ
 
 
 def run_file(suffix: str, write: "Callable[[Run, Path], None]") -> Writer:
-    """Return a writer of formats with one file a run."""
+    """Return a writer for formats with one file per run."""
     return one_file(suffix, lambda entry, path: write(run_of(entry), path))
 
 
-def of_means(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Writer:
-    """Return a writer of formats that hold means, for which no store is needed."""
+def means_files(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Writer:
+    """Return a writer for formats of means, which need no store."""
 
     def write_means(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
         yield from write([entry.result for entry in results], target.path)
@@ -112,17 +112,17 @@ def of_means(write: Callable[[Sequence[Result], Path], Iterable[Path]]) -> Write
 
 
 def run_of(entry: "StoredResult") -> "Run":
-    """Return the run of a result; LexbenchError where it is not in the store."""
+    """Return the run of a result. Raises LexbenchError if it is not in the store."""
     from lexbench.runner.search import read_run
 
     if entry.run is None:
-        why = "it was a run file already, or was saved without; runs are in the store: lexbench list results"
+        why = "it was a run file already, or was saved without its run; runs are in the store: lexbench list results"
         raise LexbenchError(f"{entry.result.system} on {entry.result.dataset} has no run here: {why}")
     return read_run(entry.run).run
 
 
-def later(module: str, function: str) -> Callable[..., Any]:
-    """Return that function of a module of lexbench which is imported when it is called."""
+def deferred(module: str, function: str) -> Callable[..., Any]:
+    """Return a function of a module of lexbench that is imported when the function is called."""
 
     def call(*values: Any, **more: Any) -> Any:
         return getattr(import_module(f"lexbench.{module}"), function)(*values, **more)

@@ -1,10 +1,10 @@
-"""Results in models' repositories on the Hugging Face hub, both ways that it knows, written by its own library.
+"""Results in model repositories on the Hugging Face hub, in its two formats, written by its own library.
 
     model-index      YAML front matter of README.md: task, dataset and metrics, each metric with our notation as its name
-    .eval_results/   one YAML file a collection: a list of {dataset: {id, task_id, revision}, value, date, notes}
+    .eval_results/   one YAML file per collection: a list of {dataset: {id, task_id, revision}, value, date, notes}
 
-In `.eval_results` a task is what the collection's own eval.yaml says; ours have none, so the task is the measure, by MTEB's
-name, and the notes hold our notation with the system. Collections that are not on the hub can only stand in a model-index.
+In `.eval_results` the eval.yaml of a collection defines the tasks. Ours have none, so the task is MTEB's name of the measure,
+and the notes have our notation with the system. Collections that are not on the hub fit into a model-index only.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from lexbench.errors import InvalidFile, require
-from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, means_files
 from lexbench.interop.formats.mteb import TASKS, is_task, task_needed
 from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
@@ -25,12 +25,12 @@ FOLDER = ".eval_results"
 _TASK = "text-retrieval"  # the hub's name
 _RULE = "---\n"  # above and below the front matter
 _PATHS = {task.path: dataset for dataset, task in TASKS.items()}
-_NOTATION = re.compile(r"\w+(\([\w=,.]+\))?@\d+")  # ours; sentence-transformers' "Cosine Ndcg@10" is another measure
-_NOTE = "lexbench: "  # what notes of ours begin with
+_NOTATION = re.compile(r"\w+(\([\w=,.]+\))?@\d+")  # of our measures; "Cosine Ndcg@10" of sentence-transformers is another one
+_NOTE = "lexbench: "  # our notes begin with this
 
 
 def write_model_index(results: Iterable[Result], folder: Path) -> Iterator[Path]:
-    """Write the results of one system as the front matter of *folder*/README.md, to merge into a model's card."""
+    """Write the results of one system as front matter of *folder*/README.md, to be merged into a model card."""
     library = _library("model-index")
     results = list(results)
     entries = [_eval_result(library, result, measure) for result in results for measure in result.means]
@@ -53,13 +53,13 @@ def _eval_result(library: Any, result: Result, measure: str) -> Any:
 
 
 def read_model_index(path: Path) -> Iterator[ImportedScore]:
-    """Yield the scores of a card, README.md or its folder, for metrics that have a name of ours or of MTEB's."""
+    """Yield the scores of a model card (README.md or its folder) for metrics with our or MTEB's names."""
     library = _library("model-index")
     path = path / "README.md" if path.is_dir() else path
     before, opened, rest = _text(path).partition(_RULE)
     front, closed, _ = rest.partition("\n" + _RULE)
     if before or not opened or not closed:
-        raise InvalidFile(f"{path}: it has no front matter, YAML between two lines of ---")
+        raise InvalidFile(f"{path}: it has no front matter (YAML between two lines of ---)")
     try:
         name, entries = library.repocard_data.model_index_to_eval_results(_parsed(path, front).get("model-index"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -74,7 +74,7 @@ def read_model_index(path: Path) -> Iterator[ImportedScore]:
 
 
 def write_eval_results(results: Iterable[Result], folder: Path) -> Iterator[Path]:
-    """Write the results of one system, on collections of the hub, into *folder*/.eval_results: a file a collection."""
+    """Write the results of one system into *folder*/.eval_results, one file per collection of the hub."""
     library = _library("eval-results")
     for result in results:
         task = TASKS[result.dataset]
@@ -94,7 +94,7 @@ def write_eval_results(results: Iterable[Result], folder: Path) -> Iterator[Path
 
 
 def read_eval_results(path: Path) -> Iterator[ImportedScore]:
-    """Yield the scores of a YAML file, or of a folder of such (a model's repository, too), for measures that we know."""
+    """Yield the scores of a YAML file, a folder of such files, or a model repository, for measures that we know."""
     library = _library("eval-results")
     folder = path / FOLDER if (path / FOLDER).is_dir() else path
     for file in sorted(folder.glob("*.yaml")) if folder.is_dir() else [path]:
@@ -152,11 +152,13 @@ def _write(path: Path, text: str) -> Path:
 
 _CARD, _FILES = "a model's card on the hub", ".eval_results of a model's repository on the hub"
 _LOST = f"collections that are not on the Hugging Face hub; {MEANS_LOST}"
-_FOLDERS = f"{_FILES}: a folder a system, a file a collection"
+_FOLDERS = f"{_FILES}: a folder per system, a file per collection"
 _NEEDED = is_task, task_needed("eval-results")
 EXPORTS = (
-    Export("model-index", f"front matter for {_CARD}, in a folder a system", MEANS_LOST, of_means(write_model_index), "system"),
-    Export("eval-results", _FOLDERS, _LOST, of_means(write_eval_results), "system", *_NEEDED),
+    Export(
+        "model-index", f"front matter for {_CARD}, in a folder per system", MEANS_LOST, means_files(write_model_index), "system"
+    ),
+    Export("eval-results", _FOLDERS, _LOST, means_files(write_eval_results), "system", *_NEEDED),
 )
 _UNNAMED = f"{SCORES_NOT_KEPT}; metrics that lexbench has no name for"
 _OTHERS = f"{SCORES_NOT_KEPT}; entries that do not name a measure of lexbench"

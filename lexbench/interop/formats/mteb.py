@@ -1,11 +1,11 @@
-"""MTEB's result files: one JSON file a task, `<model>/<revision>/<Task>.json`, as mteb's TaskResult writes and reads them.
+"""MTEB's result files, in the format of mteb's TaskResult: one JSON file per task, `<model>/<revision>/<Task>.json`.
 
     {"dataset_revision", "task_name", "mteb_version", "scores": {split: [{"main_score", "hf_subset", "languages",
      "ndcg_at_10", "map_at_10", "recall_at_10", "precision_at_10", "mrr_at_10", "hit_rate_at_10", ...}]},
      "evaluation_time", "kg_co2_emissions", "date"}
 
-`mteb_version` is null in ours: mteb did not make them. One protocol differs and no
-file tells it: mteb drops documents with the query's own id on FEVER and FiQA too, the contracts (as BEIR) only on ArguAna.
+`mteb_version` is null in our files, because mteb did not make them. One difference is in no file: mteb drops documents with the
+query's own id also on FEVER and FiQA, the contracts (like BEIR) only on ArguAna.
 """
 
 import json
@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lexbench.errors import InvalidFile
-from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, of_means
+from lexbench.interop.formats import MEANS_LOST, SCORES_NOT_KEPT, Export, Import, means_files
 from lexbench.interop.scores import ImportedScore, fraction, from_mteb, to_mteb
 from lexbench.results import Result
 from lexbench.storage import atomic
 
 MAIN = "nDCG@10"  # of every retrieval task
-_DIGITS = 6  # mteb's own
-_NO_REVISION = "no_revision_available"  # mteb's word for a model that has none
+_DIGITS = 6  # like mteb
+_NO_REVISION = "no_revision_available"  # mteb's name for a missing revision
 
 
 class Task(NamedTuple):
-    """A task of MTEB over the same corpus, queries and judgements as one of our datasets."""
+    """A task of MTEB with the same corpus, queries and judgements as one of our datasets."""
 
     name: str
     path: str  # of the data on the Hugging Face hub
-    revision: str  # of that data: the one that mteb loads
+    revision: str  # of these data, as mteb loads them
     split: str = "test"
 
 
-# From mteb's task definitions (embeddings-benchmark/mteb, mteb/tasks/retrieval/eng). Not here, because its data are others:
-# ClimateFEVER, of which mteb itself says that corpus and judgements were mismatched; Touche2020 is BEIR's second version.
+# From mteb's task definitions (embeddings-benchmark/mteb, mteb/tasks/retrieval/eng). ClimateFEVER is left out because mteb's
+# data differ: it says itself that corpus and judgements were mismatched. Touche2020 is BEIR's second version.
 TASKS = {
     "beir/arguana": Task("ArguAna", "mteb/arguana", "c22ab2a51041ffd869aaddef7af8d8215647e41a"),
     "beir/dbpedia-entity/test": Task("DBPedia", "mteb/dbpedia", "c0f706b76e590d620bd6618b3ca8efdd34e2d659"),
@@ -55,7 +55,7 @@ _DATASETS = {task.name: dataset for dataset, task in TASKS.items()}
 
 
 class _File(msgspec.Struct):
-    """What is read of a file; mteb writes more, and old versions less."""
+    """The fields that are read; mteb writes more, and old versions write less."""
 
     task_name: str
     dataset_revision: str
@@ -64,17 +64,17 @@ class _File(msgspec.Struct):
 
 
 def is_task(result: Result) -> bool:
-    """Whether MTEB has a task for a result, which needs its main measure."""
+    """Return whether MTEB has a task for a result, and the result has its main measure."""
     return result.dataset in TASKS and MAIN in result.means
 
 
 def task_needed(format_name: str) -> str:
-    """Return what results need to be exported to a format of tasks."""
+    """Return what a result needs to be exported to a format of tasks."""
     return f"with {MAIN} on a collection that {format_name} has; these are {', '.join(TASKS)}"
 
 
 def write(results: Iterable[Result], folder: Path) -> Iterator[Path]:
-    """Write the results of one system, each of a task, into *folder*/no_revision_available, one file a task."""
+    """Write the results of one system into *folder*/no_revision_available, one file per task."""
     for result in results:
         path = folder / _NO_REVISION / f"{TASKS[result.dataset].name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +99,9 @@ def _document(result: Result) -> dict[str, Any]:
 
 
 def read(path: Path) -> Iterator[ImportedScore]:
-    """Yield the scores of a file, or of all below the folder *path*, that are of our datasets and measures.
+    """Yield the scores of a file, or of all files below the folder *path*, on our datasets and measures.
 
-    Scores on another revision of the data than mteb's present one say so. InvalidFile where a file does not read.
+    Scores on another revision of the data than mteb's current one say so. Raises InvalidFile for a malformed file.
     """
     for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
         if file.name != "model_meta.json":
@@ -110,9 +110,9 @@ def read(path: Path) -> Iterator[ImportedScore]:
 
 def _scores(path: Path) -> Iterator[ImportedScore]:
     try:
-        read = msgspec.convert(json.loads(path.read_bytes()), _File)  # Python's, for mteb writes NaN
-    except (OSError, ValueError) as error:  # of both
-        raise InvalidFile(f"{path}: {error}; it is no result file of MTEB's from 1.11 on") from None
+        read = msgspec.convert(json.loads(path.read_bytes()), _File)  # Python's parser, because mteb writes NaN
+    except (OSError, ValueError) as error:  # ValueError from both
+        raise InvalidFile(f"{path}: {error}; it is not a result file of MTEB 1.11 or later") from None
     dataset = _DATASETS.get(read.task_name)
     if dataset is None:
         return
@@ -128,16 +128,22 @@ def _scores(path: Path) -> Iterator[ImportedScore]:
 
 
 def _model(path: Path) -> str:
-    """Return the model that the folders say: `<organisation>__<model>/<revision>/<Task>.json`."""
+    """Return the model from the path `<organisation>__<model>/<revision>/<Task>.json`."""
     return path.absolute().parent.parent.name.replace("__", "/")
 
 
 _LOST = f"measures that MTEB has no name for, thresholds of relevance, digits after the sixth; {MEANS_LOST}"
-_NOT_KEPT = f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, as nauc_*"
+_NOT_KEPT = f"{SCORES_NOT_KEPT}; tasks and measures that lexbench has no name for, e.g. nauc_*"
 _WHAT = "the results JSON of MTEB"
 EXPORTS = (
     Export(
-        "mteb", f"{_WHAT}: a folder a system, a file a task", _LOST, of_means(write), "system", is_task, task_needed("mteb")
+        "mteb",
+        f"{_WHAT}: a folder per system, a file per task",
+        _LOST,
+        means_files(write),
+        "system",
+        is_task,
+        task_needed("mteb"),
     ),
 )
 IMPORTS = (Import("mteb", f"scores: {_WHAT}", _NOT_KEPT, read),)

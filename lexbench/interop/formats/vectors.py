@@ -1,4 +1,4 @@
-"""The stored vectors of a sparse system, as its engine gets them, in other tools' formats; queries are encoded for it."""
+"""Vectors of a sparse system, as its engine gets them: documents from the store, and queries, which are encoded now."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def _writer(layout: str) -> Writer:
-    """Return what writes the documents and the queries of a result's system into a file each.
+    """Return a writer that puts documents and queries of a result's system into one file each.
 
-    It raises CannotStart where the system has no sparse vectors, CommandError where the format cannot hold them.
+    It raises CannotStart if the system has no sparse vectors, CommandError if the format cannot hold them.
     """
 
     def write(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
@@ -35,7 +35,7 @@ def _writer(layout: str) -> Writer:
         result = results[0].result
         retriever = system(result.system).retriever
         if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
-            raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; name systems that have, by -r")
+            raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
         runner = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
         queries = list(runner.dataset.queries)
         vectors = retriever.encode_queries(queries)
@@ -53,7 +53,7 @@ def _writer(layout: str) -> Writer:
 
 
 def _path(target: Path, what: str, layout: Format) -> Path:
-    """Return where *what*, "documents" or "queries", goes: a file, or a folder of the format's own name for it."""
+    """Return the file, or for some formats the folder, for *what*: "documents" or "queries"."""
     if layout.folders:
         return target / layout.folders[what == "queries"]
     return target.with_name(f"{target.name}.{what}{layout.suffix}")

@@ -1,13 +1,14 @@
-"""Tables of every query's values, CSV and Parquet, and whole results as JSON."""
+"""Results: the values of every query as CSV or Parquet, whole results as JSON, and figures as SVG, PDF and PNG."""
 
 import csv
 import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexbench import results
 from lexbench.errors import require
-from lexbench.interop.formats import Export, one_file
+from lexbench.interop.formats import Export, Target, one_file
 from lexbench.storage import atomic
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _write_json(entry: "StoredResult", path: Path) -> None:
 
 
 def _write_parquet(entry: "StoredResult", path: Path) -> None:
-    """Write one row a query and measure; columns system, dataset, contract, measure, query and value."""
+    """Write one row per query and measure with the columns system, dataset, contract, measure, query and value."""
     require("export parquet", ["pyarrow"], "parquet")
     import pyarrow as pa
     from pyarrow.parquet import write_table
@@ -49,11 +50,22 @@ def _write_parquet(entry: "StoredResult", path: Path) -> None:
         write_table(table, draft)
 
 
+def _write_figures(results: "Sequence[StoredResult]", target: Target) -> Iterator[Path]:
+    from lexbench.report import figures
+
+    drawn = [entry.result for entry in results]
+    yield from figures.write(drawn, target.path)
+    for line in figures.missing(drawn):
+        target.tell(line)
+
+
 _VALUES = "all but the value of every query and measure"
 _CSV_LOST = f"{_VALUES}; of the system and dataset only their file's name"
 _PARQUET_LOST = f"{_VALUES}, with system, dataset and contract"
+_DRAWN = "effectiveness against queries per second and index bytes, and datasets with intervals: SVG, PDF, PNG"
 EXPORTS = (
-    Export("csv", "the value of every query, a column a measure", _CSV_LOST, one_file("csv", _write_csv)),
+    Export("csv", "the value of every query, a column per measure", _CSV_LOST, one_file("csv", _write_csv)),
     Export("parquet", "the value of every query and measure, a row each", _PARQUET_LOST, one_file("parquet", _write_parquet)),
     Export("json", "the whole result", "nothing but the run", one_file("json", _write_json)),
+    Export("figures", _DRAWN, "all but the drawing", _write_figures, per="export"),
 )

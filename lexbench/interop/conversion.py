@@ -1,4 +1,4 @@
-"""From the store, or a folder of results, to other tools' files; and from their files to ours. Nothing is computed."""
+"""Conversion from the store or a folder of results to other tools' files, and from their files to ours."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -25,15 +25,15 @@ def export(
     results: Path | None = None,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Path]:
-    """Write every result of *systems* on *datasets* (default: all) into *folder*, yielding each file's path.
+    """Write the results of *systems* on *datasets* (default: all) into *folder*, yielding the path of each file.
 
-    Results are those of the store, or of the folder *results*, which has no runs. *tell* gets a line for what cannot be
-    written. CannotStart where there is no such result.
+    The results come from the store, or from the folder *results*, which has no runs. *tell* gets a note about each thing that
+    cannot be written. Raises CannotStart if there is no such result.
     """
     form = exports()[format_name]
     selected = [
         entry
-        for entry in (_of_folder(results) if results else stored_results(store))
+        for entry in (_folder_results(results) if results else stored_results(store))
         if (not systems or entry.result.system in systems) and (not datasets or entry.result.dataset in datasets)
     ]
     if results and not files_of(results):
@@ -45,7 +45,7 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     before = set(folder.rglob("*"))
     groups: dict[str, list[StoredResult]] = {}
-    for entry in _held(form, selected, tell):
+    for entry in _supported(form, selected, tell):
         groups.setdefault(_name(form, entry.result), []).append(entry)
     for name, group in groups.items():
         for path in form.write(group, Target(folder / name, store, tell)):
@@ -54,16 +54,16 @@ def export(
             yield path
 
 
-def _of_folder(folder: Path) -> Iterator[StoredResult]:
-    """Yield the results of the files in a folder of results; a system that two suites have on a dataset comes once."""
+def _folder_results(folder: Path) -> Iterator[StoredResult]:
+    """Yield the results in a folder of results; a system that two suites have on one dataset comes once."""
     by_name: dict[tuple[str, str], Result] = {}
     for path in files_of(folder):
         by_name |= {(result.dataset, result.system): result for result in load_system(path).results}
     yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 
-def _held(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], None]) -> Sequence[StoredResult]:
-    """Return the results that the format has a place for; CannotStart where there is none."""
+def _supported(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], None]) -> Sequence[StoredResult]:
+    """Return the results that the format has a place for. Raises CannotStart if there are none."""
     if form.holds is None:
         return selected
     held = [entry for entry in selected if form.holds(entry.result)]
@@ -71,30 +71,29 @@ def _held(form: Export, selected: Sequence[StoredResult], tell: Callable[[str], 
         raise CannotStart(f"no result {form.needs}")
     if len(held) < len(selected):
         left = len(selected) - len(held)
-        tell(f"left out, on collections that {form.name} has not: {left} of {len(selected)} results")
+        tell(f"left out {left} of {len(selected)} results, on collections that {form.name} does not have")
     return held
 
 
 def _name(form: Export, result: Result) -> str:
-    """Return the name of the file or folder that a result goes to, without a suffix."""
+    """Return the name of the file or folder for a result, without a suffix."""
     dataset, system = result.dataset.replace("/", "-"), file_name(result.system)
     return {"result": f"{dataset}.{system}", "dataset": dataset, "system": system, "export": ""}[form.per]
 
 
 def import_file(format_name: str, source: Path, target: Path, tell: Callable[[str], None] = lambda _line: None) -> str:
-    """Read *source*, a file or folder of that format, and write *target*; return what to type next, one line.
+    """Read *source*, a file or folder of that format, write *target*, and return a line with what to type next.
 
-    *tell* gets a line where there was a file before. CommandError where that is *source*.
-
-    A run becomes a TREC run, judgements TREC qrels, scores a TOML file in the form of suites/expected. InvalidFile where
-    *source* does not read, CannotStart where it has no score of a dataset and measure that lexbench knows.
+    A run becomes a TREC run, judgements become TREC qrels, scores a TOML file like those in suites/expected. *tell* gets a note
+    if *target* existed. Raises CommandError if *target* is *source*, InvalidFile if *source* is malformed, and CannotStart if
+    it has no score of a dataset and measure that lexbench knows.
     """
     form = imports()[format_name]
     content = form.read(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         if target.samefile(source):
-            raise CommandError(f"{target} is what is read; name another file to write")
+            raise CommandError(f"{target} is the file to read; name another one to write")
         tell(f"replaced: {target}")
     if isinstance(content, Run):
         write_run(content, target)
