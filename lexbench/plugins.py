@@ -44,7 +44,6 @@ from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run
 from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
-from lexbench.vectors import stacked
 
 API_VERSION = 1
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of an ensemble that the harness chooses
@@ -148,6 +147,8 @@ class Encoder(Model):
 
     def encode_tokens(self, tokens: Any, advance: Callable[[int], None]) -> Any:
         """Return the vectors of the tokenised documents. Calls *advance* with the number of documents of each batch."""
+        from lexbench.vectors import stacked  # loads SciPy
+
         blocks = []
         for start in range(0, len(tokens), _BATCH):
             batch = tokens[start : start + _BATCH]
