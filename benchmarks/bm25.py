@@ -1,34 +1,29 @@
-"""BM25: indexing and query speed of ours against bm25s, Lucene, tantivy and PISA, on one collection, one thread each.
+"""BM25: speed of indexing and searching, next to bm25s, Lucene and PISA, on one collection, one thread each.
 
     python benchmarks/bm25.py                          # 200,000 synthetic documents of about 56 words, fixed seed
     python benchmarks/bm25.py --documents 20000 --systems bm25,bm25@lucene
-    python benchmarks/bm25.py --beir FOLDER_OR_ZIP     # a BEIR collection; its test queries
-    python benchmarks/bm25.py --clock processor        # where other work runs on the machine
-    python benchmarks/bm25.py --threads 2 --systems bm25,anserini,tantivy
+    python benchmarks/bm25.py --beir FOLDER            # a BEIR collection and its test queries
+    python benchmarks/bm25.py --clock processor        # on a machine with other work
+    python benchmarks/bm25.py --threads 2 --systems bm25,anserini
 
-Each system runs in a process of its own, after one warm-up; of several repeats the median counts. bm25s is used as its README
+Each system runs in its own process, after one warm-up; the median of several repeats counts. bm25s is used as its README
 recommends for speed: its own tokeniser with its English stop words and PyStemmer, and its numba backend. `anserini` is what
-pyserini's LuceneSearcher calls (it also fetches ids); `bm25@lucene` asks Lucene for numbers only. `tantivy` has its own English
-stemmer and stop words, and one thread to write. `pisa` searches an index of the terms that `bm25` makes of the texts, as its
-algorithm block_max_maxscore does; it brings no such analysis to Python, so neither indexing nor analysis is timed of it.
+pyserini's LuceneSearcher calls (it also fetches ids); `bm25@lucene` asks Lucene for document numbers only. `pisa` searches the
+terms of `bm25` with block_max_maxscore; it has no analysis in Python, so its indexing and analysis are not timed. --threads
+applies to `bm25` and `anserini`.
 
-With --threads those that can index by several threads: `bm25`, `anserini`, to which the texts are given in as many files, and
-`tantivy`. Whatever else is measured has one.
-
-By the clock of the processor what Java compiles and collects beside is counted too. The texts are in memory before anything is
-timed. Needs: the extras `lucene` and `pisa`, bm25s, PyStemmer, tantivy; what is not installed is left out, and said.
+Texts are in memory before the timing. Processor time includes Java's compiler and garbage collector. Needs: the extras `lucene`
+and `pisa`, bm25s, PyStemmer; systems that are not installed are left out with a note.
 """
 
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -39,18 +34,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-SYSTEMS = {  # with the package that each needs
+SYSTEMS = {  # system -> the package that it needs
     "bm25": "lexbench",
     "bm25s": "bm25s",
     "bm25@lucene": "pyserini",
     "anserini": "pyserini",
-    "tantivy": "tantivy",
     "pisa": "pyterrier_pisa",
 }
 DEPTHS = (10, 1000)
 QUERIES = 1000
 REPEATS = 5
-WARM = 12_000  # documents of the index that is built before anything is timed: enough for `bm25` to compile its loop
+WARM = 12_000  # documents of the index that is built before the timing: enough for `bm25` to compile its loop
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 _QUERY_STEPS = ("tokenise", *(f"search_{k}" for k in DEPTHS))
 ONE_THREAD = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -76,11 +70,7 @@ def beir(place: Path) -> tuple[list[str], list[str]]:
     """Return the texts and the test queries of a BEIR collection."""
 
     def read(name: str) -> list[str]:
-        if place.is_dir():
-            return (place / name).read_text(encoding="utf-8").splitlines()
-        with zipfile.ZipFile(place) as archive:
-            inside = next(one for one in archive.namelist() if one.endswith(name))
-            return archive.read(inside).decode().split("\n")
+        return (place / name).read_text(encoding="utf-8").splitlines()
 
     judged = {line.split("\t")[0] for line in read("qrels/test.tsv")[1:] if line}
     corpus = [json.loads(line) for line in read("corpus.jsonl") if line]
@@ -163,7 +153,7 @@ class BM25S:
 
 
 class Anserini:
-    """What pyserini calls: Anserini's own indexer, and its searcher, which returns objects with ids."""
+    """Anserini's own indexer, and the searcher that pyserini calls, which returns objects with ids."""
 
     def __init__(self, threads: int) -> None:
         from lexbench.engines.java.jvm import java_class
@@ -197,50 +187,8 @@ class Anserini:
         return [self.searcher.search(query, k) for query in encoded]
 
 
-class Tantivy:
-    """tantivy, as its Python package offers it: its English stemmer and stop words, and positions left out."""
-
-    def __init__(self, threads: int) -> None:
-        import tantivy
-
-        self.library, self.threads = tantivy, threads
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("text", stored=False, tokenizer_name="english", index_option="freq")
-        self.schema = builder.build()
-
-    def _analysed(self, path: Path, *, reuse: bool) -> Any:
-        library = self.library
-        index = library.Index(self.schema, str(path), reuse=reuse)
-        analyser = library.TextAnalyzerBuilder(library.Tokenizer.simple()).filter(library.Filter.lowercase())
-        analyser = analyser.filter(library.Filter.stopword("english")).filter(library.Filter.stemmer("english"))
-        index.register_tokenizer("english", analyser.build())
-        return index
-
-    def index(self, texts: list[str], path: Path) -> None:
-        """Write an index of one segment."""
-        writer = self._analysed(path, reuse=False).writer(heap_size=1 << 30, num_threads=self.threads)
-        for text in texts:
-            writer.add_document(self.library.Document(text=text))
-        writer.commit()
-        writer.wait_merging_threads()
-
-    def open(self, path: Path) -> None:
-        """Open it."""
-        self.opened = self._analysed(path, reuse=True)
-        self.searcher = self.opened.searcher()
-
-    def encode(self, queries: list[str]) -> list[Any]:
-        """Return parsed queries."""
-        words = (" ".join(re.findall(r"[^\W_]+", query.lower())) for query in queries)  # no operators, no phrases
-        return [self.opened.parse_query(query, ["text"]) for query in words]
-
-    def search(self, encoded: list[Any], k: int) -> Any:
-        """Return the best k documents of each, by segment and number."""
-        return [self.searcher.search(query, k, count=False).hits for query in encoded]
-
-
 class Pisa:
-    """PISA over the terms that `bm25` makes."""
+    """PISA over the terms of `bm25`."""
 
     algorithm = "block_max_maxscore"
 
@@ -271,7 +219,7 @@ class Pisa:
         self.library.prepare_index(self.context, str(path), "block_simdbp", "bm25", "", bm25_k1=0.9, bm25_b=0.4)
 
     def encode(self, queries: list[str]) -> list[tuple[int, dict[str, float]]]:
-        """Return the queries as PISA takes them: each with a number, and its terms with how often they are there."""
+        """Return the queries in PISA's form: a number, and the count of each term."""
         counted = (Counter(term for term in self.analyze(query) if term in self.terms) for query in queries)
         name = self.adapter._term_name  # noqa: SLF001
         return [(i, {name(self.terms[term]): float(count) for term, count in one.items()}) for i, one in enumerate(counted)]
@@ -286,7 +234,7 @@ class Pisa:
 
 
 def timed(work: Callable[[], Any], clock: Callable[[], float], repeats: int = REPEATS) -> float:
-    """Return the median seconds of *work*."""
+    """Return the median seconds that *work* takes."""
     seconds = []
     for _ in range(repeats):
         start = clock()
@@ -298,11 +246,11 @@ def timed(work: Callable[[], Any], clock: Callable[[], float], repeats: int = RE
 def measure(
     name: str, texts: list[str], queries: list[str], folder: Path, clock: Callable[[], float], threads: int
 ) -> dict[str, float]:
-    """Return the seconds that a system takes to index, to tokenise the queries, and to search them at each depth."""
+    """Return the seconds of indexing, of tokenising the queries, and of searching them at each depth."""
     kinds = {"bm25s": BM25S, "pisa": Pisa}
-    kinds |= {"anserini": lambda: Anserini(threads), "tantivy": lambda: Tantivy(threads)}
+    kinds |= {"anserini": lambda: Anserini(threads)}
     system: Any = kinds.get(name, lambda: Ours(name, threads))()
-    for part, kept in (("warm", texts[:WARM]), ("index", texts)):  # compiling, and starting Java, is not counted
+    for part, kept in (("warm", texts[:WARM]), ("index", texts)):  # compiling and starting Java do not count
         (folder / part).mkdir()
         start = clock()
         system.index(kept, folder / part)
@@ -312,25 +260,25 @@ def measure(
             system.search(system.encode(queries[:50]), k)
     bytes_ = sum(path.stat().st_size for path in (folder / "index").rglob("*"))
     encoded = system.encode(queries)
-    if encoded is not queries and name != "pisa":  # else the search does it, or not the system
+    if encoded is not queries and name != "pisa":  # otherwise the search does it, or not the system itself
         seconds["tokenise"] = timed(lambda: system.encode(queries), clock)
     searched = {f"search_{k}": timed(lambda k=k: system.search(encoded, k), clock) for k in DEPTHS}
     return seconds | searched | {"megabytes": bytes_ / 1e6}
 
 
 def in_own_process(name: str, arguments: list[str]) -> dict[str, float]:
-    """Measure a system in a new process, whose standard output only we read: Java writes there too."""
+    """Measure a system in a new process. Its answer is a file, because Java writes on standard output."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
         command = [sys.executable, __file__, *arguments, "--system", name, "--answer", str(answer)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}  # PISA writes there how far it is
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}  # PISA writes its progress there
         subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD}, **quiet)
         found: dict[str, float] = json.loads(answer.read_text())
         return found
 
 
 def installed(name: str) -> bool:
-    """Return whether the package of a system is there, and say so if it is not."""
+    """Return whether the package of a system is installed, and print a note if not."""
     if there := find_spec(SYSTEMS[name]) is not None:
         return there
     print(f"{name} is left out: {SYSTEMS[name]} is not installed")
@@ -338,7 +286,7 @@ def installed(name: str) -> bool:
 
 
 def table(results: dict[str, dict[str, float]], queries: int, documents: int) -> str:
-    """Return the figures, and in brackets how many times as fast as bm25s each is."""
+    """Return the figures; in brackets: times as fast as bm25s."""
     rows = [
         f"{'':12}  {'documents/s':>16}" + "".join(f"{f'queries/s {name}':>24}" for name in ("tokenise", *DEPTHS)) + f"{'MB':>8}"
     ]
@@ -359,8 +307,8 @@ def main() -> None:
     parser.add_argument("--beir", type=Path)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="default: all that are installed")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what seconds are of (default: wall)")
-    parser.add_argument("--threads", type=int, default=1, help="by which those index that can")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="wall or processor time (default: wall)")
+    parser.add_argument("--threads", type=int, default=1, help="threads for indexing")
     parser.add_argument("--system", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)

@@ -1,17 +1,16 @@
-r"""Encoding: documents a second of `sparse_mlm` against sentence-transformers' SparseEncoder, one thread and one process each.
+r"""Encoding: documents per second of lexbench against sentence-transformers, sparse or dense, one thread and one process each.
 
-    python benchmarks/encoding.py                      # 64 texts as long as MS MARCO's passages; a few minutes on one core
-    python benchmarks/encoding.py --documents 256 --json FILE
-    python benchmarks/encoding.py --device cuda --documents 20000
-    ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 \
-        python benchmarks/encoding.py --only 'lexbench float32' 'lexbench int8'    # as on a processor without AVX-512
+    python benchmarks/encoding.py sparse --documents 256
+    python benchmarks/encoding.py dense --model build/minilm --texts scifact/corpus.jsonl --documents 384
+    python benchmarks/encoding.py sparse --model build/splade-tiny --texts scifact/corpus.jsonl --documents 128
+    ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 NUMBA_CPU_NAME=haswell \
+        python benchmarks/encoding.py sparse    # as on a processor without AVX-512
 
-The model is a BERT-base with random weights and a vocabulary of 30,522 made-up words, one token each. Random weights make every
-term active, so a constant is taken off the output bias that leaves each text about 150 terms: finding and copying them then
-costs what it costs with a trained model. Their weights are near zero, which makes bfloat16 look worse than it does with one.
-Both are given the same list of texts and both sort it by length. Of 64 texts a batch of 32 still has 47 % padding, of 256 it
-has 14 %, of 4,096 it has 1 %, so the ratio to the default falls as texts become more. On a CPU the time that the one thread
-computes is counted: neighbours on the machine disturb it less. Needs: the extra `neural`, sentence-transformers.
+Without --model the model has random weights: a BERT-base with a masked-language-model head (sparse), whose bias leaves each
+text about 150 terms, or the shape of MiniLM with mean pooling (dense). Without --texts the texts are made-up words, as long as
+MS MARCO's passages. Both tools get the same list of texts and sort it by length. With few texts a batch of 32 has much padding
+(47 % of 64 texts, 1 % of 4,096), so the ratio to the default falls with the number of texts. On a CPU processor time is
+measured. Needs: the extra `neural`, sentence-transformers.
 """
 
 import argparse
@@ -29,11 +28,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-LENGTHS = {"msmarco": (79, 0.4), "queries": (9, 0.3), "documents": (240, 0.3)}  # mean tokens, deviation of their logarithm
-LONGEST = 256
-ACTIVE = 150  # terms a text
-DEFAULT = "SparseEncoder float32 32"  # what sentence-transformers does unless told otherwise
+LENGTHS = {"passages": (79, 0.4), "queries": (9, 0.3)}  # mean number of tokens, standard deviation of its logarithm
+LONGEST = 256  # tokens
+ACTIVE = 150  # terms per text
+MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
 BATCHES = {"cpu": (32, 8), "cuda": (32, 256)}
+DEFAULT = "sentence-transformers float32 32"  # its default
 WARM_UP = 16
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
 
@@ -45,7 +45,7 @@ def vocabulary() -> list[str]:
     return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[:30_517]]
 
 
-def texts(count: int, lengths: str) -> list[str]:
+def texts(count: int, lengths: str = "passages") -> list[str]:
     """Return texts of log-normal lengths, of words drawn by Zipf's law."""
     rng = np.random.default_rng(2026)
     mean, deviation = LENGTHS[lengths]
@@ -56,35 +56,58 @@ def texts(count: int, lengths: str) -> list[str]:
     return [" ".join(words[np.searchsorted(cumulative, rng.random(one) * cumulative[-1])]) for one in tokens]
 
 
-def write_model(folder: Path, sample: list[str]) -> None:
-    """Write the model and its tokenizer; the bias leaves ACTIVE terms to a text of *sample*."""
+def read(given: argparse.Namespace) -> list[str]:
+    """Return the texts of a corpus.jsonl of BEIR, evenly spaced, or made-up ones."""
+    if not given.texts:
+        return texts(given.documents)
+    rows = [json.loads(line) for line in Path(given.texts).read_text(encoding="utf-8").splitlines()]
+    chosen = rows[:: max(1, len(rows) // given.documents)][: given.documents]
+    return [f"{row.get('title', '')} {row['text']}".strip() for row in chosen]
+
+
+def write_model(kind: str, folder: Path) -> None:
+    """Write a model with random weights and its tokenizer into *folder*."""
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(2026)
     tokenizer = transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary())})
+    if kind == "dense":
+        from sentence_transformers import SentenceTransformer, models
+
+        transformers.BertModel(transformers.BertConfig(**MINILM)).save_pretrained(folder / "body")
+        tokenizer.save_pretrained(folder / "body")
+        body = models.Transformer(str(folder / "body"), max_seq_length=LONGEST)
+        modules = [body, models.Pooling(MINILM["hidden_size"]), models.Normalize()]
+        SentenceTransformer(modules=modules, device="cpu").save(str(folder))
+        return
     model = transformers.BertForMaskedLM(transformers.BertConfig(tie_word_embeddings=True)).eval()
-    with torch.inference_mode():
-        rows = tokenizer(sample, truncation=True, max_length=LONGEST)["input_ids"]
+    with torch.no_grad():  # random weights make every term active; the bias leaves ACTIVE of them
+        rows = tokenizer(texts(8), truncation=True, max_length=LONGEST)["input_ids"]
         most = torch.stack([model(input_ids=torch.tensor([row])).logits[0].amax(0) for row in rows])
-    with torch.no_grad():
         model.cls.predictions.bias -= most.sort(descending=True).values[:, ACTIVE].mean()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-def sparse_encoder(folder: Path, dtype: str, batch: int, device: str) -> Callable[[list[str]], Any]:
-    """Return what encodes texts with sentence-transformers, cut to LONGEST tokens."""
+def peer(kind: str, folder: str, dtype: str, batch: int, device: str) -> Callable[[list[str]], Any]:
+    """Return the function that encodes texts with sentence-transformers."""
     import torch
-    from sentence_transformers import SparseEncoder
-    from sentence_transformers.base.modules.transformer import Transformer
-    from sentence_transformers.sparse_encoder.modules import SpladePooling
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     model_kwargs = {"dtype": getattr(torch, dtype)}
-    body = Transformer(str(folder), transformer_task="fill-mask", max_seq_length=LONGEST, model_kwargs=model_kwargs)
+    if kind == "dense":
+        from sentence_transformers import SentenceTransformer
+
+        dense = SentenceTransformer(folder, device=device, model_kwargs=model_kwargs)
+        return lambda given: dense.encode_document(given, batch_size=batch, show_progress_bar=False)
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules.transformer import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    body = Transformer(folder, transformer_task="fill-mask", max_seq_length=LONGEST, model_kwargs=model_kwargs)
     model = SparseEncoder(modules=[body, SpladePooling(pooling_strategy="max")], device=device)
 
     def encode(given: list[str]) -> sparse.csr_array:
@@ -94,100 +117,84 @@ def sparse_encoder(folder: Path, dtype: str, batch: int, device: str) -> Callabl
     return encode
 
 
-def ours(folder: Path, dtype: str, device: str) -> Callable[[list[str]], Any]:
-    """Return what encodes texts with lexbench."""
-    from lexbench.encoders.sparse_mlm import SparseMLM
+def measure(name: str, given: argparse.Namespace) -> dict[str, float]:
+    """Return the seconds and the peak memory of a contender; its vectors go into the folder."""
+    tool, dtype, *batch = name.split()
+    if tool == "lexbench":
+        from lexbench.runner.systems import system
 
-    threads = 1 if device == "cpu" else 0
-    return SparseMLM(str(folder), dtype=dtype, device=device, document_length=LONGEST, threads=threads).encode_document
-
-
-def measure(name: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
-    """Return the seconds that a contender takes, and its peak memory; its vectors go into *folder*."""
-    import torch
-
-    system, dtype, *batch = name.split()
-    if system == "lexbench":
-        encode = ours(folder / "model", dtype, given.device)
+        options = f'model="{given.model}", dtype="{dtype}", device="{given.device}", threads={int(given.device == "cpu")}'
+        sparse_options = f"sparse_mlm({options}, document_length={LONGEST})@impact"
+        retriever: Any = system(f"dense({options})" if given.kind == "dense" else sparse_options).retriever
+        encode = retriever.encoder.encode_document
     else:
-        encode = sparse_encoder(folder / "model", dtype, int(batch[0]), given.device)
-    documents = texts(given.documents, given.lengths)
+        encode = peer(given.kind, given.model, dtype, int(batch[0]), given.device)
+    documents = read(given)
     encode(documents[:WARM_UP])
     clock = time.process_time if given.device == "cpu" else time.perf_counter
     start = clock()
     vectors = encode(documents)
     seconds = clock() - start
-    sparse.save_npz(folder / f"{name}.npz", sparse.csr_array(vectors))
-    found = {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
-    if given.device == "cuda":
-        found["gpu_mib"] = torch.cuda.max_memory_allocated() / 2**20
-    return found
+    sparse.save_npz(given.folder / f"{name}.npz", sparse.csr_array(vectors))
+    return {"seconds": seconds, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def in_own_process(name: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
-    """Measure a contender in a new process, on a CPU with one thread."""
-    options = {"documents": given.documents, "lengths": given.lengths, "device": given.device}
-    command = [sys.executable, __file__, *(word for key, value in options.items() for word in (f"--{key}", str(value)))]
-    answer = folder / "answer.json"
+def in_own_process(name: str, given: argparse.Namespace) -> dict[str, float]:
+    """Measure a contender in a new process, with one thread on a CPU."""
+    options = {"documents": given.documents, "device": given.device, "model": given.model, "folder": given.folder}
+    options |= {"texts": given.texts} if given.texts else {}
+    command = [sys.executable, __file__, given.kind]
+    command += [word for key, value in options.items() for word in (f"--{key}", str(value))]
     environment = {**os.environ, **(ONE_THREAD if given.device == "cpu" else {}), "HF_HUB_OFFLINE": "1"}
-    subprocess.run([*command, "--system", name, "--folder", str(folder)], check=True, env=environment)
-    found: dict[str, float] = json.loads(answer.read_text())
+    subprocess.run([*command, "--system", name], check=True, env=environment)
+    found: dict[str, float] = json.loads((given.folder / "answer.json").read_text())
     return found
 
 
-def compared(folder: Path, name: str) -> dict[str, float]:
-    """Return how far a contender's vectors are from those of DEFAULT: the largest difference, the mean cosine, terms a text."""
+def compared(name: str, folder: Path) -> tuple[float, float]:
+    """Return the largest difference and the mean cosine between a contender's vectors and those of DEFAULT."""
     expected, found = (sparse.load_npz(folder / f"{one}.npz").toarray() for one in (DEFAULT, name))
     cosines = (expected * found).sum(1) / np.linalg.norm(expected, axis=1) / np.linalg.norm(found, axis=1)
-    terms = np.count_nonzero(found) / len(found)
-    return {"difference": float(np.abs(expected - found).max()), "cosine": float(cosines.mean()), "terms": terms}
-
-
-def table(results: dict[str, dict[str, float]], documents: int) -> str:
-    """Return the figures; in brackets how many times as fast as SparseEncoder by default, and at its best."""
-    default = results[DEFAULT]["seconds"]
-    best = min(found["seconds"] for name, found in results.items() if name.startswith("SparseEncoder"))
-    heads = ("documents/s", "(default)", "(its best)", "MiB", "terms", "difference", "cosine")
-    rows = [" " * 26 + "".join(f"{head:>12}" for head in heads)]
-    for name, found in results.items():
-        cells = [f"{documents / found['seconds']:,.2f}"]
-        cells += [f"({seconds / found['seconds']:.2f})" for seconds in (default, best)]
-        cells += [f"{found['mib']:,.0f}", f"{found['terms']:.0f}", f"{found['difference']:.1e}", f"{found['cosine']:.5f}"]
-        rows.append(f"{name:26}" + "".join(f"{cell:>12}" for cell in cells))
-    return "\n".join(rows)
+    return float(np.abs(expected - found).max()), float(cosines.mean())
 
 
 def main() -> None:
     """Measure every contender and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("sparse", "dense"))
+    parser.add_argument("--model", help="a folder of transformers (sparse) or sentence-transformers (dense)")
+    parser.add_argument("--texts", help="a corpus.jsonl of BEIR")
     parser.add_argument("--documents", type=int, default=64)
-    parser.add_argument("--lengths", choices=LENGTHS, default="msmarco")
     parser.add_argument("--device", choices=BATCHES, default="cpu")
-    parser.add_argument("--repeats", type=int, default=2, help="rounds of all; the best of each counts")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="rows of the table, beside SparseEncoder's default")
+    parser.add_argument("--repeats", type=int, default=2, help="rounds of all contenders; the best of each counts")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--system", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.system:
-        (given.folder / "answer.json").write_text(json.dumps(measure(given.system, given.folder, given)))
+        (given.folder / "answer.json").write_text(json.dumps(measure(given.system, given)))
         return
-    contenders = [f"SparseEncoder {dtype} {batch}" for dtype in ("float32", "bfloat16") for batch in BATCHES[given.device]]
-    contenders += ["lexbench float32", "lexbench bfloat16"] + (["lexbench int8"] if given.device == "cpu" else [])
-    if given.only:
-        contenders = [DEFAULT, *(name for name in given.only if name != DEFAULT)]
-    documents = texts(given.documents, given.lengths)
+    contenders = [
+        f"sentence-transformers {dtype} {batch}" for dtype in ("float32", "bfloat16") for batch in BATCHES[given.device]
+    ]
+    contenders += ["lexbench float32", "lexbench bfloat16", *(["lexbench int8"] if given.device == "cpu" else [])]
     with tempfile.TemporaryDirectory() as folder:
-        write_model(Path(folder, "model"), documents[:8])
-        rounds = [{name: in_own_process(name, Path(folder), given) for name in contenders} for _ in range(given.repeats)]
-        best = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in contenders}
-        results = {name: found | compared(Path(folder), name) for name, found in best.items()}
-    mean = sum(len(text.split()) + 2 for text in documents) / len(documents)
-    print(f"{len(documents):,} texts of {mean:.0f} tokens, on {given.device}; difference and cosine: from {DEFAULT}")
-    print(table(results, len(documents)))
+        given.folder = Path(folder)
+        if not given.model:
+            given.model = str(given.folder / "model")
+            write_model(given.kind, given.folder / "model")
+        rounds = [{name: in_own_process(name, given) for name in contenders} for _ in range(given.repeats)]
+        results = {name: min((one[name] for one in rounds), key=lambda found: found["seconds"]) for name in contenders}
+        distances = {name: compared(name, given.folder) for name in contenders}
+    print(f"{given.documents:,} texts, on {given.device}; ratio, difference and cosine: to {DEFAULT}")
+    print(f"{'':34}{'documents/s':>12}{'ratio':>8}{'MiB':>8}{'difference':>12}{'cosine':>10}")
+    for name, found in results.items():
+        rate, ratio = given.documents / found["seconds"], results[DEFAULT]["seconds"] / found["seconds"]
+        difference, cosine = distances[name]
+        print(f"{name:34}{rate:12,.2f}{ratio:8.2f}{found['mib']:8,.0f}{difference:12.1e}{cosine:10.6f}")
     if given.json:
-        asked = {name: getattr(given, name) for name in ("documents", "lengths", "device", "repeats")}
-        given.json.write_text(json.dumps({**asked, "tokens": mean, "results": results}, indent=1) + "\n")
+        asked = {name: getattr(given, name) for name in ("kind", "documents", "device", "repeats", "texts")}
+        given.json.write_text(json.dumps({**asked, "results": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

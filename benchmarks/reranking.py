@@ -37,7 +37,7 @@ Pairs = list[tuple[str, str]]
 def pairs(count: int) -> Pairs:
     """Return pairs of query and passage, each query with EACH passages."""
     queries = texts(count // EACH + 1, "queries")
-    return [(queries[place // EACH], passage) for place, passage in enumerate(texts(count, "msmarco"))]
+    return [(queries[place // EACH], passage) for place, passage in enumerate(texts(count))]
 
 
 def write_model(folder: Path) -> None:
