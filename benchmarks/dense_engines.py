@@ -25,7 +25,6 @@ from typing import Any
 
 import faiss
 import numpy as np
-from _passes import seconds
 from numpy.typing import NDArray
 
 from lexbench import registry
@@ -50,6 +49,13 @@ DEPTHS = (10, 1000)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 ALONE = 50  # queries that are asked one by one
 Search = Callable[[NDArray[np.float32], int], Any]
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long *work* takes by the clock."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def vectors(given: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
