@@ -1,7 +1,6 @@
 """Run and qrels files: what is read, what is refused with its line, and that what is written reads back."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,26 +242,6 @@ def test_ids_that_would_not_read_back_are_not_written(tmp_path, query, document,
         write_run(Run.from_entries([query], [document], [1]), tmp_path / "run", tag)
 
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "queries", "grades"),
-    [  # lexmae-and-baselines.md, E1
-        ("dl19-passage", 43, {0: 5158, 1: 1601, 2: 1804, 3: 697}),
-        ("dl20-passage", 54, {0: 7780, 1: 1940, 2: 1020, 3: 646}),
-        ("msmarco-passage.dev-subset", 6980, {1: 7437}),
-        ("dl19-doc", 43, 16258),
-        ("dl20-doc", 45, 9098),
-        ("msmarco-doc.dev", 5193, 5193),
-    ],
-)
-def test_ms_marco_qrels_have_their_published_counts(shared: Path, name, queries, grades):
-    """Queries and judgements, by grade where those are known, are as ir_datasets documents them."""
-    qrels = read_qrels(shared / "data" / "msmarco" / f"qrels.{name}.txt.gz")
-    counts = dict(zip(*(column.tolist() for column in np.unique(qrels.grades, return_counts=True)), strict=True))
-
-    assert queries == len(qrels.query_ids)
-    assert grades == (counts if isinstance(grades, dict) else len(qrels))
 
 
 # Large files: compiled loops

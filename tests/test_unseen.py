@@ -136,7 +136,7 @@ def test_every_command_takes_the_new_collection(quay, tmp_path, monkeypatch, cap
     (shared,) = json.loads(said(capsys, "compare", "--lists", "bm25", "mine.run", "-d", "quay", "-k", "3", "--json"))
     assert shared["overlaps"]["3"] == pytest.approx((1 / 3 + 2 / 3) / 4)
     # Nothing that is judged is in the run file alone; without what BM25 alone has found, its TWIN of 008 is no longer relevant.
-    pooled = json.loads(said(capsys, "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
+    pooled = json.loads(said(capsys, "judge", "pool", "bm25", "mine.run", "-d", "quay", "-m", "R@100", "--json"))
     assert {row["system"]: (row["unique"], row["relevant"]) for row in pooled} == {"bm25": (5, 1), "mine.run": (0, 0)}
 
 
