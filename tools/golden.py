@@ -173,8 +173,11 @@ def data_sets() -> Iterator[tuple[str, str, list[str]]]:
         yield "scifact", "beir/scifact/test", ["run", "dataset", "beir/scifact/test"]
 
 
-def answers(wanted: Iterable[str], systems: str) -> Rows:
-    """Return this checkout's rows for the data sets *wanted* and the systems whose expression contains *systems*."""
+def answers(wanted: Iterable[str], text: str = "", *, neural: bool = True) -> Rows:
+    """Return this checkout's rows for the data sets *wanted* and the systems whose expression contains *text*.
+
+    Without *neural* the systems with a model are left out.
+    """
     rows: Rows = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -189,14 +192,15 @@ def answers(wanted: Iterable[str], systems: str) -> Rows:
             if data_set not in wanted:
                 continue
             for system in SYSTEMS[data_set]:
-                if systems not in system or ("{minilm}" in system and not models["minilm"].is_dir()):
+                has_model = "lexmae" in system or "model=" in system
+                if text not in system or (has_model and not neural) or ("{minilm}" in system and not models["minilm"].is_dir()):
                     continue
                 before = run.files()
                 run(*command, "-r", system.format(**models) if "{" in system else system)
                 for path in sorted(run.files() - before):
                     stage, _, *inner = path.relative_to(run.store).parts
                     rows[data_set, system, "/".join([stage, *inner])] = digest(content_of(path))
-            if not systems:
+            if neural and not text:
                 for arguments in COMMANDS.get(data_set, []):
                     printed = json.loads(run(*(word.format(dataset=typed) for word in arguments), "--json"))
                     rows[data_set, "--json", " ".join(arguments)] = digest("\n".join(numbers(printed)).encode())
