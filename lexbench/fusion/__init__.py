@@ -1,4 +1,4 @@
-"""One ranked list from several: scores made comparable and added (`normalise`), and the weights to try (`weight_grid`).
+"""Combines ranked lists: normalises their scores and adds them (`normalise`), and lists the weights to try (`weight_grid`).
 
-Arithmetic on arrays that knows no retriever; the retrievers that combine others and the search for weights take all of it.
+This is arithmetic on arrays. `ensemble`, `pipeline` and the tuning of their weights use it.
 """

@@ -1,16 +1,16 @@
-"""One ranked list from several: scores made comparable query by query, and added with weights.
+"""Normalises the scores of several lists for each query, and adds them with weights.
 
-    raw     the scores as they are
-    minmax  (s - min) / (max - min), and 1 where all are equal, as pyserini.fusion has it
-    z       (s - mean) / standard deviation (of all, not of a sample), and 0 where all are equal
+    raw     unchanged scores
+    minmax  (s - min) / (max - min); 1 if all scores are equal (pyserini.fusion)
+    z       (s - mean) / population standard deviation; 0 if all scores are equal
     rrf     1 / (rrf_k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009); equal scores: the lower position first
 
-all over the documents of one list. A document that a list does not have counts, in that list, as the list's least value
-("min", as in Pyserini's HybridSearcher; 0 where the list is empty) or as 0 ("zero").
+Each is computed over the documents of one list. A document that a list lacks gets the list's smallest value ("min", as in
+Pyserini's HybridSearcher; 0 for an empty list) or 0 ("zero").
 
-Where a list ended before it was as long as was asked for, and its scores are sums over terms, what it misses has no term of the
-query: with "min" such a document has the score 0 itself, and scores are made comparable over it too. Else the one document that
-BM25 found would count as little as all that it did not find.
+If a list of summed term scores is shorter than requested, the documents that it lacks contain no query term. With "min" these
+documents have the score 0 before normalisation, and the normalisation includes them. Otherwise the only document that BM25
+found would get the same value as all documents that it did not find.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ _NONE = np.int32(np.iinfo(np.int32).max)  # sorts behind every position
 
 
 class Rule(NamedTuple):
-    """How lists become one."""
+    """How lists are combined."""
 
-    weights: tuple[float, ...]  # one a list
+    weights: tuple[float, ...]  # one per list
     scores: str  # one of SCORES
     missing: str  # "min" or "zero"
     rrf_k: int
 
 
 def union(lists: Sequence[Hits]) -> NDArray[np.int32]:
-    """Return the positions (queries, n) that are in any list, each once, ascending in each row, then -1."""
+    """Return the distinct positions (queries, n) of all lists, ascending in each row and padded with -1."""
     every = np.concatenate([hits.docs for hits in lists], axis=1)
     every = np.sort(np.where(every < 0, _NONE, every), axis=1)
     every[:, 1:][every[:, 1:] == every[:, :-1]] = _NONE
@@ -46,7 +46,11 @@ def union(lists: Sequence[Hits]) -> NDArray[np.int32]:
 
 
 def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
-    """Return the scores in *hits* of the positions *docs* (queries, n), a union with them; minus infinity where it has none."""
+    """Return the scores in *hits* of the positions *docs* (queries, n), minus infinity where it has none.
+
+    *docs* must contain all positions of *hits*, as `union` returns them.
+    """
+    # One sorted key per query and document, so that a single search places the scores of all queries.
     row = np.arange(len(docs))[:, None] << 31
     there = hits.docs >= 0
     places = np.searchsorted((row | np.where(docs < 0, _NONE, docs)).ravel(), (row | hits.docs)[there])
@@ -56,10 +60,10 @@ def aligned(docs: NDArray[np.int32], hits: Hits) -> NDArray[np.float64]:
 
 
 class ScoreMatrix(NamedTuple):
-    """Documents of several lists with a comparable score from each: what weights are for."""
+    """The documents of several lists with a normalised score from each list."""
 
-    docs: NDArray[np.int32]  # (queries, n), ascending in each row, then -1
-    values: list[NDArray[np.float64]]  # (queries, n) each
+    docs: NDArray[np.int32]  # (queries, n), ascending in each row, padded with -1
+    values: list[NDArray[np.float64]]  # one array (queries, n) per list
 
 
 def score_matrix(
@@ -68,11 +72,11 @@ def score_matrix(
     rule: Rule,
     ended: Sequence[NDArray[np.bool_]] = (),
 ) -> ScoreMatrix:
-    """Return what each list gives *docs* (queries, n), ascending in each row, then -1, on the scale of the rule.
+    """Return the normalised scores that each list gives to *docs* (queries, n; ascending in each row, padded with -1).
 
-    *lists* has an array (queries, n) for each list: its scores, minus infinity where it misses a document. *ended* tells for
-    each list and query (queries,) whether what it misses has the score 0; without it none has. LexbenchError where a score is
-    not a finite number: ranks would hide it.
+    *lists* has the scores (queries, n) of each list, minus infinity for documents that it lacks. *ended* says for each list and
+    query (queries,) whether these have the score 0; by default none has. Raises LexbenchError if a score is not finite, because
+    ranks would hide it.
     """
     normalised = []
     for number, scores in enumerate(lists):
@@ -90,16 +94,16 @@ def score_matrix(
 
 
 def weighted_sum(matrix: ScoreMatrix, weights: Sequence[float]) -> NDArray[np.float32]:
-    """Return the weighted sums (queries, n), minus infinity where there is no document."""
+    """Return the weighted sums (queries, n) of the lists' scores, minus infinity where there is no document."""
     total = np.zeros(matrix.docs.shape)
     for weight, values in zip(weights, matrix.values, strict=True):
         total += weight * values
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which the harness refuses
+    with np.errstate(over="ignore"):  # a sum too large for float32 becomes infinite, and the harness refuses it
         return np.where(matrix.docs >= 0, total, -np.inf).astype(np.float32)
 
 
 def _normalised(scores: NDArray[np.float64], known: NDArray[np.bool_], rule: Rule) -> NDArray[np.float64]:
-    """Return *scores* (queries, n) on the scale of the rule; what stands where they are not *known* means nothing."""
+    """Return the normalised *scores* (queries, n). Entries that are not *known* have no meaning."""
     if rule.scores == "minmax":
         low = np.where(known, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
         high = np.where(known, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
@@ -118,13 +122,13 @@ def _normalised(scores: NDArray[np.float64], known: NDArray[np.bool_], rule: Rul
 
 
 def _ratio(values: NDArray[np.float64], spread: NDArray[np.float64], flat: float) -> NDArray[np.float64]:
-    """Return *values* (queries, n) in units of their *spread* (queries, 1); *flat* where there is none."""
+    """Return *values* (queries, n) divided by their *spread* (queries, 1), and *flat* where the spread is 0."""
     found = np.full(values.shape, float(flat))
     np.divide(values, spread, out=found, where=np.broadcast_to(spread > 0, values.shape))
     return found
 
 
 def top_k(docs: NDArray[np.int32], scores: NDArray[np.float32], k: int) -> Hits:
-    """Return the best *k* of *docs* (queries, n), which ascend in each row; of equal scores the lower position first."""
+    """Return the top *k* of *docs* (queries, n), which ascend in each row. Equal scores: the lower position first."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))

@@ -1,10 +1,11 @@
-"""English text to index terms, term for term what Lucene's EnglishAnalyzer chain gives as Anserini sets it up.
+"""Turns text into index terms, exactly as Lucene's EnglishAnalyzer in Anserini's configuration.
 
-`io.anserini.analysis.DefaultEnglishAnalyzer` of Anserini 1.7.1 (Lucene 9.9.1): StandardTokenizer, EnglishPossessiveFilter,
-LowerCaseFilter, StopFilter with Lucene's English stop words, PorterStemFilter. A test compares the two on every code point.
+The chain is `io.anserini.analysis.DefaultEnglishAnalyzer` of Anserini 1.7.1 (Lucene 9.9.1): StandardTokenizer,
+EnglishPossessiveFilter, LowerCaseFilter, StopFilter with Lucene's English stop words, PorterStemFilter. A test compares the two
+on every code point.
 
-`analyze` is the whole chain. Other packages also take its steps, so as to analyse each word once: `chunks`, `word_break.words`
-and `term_of`. `ANALYZERS` has it by name, beside `unicode`, which knows no language.
+`analyze` is the whole chain. BM25's index also uses its steps `chunks`, `word_break.words` and `term_of`, to analyse each
+distinct word once. `ANALYZERS` has the chain as "english", and "unicode" for any language.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,28 +21,28 @@ STOP_WORDS = frozenset({
 })  # fmt: skip  # org.apache.lucene.analysis.en.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET
 
 _POSSESSIVES = tuple(f"{quote}{s}" for quote in "'\u2019\uff07" for s in "sS")
-_NARROW_SPACE = "\u202f"  # the one white space that is part of words: it joins them as an underscore does
+_NARROW_SPACE = "\u202f"  # the only white space inside words: it joins them like an underscore
 
 
 def chunks(text: str) -> list[str]:
-    """Return the parts of *text* between white space. No word reaches beyond one, so each can be analysed alone."""
+    """Return the chunks of *text* between white space. No word spans two chunks, so each can be analysed separately."""
     return text.split() if _NARROW_SPACE not in text else [text]
 
 
 def analyze(text: str) -> list[str]:
-    """Return the index terms of *text*, repetitions kept, in order."""
+    """Return the index terms of *text* in order, with repetitions."""
     return [term for chunk in chunks(text) for term in english(chunk)]
 
 
 def english(chunk: str) -> list[str]:
-    """Return the index terms of a *chunk* of English."""
+    """Return the index terms of an English *chunk*."""
     return [term for word in words(chunk) if (term := term_of(word)) is not None]
 
 
 def unicode(chunk: str) -> list[str]:
-    """Return the index terms of a *chunk* of any language: words as Unicode breaks them, lower-cased, none stemmed or left out.
+    """Return the index terms of a *chunk* in any language: Unicode's words, lower-cased, not stemmed, no stop words.
 
-    Scripts that are written without spaces are cut into pairs of neighbouring characters, see `unspaced`.
+    Scripts without spaces are cut into pairs of neighbouring characters, see `unspaced`.
     """
     return [_lower(word) for word in _words_and_pairs(chunk)]
 
@@ -57,7 +58,7 @@ ANALYZERS: Mapping[str, Callable[[str], list[str]]] = {"english": english, "unic
 
 @lru_cache(maxsize=1 << 17)
 def term_of(word: str) -> str | None:
-    """Return the index term of a word that `words` found: lower-cased, possessive and ending stripped; None for a stop word."""
+    """Return the index term of a word found by `words`: lower-cased, without possessive, stemmed; None for a stop word."""
     if word.endswith(_POSSESSIVES):
         word = word[:-2]
     word = _lower(word)

@@ -1,7 +1,6 @@
-"""Index terms of lower-case ASCII, compiled: what `english` and `unicode` make of it, byte for byte, without Python.
+"""Compiled analysis of lower-case ASCII text, for BM25's index: the terms of `english` and `unicode`, byte for byte.
 
-For indexing, where each word that is new would go through Python once. `word_break`, `term_of` and `porter` say what is right,
-and take everything that is not ASCII; tests hold the two together.
+`word_break`, `term_of` and `porter` define the result, and analyse all other text. Tests compare the two.
 """
 
 from collections.abc import Mapping
@@ -16,14 +15,14 @@ from lexbench.tokenization.word_break import classes
 _LETTER, _DIGIT, _UNDERSCORE, _POINT, _COLON, _COMMA = range(1, 7)
 _KIND_OF_CLASS = {"A": _LETTER, "D": _DIGIT, "_": _UNDERSCORE, ".": _POINT, "'": _POINT, ":": _COLON, ",": _COMMA}
 _KINDS = np.array([_KIND_OF_CLASS.get(classes()[letter], 0) for letter in range(128)], np.uint8)
-_JOINS = np.zeros((7, 7), np.bool_)  # whether what is of the second kind joins two characters of the first
+_JOINS = np.zeros((7, 7), np.bool_)  # [kind of two characters, kind between them]: whether the latter joins them
 _JOINS[_LETTER, [_POINT, _COLON]] = _JOINS[_DIGIT, [_POINT, _COMMA]] = True
 _STOP_WORDS = np.array([int.from_bytes(word.encode(), "big") for word in sorted(STOP_WORDS)], np.uint64)
 _LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
 
 
 def _letters(letters: str) -> NDArray[np.bool_]:
-    """Return whether each byte is one of *letters*."""
+    """Return a mask (256,) of the bytes that are in *letters*."""
     return np.isin(np.arange(256), list(letters.encode()))
 
 
@@ -32,7 +31,7 @@ _E, _I, _L, _Y = np.frombuffer(b"eily", np.uint8)
 
 
 def _table(replacements: Mapping[str, str]) -> NDArray[np.uint8]:
-    """Return (suffixes, 2, 8): each suffix backwards, then what takes its place, both up to a 0; the longest suffix first."""
+    """Return (suffixes, 2, 8): each suffix reversed and its replacement, both ended by a 0 byte; longest suffixes first."""
     rows = [(suffix[::-1].encode(), replacements[suffix].encode()) for suffix in sorted(replacements, key=len, reverse=True)]
     return np.array(rows, "S8").view(np.uint8).reshape(len(rows), 2, 8)
 
@@ -46,9 +45,9 @@ _ION = [bytes(row[0]).strip(b"\0") for row in _STEP_4].index(b"noi")
 
 @njit(nogil=True, cache=True)
 def next_word(text, start):  # type: ignore[no-untyped-def]
-    """Return where the next word of *text* (bytes of ASCII) from *start* on begins and ends, as `words` finds them.
+    """Return the start and end of the next word of *text* (ASCII bytes) at or after *start*, as `words` finds it.
 
-    Both are the end of *text* where there is none. No word may be longer than `word_break.LONGEST`, at which it would be cut.
+    Without another word, both are the end of *text*. No word may be longer than `word_break.LONGEST`, because it would be cut.
     """
     at = start
     while at < len(text):
@@ -68,18 +67,19 @@ def next_word(text, start):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _joined(text, at):  # type: ignore[no-untyped-def]
-    """Whether the character at *at*, neither the first nor the last, joins two letters or two digits."""
+    """Return whether the inner character at *at* joins two letters or two digits."""
     return _KINDS[text[at - 1]] == _KINDS[text[at + 1]] and _JOINS[_KINDS[text[at - 1]], _KINDS[text[at]]]
 
 
 @njit(nogil=True, cache=True)
 def english_term(word):  # type: ignore[no-untyped-def]
-    """Turn a lower-case *word* (bytes of ASCII) into its index term, in place, as `term_of` does; return the term's length.
+    """Turn a lower-case *word* (ASCII bytes) into its index term in place, like `term_of`, and return the term's length.
 
-    That is 0 for a stop word.
+    The length of a stop word is 0.
     """
     _, stop = _suffix(word, len(word), _POSSESSIVE)
     if stop <= _LONGEST_STOP_WORD:
+        # Stop words have at most eight letters, so each is one integer to compare with.
         code = np.uint64(0)
         for i in range(stop):
             code = (code << np.uint64(8)) | np.uint64(word[i])
@@ -91,7 +91,7 @@ def english_term(word):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def stem(word):  # type: ignore[no-untyped-def]
-    """Turn a lower-case *word* (bytes of ASCII) into its stem, in place, as `porter.stem` does; return the stem's length."""
+    """Turn a lower-case *word* (ASCII bytes) into its stem in place, like `porter.stem`, and return the stem's length."""
     if len(word) < porter.SHORTEST_WORD:
         return len(word)
     row, base = _suffix(word, len(word), _PLURAL)
@@ -124,14 +124,14 @@ def _past_and_gerund(word, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _replaced(word, stop, table):  # type: ignore[no-untyped-def]
-    """Replace the first suffix of *table* that word[:stop] ends in, if what is before it has a measure; return the new end."""
+    """Replace the first matching suffix of word[:stop] if the part before it has a measure. Returns the new end."""
     row, base = _suffix(word, stop, table)
     return stop if row < 0 or _measure(word, base) == 0 else _put(word, base, table, row)
 
 
 @njit(nogil=True, cache=True)
 def _put(word, base, table, row):  # type: ignore[no-untyped-def]
-    """Write what takes the place of the suffix in *row* of *table*, none if that is -1, at *base*; return where it ends."""
+    """Write the replacement in *row* of *table* (-1: none) at *base*, and return its end."""
     if row < 0:
         return base
     for letter in table[row, 1]:
@@ -144,7 +144,7 @@ def _put(word, base, table, row):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _suffix(word, stop, table):  # type: ignore[no-untyped-def]
-    """Return the row of the first suffix of *table* that word[:stop] ends in, and where it begins; -1 and *stop* for none."""
+    """Return the row of the first suffix in *table* that ends word[:stop], and its start; -1 and *stop* if none does."""
     for row in range(len(table)):
         base = stop
         for letter in table[row, 0]:
@@ -171,7 +171,7 @@ def _is_vowel(letter, after_consonant):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _measure(word, stop):  # type: ignore[no-untyped-def]
-    """Return Porter's m of word[:stop]: how often a vowel is followed by a consonant."""
+    """Return Porter's m of word[:stop]: the number of vowel-consonant transitions."""
     measure, vowel, consonant = 0, False, False
     for letter in word[:stop]:
         before, vowel = vowel, _is_vowel(letter, consonant)
@@ -192,7 +192,7 @@ def _has_vowel(word, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _ending(word, stop):  # type: ignore[no-untyped-def]
-    """Return whether the last three letters of word[:stop], from the last to the first, are consonants; False where none is."""
+    """Return whether the last, second last and third last letter of word[:stop] are consonants; False for missing letters."""
     last = second = third = False
     for letter in word[:stop]:
         last, second, third = not _is_vowel(letter, last), last, second
@@ -201,12 +201,12 @@ def _ending(word, stop):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _doubled(word, stop):  # type: ignore[no-untyped-def]
-    """Whether word[:stop] ends in a double consonant."""
+    """Return whether word[:stop] ends in a double consonant."""
     return stop > 1 and word[stop - 1] == word[stop - 2] and _ending(word, stop)[0]
 
 
 @njit(nogil=True, cache=True)
 def _short(word, stop):  # type: ignore[no-untyped-def]
-    """Whether word[:stop] ends consonant, vowel, consonant, the last not w, x or y: then an e was dropped or stays."""
+    """Return whether word[:stop] ends in consonant, vowel, consonant other than w, x, y: Porter's condition *o."""
     last, second, third = _ending(word, stop)
     return last and not second and third and not _NOT_SHORT[word[stop - 1]]

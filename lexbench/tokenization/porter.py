@@ -1,7 +1,7 @@
 """The Porter stemmer, as Lucene's PorterStemFilter applies it.
 
-M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the two changes of his own later programs
-(-bli becomes -ble, -logi becomes -log). The `porter` of Snowball and PyStemmer is the algorithm without them.
+M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980, with the two changes of his later programs (-bli becomes
+-ble, -logi becomes -log). The `porter` stemmer of Snowball and PyStemmer lacks these changes.
 """
 
 import re
@@ -24,7 +24,7 @@ _ASTRAL = re.compile("[^\0-\uffff]")
 
 
 def stem(word: str) -> str:
-    """Return the stem of a lower-case *word*; words of one or two UTF-16 units are their own stems."""
+    """Return the stem of a lower-case *word*; words of one or two UTF-16 units are unchanged."""
     if _ASTRAL.search(word):  # Java sees two characters, both consonants
         return _stem(_ASTRAL.sub("\\g<0>\0", word)).replace("\0", "")
     return _stem(word)
@@ -78,12 +78,12 @@ def _final_e_and_l(word: str) -> str:
 
 
 def _suffix(word: str, suffixes: tuple[str, ...]) -> str:
-    """Return the first of *suffixes* that *word* ends in, or nothing, as for most words."""
+    """Return the first of *suffixes* that ends *word*, or ""."""
     return next(suffix for suffix in suffixes if word.endswith(suffix)) if word.endswith(suffixes) else ""
 
 
 class _Kinds(dict[int, str]):
-    """Whether a letter, by its code point, is a vowel; "y" may be either."""
+    """The kind of each letter by code point: v(owel), c(onsonant) or y, which may be either."""
 
     def __missing__(self, letter: int) -> str:
         self[letter] = kind = "v" if chr(letter) in "aeiou" else "y" if chr(letter) == "y" else "c"
@@ -102,15 +102,15 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Return Porter's m: how often a vowel is followed by a consonant."""
+    """Return Porter's m: the number of vowel-consonant transitions."""
     return _shape(word).count("vc")
 
 
 def _doubled(word: str) -> bool:
-    """Tell whether *word* ends in a double consonant."""
+    """Return whether *word* ends in a double consonant."""
     return len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c"
 
 
 def _short(word: str) -> bool:
-    """Tell whether *word* ends consonant, vowel, consonant, the last not w, x or y: then an e was dropped or stays."""
+    """Return whether *word* ends in consonant, vowel, consonant other than w, x, y: Porter's condition *o."""
     return _shape(word).endswith("cvc") and word[-1] not in "wxy"

@@ -1,7 +1,7 @@
-"""Scripts that are written without spaces between words: their text is cut into overlapping pairs of characters.
+"""Cuts text of scripts without spaces between words into overlapping pairs of characters, which needs no dictionary.
 
-Lucene's CJKAnalyzer makes such pairs of Chinese, Japanese and Korean; they need no dictionary. Here they are also made of Thai,
-Lao, Burmese and Khmer, and Korean, which has spaces, is left to Unicode's words.
+Lucene's CJKAnalyzer does this for Chinese, Japanese and Korean. It also applies to Thai, Lao, Burmese and Khmer here, but not to
+Korean, which has spaces.
 """
 
 import re
@@ -26,7 +26,7 @@ _RUN = re.compile(f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _RA
 
 
 def runs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of *text* in order: what has spaces, and the run of unspaced script that follows; either may be ""."""
+    """Yield pairs of (text with spaces, run of unspaced script after it) in order; either may be ""."""
     start = 0
     for match in () if text.isascii() else _RUN.finditer(text):
         yield text[start : match.start()], match.group()
@@ -35,5 +35,5 @@ def runs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def pairs(run: str) -> list[str]:
-    """Return every two neighbouring characters of *run*; one character alone is returned as it is."""
+    """Return all pairs of neighbouring characters of *run*; a single character is returned alone."""
     return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]

@@ -1,8 +1,8 @@
-"""Words as Lucene's StandardTokenizer finds them: Unicode's word breaks (UAX #29), with emoji and Thai runs kept whole.
+"""Finds words like Lucene's StandardTokenizer: Unicode's word breaks (UAX #29), with emoji and Thai runs kept whole.
 
-The rules are those of `StandardTokenizerImpl.jflex` in Lucene 9. They are written over classes of characters: a text is
-first spelled in class letters, one a character (`U.S.A.` is `A.A.A.`), so that each rule is a short pattern over ASCII, and
-no answer depends on the Unicode version of the Python that runs. The classes are in `word_break.txt`.
+The rules are those of `StandardTokenizerImpl.jflex` in Lucene 9, written over classes of characters. Each character is first
+replaced by its class letter (`U.S.A.` becomes `A.A.A.`). So each rule is a short pattern over ASCII, and the result does not depend
+on Python's Unicode version. The classes are in `word_break.txt`.
 """
 
 import re
@@ -13,12 +13,12 @@ from importlib.resources import files
 
 LONGEST = 255  # UTF-16 units; a longer word is cut into pieces of this length
 
-_ANY = "[xzcsMgGtp]*+"  # what attaches to the character before it: marks, formats, joiners, skin tones, tags, selectors
+_ANY = "[xzcsMgGtp]*+"  # attached to the character before: marks, formats, joiners, skin tones, tags, selectors
 _MARKS = "[xzcsMgG]*+"  # the same without the two selectors of text or emoji presentation
 
 
 def _word() -> str:
-    """Return the pattern of letters, digits and Katakana with what may stand between them."""
+    """Return the pattern of words of letters, digits and Katakana, with the characters that may join these."""
     letter, digit, kana, joiner = f"[AaH]{_ANY}", f"[DN]{_ANY}", f"K{_ANY}", f"_{_ANY}"
     hebrew = f"""H{_ANY}(?:'{_ANY}|"{_ANY}H{_ANY})"""  # a letter with its geresh, or two around a gershayim
     letters = f"{letter}(?:[:.']{_ANY}{letter}|(?!{hebrew}){letter})*"
@@ -28,7 +28,7 @@ def _word() -> str:
 
 
 def _emoji() -> str:
-    """Return the pattern of a pictograph with its marks and whatever is joined to it, of a flag, and of a keycap."""
+    """Return the pattern of a pictograph with its marks and joined pictographs, of a flag, and of a keycap."""
     joined = "(?:z+(?=[Pa])|z(?=M))"
     first = f"(?:[Pa]{_MARKS}(?:p(?:{joined}|g+G)?+)?|M{_MARKS})"
     later = f"(?:[Pa]{_MARKS}(?:p(?:{joined})?+)?|M{_MARKS})"
@@ -38,8 +38,8 @@ def _emoji() -> str:
 
 _WORD, _SINGLE, _EMOJI = re.compile(_word()), re.compile(f"[IR]{_ANY}"), re.compile(_emoji())
 _SOUTH_EAST_ASIAN = re.compile(f"(?:[Ss]{_ANY})+")
-EDGES = string.punctuation.replace("_", "")  # what no word of ASCII begins or ends with
-_RULES = {  # by the class of the first character; of two, the longer match counts
+EDGES = string.punctuation.replace("_", "")  # characters that no ASCII word begins or ends with
+_RULES = {  # by the class of the first character; of two rules, the longer match counts
     **dict.fromkeys("AHDNK_", (_WORD,)),
     **dict.fromkeys("PMFkz", (_EMOJI,)),
     **dict.fromkeys("IR", (_SINGLE,)),  # an ideograph, a Hiragana character
@@ -49,7 +49,7 @@ _RULES = {  # by the class of the first character; of two, the longer match coun
 
 
 class _Classes(dict[int, str]):
-    """The class letter of each code point, `-` for none, looked up in the table when it is first met."""
+    """The class letter of each code point, `-` for none. Looks a code point up in the table when it is first used."""
 
     def __init__(self) -> None:
         ranges = [(0, 0, "-")]
@@ -71,7 +71,7 @@ classes = cache(_Classes)  # read at the first word, not at import
 
 
 def words(text: str) -> list[str]:
-    """Return the words of *text* in order, in the case they have; what is between them is dropped."""
+    """Return the words of *text* in order, in their original case."""
     if not text.isascii() or len(text) > LONGEST:
         return _words(text)
     inner = text.strip(EDGES)
@@ -95,7 +95,7 @@ def _words(text: str) -> list[str]:
 
 
 def _limit(text: str, position: int) -> int:
-    """Return where a word that starts at *position* of *text* ends at the latest."""
+    """Return the latest end of a word that starts at *position* of *text*."""
     if len(text) - position <= LONGEST // 2:  # even if each character is two units
         return len(text)
     units = text[position : position + LONGEST].encode("utf-16-le")

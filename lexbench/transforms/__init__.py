@@ -1,4 +1,4 @@
-"""Transforms: vectors in, vectors out, applied to stored encodings. One file adds one; see `lexbench.registry`.
+"""Transforms of stored vectors, one per file: top-K, quantisation, query pruning.
 
-Transforms are asked for by name (`registry.load("transforms", "top_k")`); nothing else in here is for other packages.
+Other packages get a transform by its name: `registry.load("transforms", "top_k")`.
 """

@@ -1,4 +1,4 @@
-"""The inner loop of `top_k`."""
+"""The compiled loop of `top_k`."""
 
 from numba import njit
 
@@ -7,7 +7,10 @@ from lexbench.selection import select
 
 @njit(nogil=True, cache=True)
 def mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]
-    """Clear *largest* (nonzeros,) for the weights of each row that are not among its *k* largest; *cut* as the setting."""
+    """Set *largest* (nonzeros,) to False for weights that are not among the *k* largest of their row.
+
+    With *cut*, exactly k weights stay: among equal weights those with the lower term ids.
+    """
     for row in range(len(offsets) - 1):
         start, stop = offsets[row], offsets[row + 1]
         if stop - start <= k:
@@ -15,7 +18,7 @@ def mark(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]
         ranked = weights[start:stop].copy()
         select(ranked, stop - start, k)
         bar = ranked[k - 1]
-        level = stop - start  # how many of those that equal the bar may stay
+        level = stop - start  # how many weights equal to the bar may stay
         if cut:
             level = k
             for i in range(start, stop):

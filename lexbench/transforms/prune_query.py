@@ -1,4 +1,4 @@
-"""Keep the weightiest terms of each query: the first k, those above a threshold, a share of the mass; documents stay whole."""
+"""Keeps the heaviest terms of each query: the first k, all above a threshold, or a share of the mass."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,16 +13,16 @@ from lexbench.plugins import Transform
 from lexbench.types import Kind
 from lexbench.vectors import canonical, select_entries
 
-_SLACK = 1 - 1e-12  # so that the rounding of a sum of weights never asks for one term more than the weights do
+_SLACK = 1 - 1e-12  # so that rounding of the sum never keeps one term too many
 
 
 @dataclass(frozen=True)
 class PruneQuery(Transform):
-    """The terms of a query that pass every one of three tests; with the default settings, all.
+    """Keep the terms of a query that pass three tests; the default settings keep all.
 
-    Terms stand in order of weight, largest first, of equal weights the lower term id first. Kept are those among the first
-    *k* (0: all), of at least *threshold*, and among the fewest first ones whose weights add up to *fraction* of the query's.
-    Weights count by their size, without the sign.
+    Terms are ordered by weight, largest first; equal weights: the lower term id first. A term is kept if it is among the first
+    *k* (0: all), has at least the weight *threshold*, and belongs to the shortest prefix whose weights add up to *fraction* of
+    the query's total. Weights count by their absolute value.
     """
 
     k: int = 0
@@ -35,18 +35,18 @@ class PruneQuery(Transform):
     def __post_init__(self) -> None:
         """Refuse settings that are out of range."""
         if self.k < 0:
-            raise CommandError(f"prune_query(k={self.k}): k is a whole number from 0, and 0 keeps all, as in prune_query(10)")
+            raise CommandError(f"prune_query(k={self.k}): k must be a whole number from 0 (0 keeps all), e.g. prune_query(10)")
         if not 0 <= self.threshold < np.inf:
-            raise CommandError(f"prune_query(threshold={self.threshold:g}): the threshold is a number from 0")
+            raise CommandError(f"prune_query(threshold={self.threshold:g}): the threshold must be a number from 0")
         if not 0 < self.fraction <= 1:
-            raise CommandError(f"prune_query(fraction={self.fraction:g}): the fraction is above 0 and at most 1")
+            raise CommandError(f"prune_query(fraction={self.fraction:g}): the fraction must be above 0 and at most 1")
 
     def document(self, vectors: sparse.csr_array) -> sparse.csr_array:
-        """Return *vectors* (n, vocabulary) themselves."""
+        """Return *vectors* (n, vocabulary) unchanged."""
         return vectors
 
     def query(self, vectors: sparse.csr_array) -> sparse.csr_array:
-        """Return *vectors* (n, vocabulary) with the terms of each row that pass."""
+        """Return *vectors* (n, vocabulary) with the terms of each row that pass the tests."""
         matrix = canonical(vectors)
         passes = np.zeros(matrix.nnz, np.bool_)
         for start, stop in pairwise(matrix.indptr.tolist()):
@@ -54,7 +54,7 @@ class PruneQuery(Transform):
         return matrix if passes.all() else select_entries(matrix, matrix.data, passes)
 
     def _passing(self, weights: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return the indices of those of *weights* (terms,), which are in order of term id, that pass all tests."""
+        """Return the indices of the *weights* (terms,) that pass all tests. Weights are ordered by term id."""
         order = np.argsort(-weights, kind="stable")
         count = int(np.count_nonzero(weights >= self.threshold))
         if self.k:

@@ -1,8 +1,8 @@
-"""Make weights whole numbers, as Lucene's impact index and PISA add them.
+"""Makes weights whole numbers, for engines that add integers (impact, Lucene, PISA).
 
-A weight v becomes rint(scale * v), half to even, or floor(scale * v), in float32 throughout: 0.29 times 100 is 29 there and
-28.999... in float64. LexMAE's released code rounds with scale 100; its paper (Shen et al., ICLR 2023) writes floor, which
-also loses what lies between 0.005 and 0.01.
+A weight v becomes rint(scale * v), half to even, or floor(scale * v), computed in float32: 0.29 times 100 is 29 in float32 and
+28.999... in float64. LexMAE's released code rounds with scale 100. Its paper (Shen et al., ICLR 2023) writes floor, which also
+drops weights between 0.005 and 0.01.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ _BITS = (8, 16)
 
 @dataclass(frozen=True)
 class Quantize(Transform):
-    """Whole weights from 1 to 2^bits - 1, documents and queries alike.
+    """Turn the weights of documents and queries into whole numbers from 1 to 2^bits - 1.
 
-    What comes out at 0 or below is dropped, so negative weights are; what comes out above the largest is clipped to it.
-    *mode* is "rint" or "floor", *bits* 8 or 16. A vector with nothing left stays empty, or becomes the term *empty* with
-    weight 1 where that is not negative: LexMAE's code does so with [UNK], which is 100 in BERT's vocabulary.
+    Results of 0 or below are dropped, which includes all negative weights; larger results are clipped. *mode* is "rint" or
+    "floor", *bits* 8 or 16. A vector without terms stays empty; with *empty* >= 0 it gets that term with weight 1.
+    LexMAE's code does this with [UNK], which is term 100 in BERT's vocabulary.
     """
 
     scale: float = 100.0
@@ -37,7 +37,7 @@ class Quantize(Transform):
     kind: ClassVar[Kind] = Kind.SPARSE
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
-    impacts: ClassVar[bool] = True  # what comes out are whole numbers
+    impacts: ClassVar[bool] = True  # the results are whole numbers
 
     def __post_init__(self) -> None:
         """Refuse settings that are out of range."""
@@ -45,14 +45,16 @@ class Quantize(Transform):
         with np.errstate(over="ignore", under="ignore"):
             usable = 0 < np.float32(self.scale) < np.inf
         if not usable:
-            raise CommandError(f"quantize(scale={self.scale:g}): the scale is a float32 number above 0, as in quantize(100)")
+            raise CommandError(
+                f"quantize(scale={self.scale:g}): the scale must be a float32 number above 0, e.g. quantize(100)"
+            )
         if self.mode not in _MODES:
-            raise CommandError(f'quantize(mode={self.mode!r}): the mode is "rint" or "floor"')
+            raise CommandError(f'quantize(mode={self.mode!r}): the mode must be "rint" or "floor"')
         if self.bits not in _BITS:
-            raise CommandError(f"quantize(bits={self.bits}): weights have 8 or 16 bits")
+            raise CommandError(f"quantize(bits={self.bits}): bits must be 8 or 16")
 
     def document(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-        """Return *vectors* (n, vocabulary) with whole weights; CommandError where the term *empty* is not in the vocabulary."""
+        """Return *vectors* (n, vocabulary) with whole weights. Raises CommandError if there is no term *empty*."""
         if self.empty >= vectors.shape[1]:
             raise CommandError(
                 f"quantize(empty={self.empty}): the vectors have {vectors.shape[1]:,} terms, 0 to {vectors.shape[1] - 1:,}"
@@ -66,7 +68,7 @@ class Quantize(Transform):
     query = document
 
     def counts(self, vectors: "scipy.sparse.csr_array") -> dict[str, int]:
-        """Return how many weights of *vectors* (n, vocabulary), which are not quantised yet, are `clipped` and `dropped`."""
+        """Return how many weights of the original *vectors* (n, vocabulary) are `clipped` and `dropped`."""
         weights = self._whole(canonical(vectors).data)
         return {"clipped": int(np.count_nonzero(weights > self._largest)), "dropped": int(np.count_nonzero(weights <= 0))}
 
@@ -75,13 +77,13 @@ class Quantize(Transform):
         return np.float32(2**self.bits - 1)
 
     def _whole(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return *weights* times the scale, rounded."""
-        with np.errstate(over="ignore"):  # infinity is clipped like anything else above the largest
+        """Return the rounded products of *weights* and the scale."""
+        with np.errstate(over="ignore"):  # infinity is clipped like every other large result
             whole: NDArray[np.float32] = weights * np.float32(self.scale)
         return _MODES[self.mode](whole, out=whole)
 
     def _without_empty_rows(self, matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-        """Return *matrix* with the term *empty* in each row that has no term, unless the setting is negative."""
+        """Return *matrix* with the term *empty* in each empty row, unless the setting is negative."""
         bare = np.diff(matrix.indptr) == 0
         if self.empty < 0 or not bare.any():
             return matrix

@@ -1,8 +1,8 @@
-"""Keep the k largest weights of each document; queries stay whole.
+"""Keeps the k largest weights of each document. Queries stay whole.
 
-Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), sparsify documents
-before they quantise them: `top_k(64)|quantize(100)`. Their formula keeps every weight that is not below the k-th largest, so
-ties at the threshold all survive; their text says k entries. *ties* chooses.
+Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), sparsify documents before they
+quantise them: `top_k(64)|quantize(100)`. Their formula keeps every weight that is not below the k-th largest, so all ties at
+the threshold survive; their text says k entries. *ties* chooses between the two.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _TIES = ("keep", "cut")
 
 @dataclass(frozen=True)
 class TopK(Transform):
-    """The *k* largest stored weights of each document.
+    """Keep the *k* largest stored weights of each document.
 
-    *ties*: "keep" every weight that equals the k-th largest (the formula), or "cut" to exactly k, of equal weights those with
-    the lower term ids. A document with k weights or fewer stays as it is.
+    *ties*: "keep" every weight that equals the k-th largest (the formula), or "cut" to exactly k weights; among equal weights
+    those with the lower term ids stay. A document with at most k weights is unchanged.
     """
 
     k: int
@@ -37,9 +37,9 @@ class TopK(Transform):
     def __post_init__(self) -> None:
         """Refuse settings that are out of range."""
         if self.k < 1:
-            raise CommandError(f"top_k({self.k}) keeps nothing; k is a whole number from 1, as in top_k(64)")
+            raise CommandError(f"top_k({self.k}) keeps nothing; k must be a whole number from 1, e.g. top_k(64)")
         if self.ties not in _TIES:
-            raise CommandError(f'top_k(ties={self.ties!r}): ties is "keep" or "cut"')
+            raise CommandError(f'top_k(ties={self.ties!r}): ties must be "keep" or "cut"')
 
     def document(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
         """Return *vectors* (n, vocabulary) with the largest weights of each row."""
@@ -48,7 +48,7 @@ class TopK(Transform):
         return matrix if largest.all() else select_entries(matrix, matrix.data, largest)
 
     def query(self, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-        """Return *vectors* (n, vocabulary) themselves."""
+        """Return *vectors* (n, vocabulary) unchanged."""
         return vectors
 
     def counts(self, vectors: "scipy.sparse.csr_array") -> dict[str, int]:
@@ -57,8 +57,8 @@ class TopK(Transform):
         return {"dropped": len(largest) - int(np.count_nonzero(largest))}
 
     def _largest(self, matrix: "scipy.sparse.csr_array") -> NDArray[np.bool_]:
-        """Return which weights (nonzeros,) are among the largest of their row."""
-        from lexbench.transforms._top_k_kernel import mark  # numba, which queries and what is stored need not
+        """Return a mask (nonzeros,) of the weights that are among the largest of their row."""
+        from lexbench.transforms._top_k_kernel import mark  # imports numba, which stored results do not need
 
         largest = np.ones(matrix.nnz, np.bool_)
         mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
