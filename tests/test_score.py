@@ -160,7 +160,7 @@ def test_queries_that_nobody_could_score_on_are_told(files, capsys):
     (files / "other.run").write_text("Q1 Q0 a 1 1 x\n")
     assert code(["score", "other.run", "--qrels", "x.qrels", "--json"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
-    assert notes[0] == "no query of the run is judged: its ids are as 'Q1', those of the judgements as 'q1'"
+    assert notes[0] == "no query of the run is judged: its ids look like 'Q1', those of the judgements like 'q1'"
 
 
 def test_a_run_whose_lines_end_in_a_carriage_return_alone_is_refused(files, capsys):

@@ -1,11 +1,11 @@
-"""Judgements by a judge that is no person, in a qrels file of their own, so that they are never taken for official ones.
+"""Judgements by plug-in judges, e.g. language models, in qrels files of their own that cannot be taken for official ones.
 
-    FILE              TREC qrels; where others have 0 or Q0, every line has the judge's stamp, `judge:` and a digest
-    FILE.stamp.json   which judge: its settings, what its server says of itself, its prompt; when; of what
-    FILE.answers      a line of JSON for each answer, as it came; with them a judging that was cut off goes on
+    FILE              TREC qrels; in place of 0 or Q0, every line has the judge's stamp, `judge:` and a digest
+    FILE.stamp.json   the judge with its settings, its server and its prompt; the date; the dataset
+    FILE.answers      one line of JSON per answer; with them an interrupted judging continues
 
-The stamp stays with a line wherever it is copied: trec_eval and all else read over that column, and every result says how many
-of its judgements have one. Whoever joins such a file with official qrels gets a remark that says so.
+The stamp stays with a line wherever it is copied: trec_eval and other tools ignore that column, and every result says how many
+of its judgements have a stamp. A file that joins such lines with official qrels gets a note.
 """
 
 import json
@@ -30,20 +30,20 @@ from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_judged
 from lexbench.trec.runs import Run
 from lexbench.types import Document, Judgement, Verdict
 
-ANSWERS, STAMP = ".answers", ".stamp.json"  # behind the name of the qrels file
+ANSWERS, STAMP = ".answers", ".stamp.json"  # appended to the name of the qrels file
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How a judge and the official judgements agree on what is relevant, over the documents that both have judged."""
+    """Agreement of a judge with the official judgements on relevance, over the documents that both have judged."""
 
-    both: int = 0  # relevant by both
-    judge: int = 0  # by the judge alone
-    official: int = 0  # by the official judgements alone
+    both: int = 0  # relevant for both
+    judge: int = 0  # relevant only for the judge
+    official: int = 0  # relevant only in the official judgements
     neither: int = 0
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa; None without documents, or where chance alone would agree on all."""
+        """Cohen's kappa; None without documents, or if chance alone would agree on all."""
         count = self.both + self.judge + self.official + self.neither
         if not count:
             return None
@@ -53,17 +53,17 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a judging."""
+    """The facts of a judging, which its stamp file holds."""
 
     stamp: str
-    judge: dict[str, Any]  # its recipe: the plug-in, its settings, what its server says of itself, the digest of its prompt
+    judge: dict[str, Any]  # its description: plug-in, settings, the server's description of itself, digest of the prompt
     date: str  # UTC, ISO 8601
     dataset: str
     contract: str
-    lists: list[str]  # whose first documents were judged
+    lists: list[str]  # systems whose first documents were judged
     depth: int
-    grades: dict[str, int]  # how often each was given
-    unreadable: int  # answers without a grade: these documents are not judged
+    grades: dict[str, int]  # counts by grade
+    unreadable: int  # answers without a grade: their documents stay unjudged
     agreement: Agreement
     notes: list[str] = []
 
@@ -71,7 +71,7 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
 def asked(runs: Mapping[str, Run], qrels: Qrels, depth: int, *, unjudged: bool = False) -> dict[str, list[str]]:
     """Return the documents to judge by query: the first *depth* of every run for the queries of *qrels*, each once.
 
-    With *unjudged*, those alone that *qrels* have no judgement of.
+    With *unjudged*, only documents without a judgement in *qrels*.
     """
     known = {(row.query_id, row.doc_id) for row in qrels.judgements()} if unjudged else set()
     found: dict[str, dict[str, None]] = {query: {} for query in qrels.query_ids}
@@ -87,17 +87,17 @@ def asked(runs: Mapping[str, Run], qrels: Qrels, depth: int, *, unjudged: bool =
 def judge_documents(
     judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, path: Path, lists: Iterable[str], depth: int
 ) -> Judging:
-    """Let *judge* grade the documents *wanted* of each query; write the qrels file *path*, and what belongs to it.
+    """Let *judge* grade the documents *wanted* of each query; write the qrels file *path* and its two companions.
 
-    Answers of the same judge that are in the file of answers already are not asked for again. CannotStart where there is
-    nothing to judge, or *path* is there and not of this judge; LexbenchError where no answer has a grade.
+    Documents that the file of answers already has from the same judge are not judged again. Raises CannotStart if there is
+    nothing to judge or *path* is another judge's, LexbenchError if no answer has a grade.
     """
     recipe = describe(judge)
     stamp = f"{JUDGE}{digest(recipe)}"
     if not wanted:
         raise CannotStart("there is nothing to judge: the lists have no documents for judged queries, or all are judged")
     if path.exists() and set(judge_stamps(path)) != {stamp}:
-        raise CannotStart(f"{path} is there, and not of this judge ({stamp}); name another file by --output")
+        raise CannotStart(f"{path} exists and is not of this judge ({stamp}); name another file with --output")
     answers = Answers(path.with_name(path.name + ANSWERS), stamp)
     texts = {query.query_id: query.text for query in runner.dataset.queries}
     total = sum(map(len, wanted.values()))
@@ -130,7 +130,7 @@ def judge_documents(
 
 
 def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Document]:
-    """Yield the documents of these ids; CannotStart for one that the corpus does not have."""
+    """Yield the documents with these ids. Raises CannotStart if one is not in the corpus."""
     positions = lookup(runner.corpus.doc_ids, encode(names))
     if (missing := np.flatnonzero(positions < 0)).size:
         name, corpus = names[int(missing[0])], runner.dataset.contract.corpus
@@ -140,10 +140,10 @@ def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Document
 
 
 class Answers:
-    """What a judge has said so far, and the file that keeps it."""
+    """The answers of a judge so far, and their file."""
 
     def __init__(self, path: Path, stamp: str) -> None:
-        """Read the answers of the judge with that *stamp*; a last line that was cut off is none."""
+        """Read the answers of the judge with that *stamp*; a truncated last line is ignored."""
         self.path, self.stamp = path, stamp
         self.grades: dict[tuple[str, str], int | None] = {}
         for line in path.read_bytes().splitlines() if path.exists() else ():
@@ -152,10 +152,10 @@ class Answers:
                 if row["judge"] == stamp:
                     self.grades[row["query"], row["document"]] = row["grade"]
             except (ValueError, TypeError, KeyError):
-                continue  # cut off by a kill, or damaged: asked again
+                continue  # cut off by a kill, or damaged: the judge is asked again
 
     def add(self, query: str, documents: Sequence[str], verdicts: Sequence[Verdict]) -> None:
-        """Keep the verdicts on *documents*, flushed to the disk."""
+        """Add the verdicts on *documents*, and flush them to the disk."""
         if len(verdicts) != len(documents):
             raise LexbenchError(f"the judge gave {len(verdicts)} verdicts on {len(documents)} documents of query {query!r}")
         rows = [
@@ -163,14 +163,16 @@ class Answers:
             for name, verdict in zip(documents, verdicts, strict=True)
         ]
         with self.path.open("ab") as file:
-            file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))  # a line before each: the last may be cut
+            file.write(
+                b"".join(b"\n" + json.dumps(row).encode() for row in rows)
+            )  # newline first: the last line may be truncated
             file.flush()
             os.fsync(file.fileno())
         self.grades |= {(query, name): verdict.grade for name, verdict in zip(documents, verdicts, strict=True)}
 
 
 def agreement(given: Mapping[tuple[str, str], int], qrels: Qrels, relevant: int, by_judge: int) -> Agreement:
-    """Return how the grades *given* agree with *qrels*, of which *relevant* and *by_judge* are the lowest relevant grades."""
+    """Return how far *given* grades agree with *qrels*; *by_judge* and *relevant* are their lowest relevant grades."""
     counts: Counter[tuple[bool, bool]] = Counter()
     for row in qrels.judgements():
         if (pair := (row.query_id, row.doc_id)) in given:

@@ -1,4 +1,4 @@
-"""Scoring a run under a contract: the one way from ranked lists to a result."""
+"""Scoring a run under a contract: from ranked lists to a result. `lexbench run`, `score` and `pool` use it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _PLAIN = Protocol()
 
 
 def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, dataset: str, contract: str, depth: int) -> Result:
-    """Return the result of *run*: means over all queries of *qrels*, values by query, counts, and what ties leave open."""
+    """Return the result of *run*: means over all queries of *qrels*, values per query, counts, and the effect of ties."""
     scores = measures.score(run, qrels, named)
     return Result(
         system=system,
@@ -39,24 +39,24 @@ def score_run(run: Run, qrels: Qrels, named: Sequence[str], *, system: str, data
 
 
 class Judged(NamedTuple):
-    """Judgements, the rules that go with them, and what readers must know of them."""
+    """Judgements, their rules, and notes about them."""
 
     qrels: Qrels
     contract: Contract | None  # None for a qrels file alone
-    dataset: str  # what they are called
+    dataset: str  # their name
     remarks: tuple[str, ...] = ()
 
     @property
     def protocol(self) -> Protocol:
-        """What is left out of lists."""
+        """The rules for documents that are left out of lists."""
         return self.contract.protocol if self.contract else _PLAIN
 
 
 def judgements(dataset: str | None, qrels: Path | None) -> Judged:
-    """Return the judgements of *dataset* with its contract, those in the file *qrels*, or with both the file's by the contract.
+    """Return the judgements of *dataset* with its contract, those of the file *qrels*, or with both the file's by the contract.
 
-    A folder is a dataset, too. With both, the file has to hold what the contract expects, and nothing of the dataset need be
-    here. CommandError for neither, ContractMismatch for judgements of another dataset.
+    *dataset* may be a folder. With both, the file must hold what the contract expects, and the dataset need not be here. Raises
+    CommandError for neither, ContractMismatch for judgements of another dataset.
     """
     if dataset is None:
         if qrels is None:
@@ -78,15 +78,15 @@ def score_file(
     qrels: Path | None = None,
     precision: Precision = "double",
 ) -> Result:
-    """Score the run at *path* by the contract of *dataset*, by the judgements in the file *qrels*, or by both: `judgements`.
+    """Return the result of the run at *path*, by the contract of *dataset*, the file *qrels*, or both (see `judgements`).
 
-    Scores are compared in that *precision*; means that the other changes are in the result, too.
+    Scores are compared in that *precision*; the result also has the means that differ in the other precision.
     """
     return score_lists(read_run(path), path.name, named, judgements(dataset, qrels), precision)
 
 
 def score_lists(run: Run, system: str, named: Sequence[str], judged: Judged, precision: Precision = "double") -> Result:
-    """Return the result of *run*, all that a file or a search gave of the *system*, by the judgements and rules of *judged*."""
+    """Return the result of *run*, the uncut lists of *system*, by the judgements and rules of *judged*."""
     stamps = {"system": system, "dataset": judged.dataset, "contract": judged.contract.stamp if judged.contract else "none"}
     wanted = [measures.with_threshold(measure, judged.contract) if judged.contract else measure for measure in named]
     result = score_ranked(run, judged.qrels, wanted, stamps, protocol=judged.protocol, precision=precision)
@@ -103,10 +103,10 @@ def score_ranked(
     depth: int | None = None,
     precision: Precision = "double",
 ) -> Result:
-    """Return the result of a finished run from a file, whose scores are kept as double.
+    """Return the result of a finished run from a file, whose scores are double.
 
-    What *protocol* leaves out is taken out, then lists are cut to *depth*. Where the order of scores as float32 gives other
-    means than that as double, both are in the result. LexbenchError where float32 was asked for and cannot hold a score.
+    Documents that *protocol* leaves out are removed, then lists are cut to *depth*. If the order of scores as float32 gives
+    other means than as double, the result has both. Raises LexbenchError if float32 was asked for and cannot hold a score.
     """
     others = without_self_matches(run) if protocol.self_match == "drop" else Filtered(run, 0)
     kept = excluded(others.run, qrels, protocol)
@@ -123,7 +123,7 @@ def score_ranked(
 
 
 def excluded(run: Run, qrels: Qrels, protocol: Protocol) -> Filtered:
-    """Take the documents whose grade *protocol* excludes out of the lists."""
+    """Return *run* without the documents whose grade *protocol* excludes."""
     return Filtered(run, 0) if protocol.drop_grade is None else without_grade(run, qrels, protocol.drop_grade)
 
 
@@ -131,7 +131,7 @@ def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict
     """Return the means of *result* that the order of scores in the other precision would change."""
     try:
         rounded = run.as_float32()
-    except LexbenchError:  # a score is beyond float32: there is no such order
+    except LexbenchError:  # a score is too large for float32: there is no such order
         return {}
     if np.array_equal(run.docs, rounded.docs):
         return {}
@@ -141,23 +141,22 @@ def _other_precision(run: Run, result: Result, qrels: Qrels, depth: int) -> dict
 
 
 def _unlike_ids(run: Run, qrels: Qrels) -> list[str]:
-    """Return the line that says that no query of a run is judged, with an id of either: they may be written otherwise."""
+    """Return a note if no query of a run is judged, with an id of each side: they may be written differently."""
     if not run.query_ids or set(run.query_ids) & set(qrels.query_ids):
         return []
-    return [
-        f"no query of the run is judged: its ids are as {run.query_ids[0]!r}, those of the judgements as {qrels.query_ids[0]!r}"
-    ]
+    ours, theirs = run.query_ids[0], qrels.query_ids[0]
+    return [f"no query of the run is judged: its ids look like {ours!r}, those of the judgements like {theirs!r}"]
 
 
 def without_relevant(qrels: Qrels) -> list[str]:
-    """Return the line that says how many judged queries have nothing of grade 1 or above: every system scores 0 on them."""
+    """Return a note if judged queries have no document of grade 1 or above: every system scores 0 on them."""
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     none = int(np.count_nonzero(best < 1))
     return [f"{none} of {len(best)} judged queries have no relevant document: on them every system scores 0"] if none else []
 
 
 def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
-    """Return the line that says which of the measures *named* look deeper than the longest list of a run file goes."""
+    """Return a note if some of the measures *named* look deeper than the longest list of a run file."""
     cutoffs = {name: measures.cutoff(name) or 0 for name in named}
     deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest > 0]
     line = f"the longest list has {deepest} documents, and {', '.join(deeper)} would look at more"
