@@ -343,27 +343,10 @@ class QueryEncoder:
         """Do the same for queries with their ids, for encoders that look vectors up."""
         return self.encode([query.text for query in queries])
 
-
-class Searcher(QueryEncoder):
-    """An opened index of a retriever."""
-
-    def search(self, encoded: Any, k: int) -> Hits:
-        """Return the best *k* documents of each query; fewer where fewer match (position -1)."""
-        raise NotImplementedError
-
-    def work(self, encoded: Any) -> Mapping[str, NDArray[np.int64]]:
-        """Return machine-independent counts of what searching looks at, each (queries,), e.g. "postings"."""
-        return {}
-
     @property
     def queries_at_a_time(self) -> int:
         """The most queries per call, at least 1: a smaller number stores runs and reports progress more often."""
         return maxsize
-
-    @property
-    def transfer(self) -> float:
-        """Seconds of all searches so far spent on packing, sending, waiting for workers and merging."""
-        return 0.0
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries whose own document *own* (queries,), a position or -1, is left out before scores are fused.
@@ -378,6 +361,23 @@ class Searcher(QueryEncoder):
         A searcher that finds candidates for another comes before it: its scores decide the other's pairs.
         """
         return ()
+
+
+class Searcher(QueryEncoder):
+    """An opened index of a retriever."""
+
+    def search(self, encoded: Any, k: int) -> Hits:
+        """Return the best *k* documents of each query; fewer where fewer match (position -1)."""
+        raise NotImplementedError
+
+    def work(self, encoded: Any) -> Mapping[str, NDArray[np.int64]]:
+        """Return machine-independent counts of what searching looks at, each (queries,), e.g. "postings"."""
+        return {}
+
+    @property
+    def transfer(self) -> float:
+        """Seconds of all searches so far spent on packing, sending, waiting for workers and merging."""
+        return 0.0
 
     def score_matrix(self, encoded: Any, k: int) -> ScoreMatrix:
         """Return each member's normalised scores of the documents that searching for *k* looks at, if scores are weighted."""

@@ -20,7 +20,6 @@ from lexbench.plugins import (
     QueryEncoder,
     Rescorer,
     Retriever,
-    Searcher,
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
@@ -144,7 +143,7 @@ class OpenedMembers(QueryEncoder):
     @property
     def queries_at_a_time(self) -> int:
         """The smallest block that a part asks for."""
-        return min((part.queries_at_a_time for part in self.members if isinstance(part, Searcher)), default=maxsize)
+        return min((part.queries_at_a_time for part in self.members), default=maxsize)
 
     def encode(self, queries: Sequence[str]) -> Any:
         """Let each part encode query texts."""
@@ -158,14 +157,11 @@ class OpenedMembers(QueryEncoder):
     def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
         """Return the parts, and what is in them, that score pairs, each with its part of *encoded* queries."""
         opened = zip(self.members, encoded, strict=True)
-        return [one for part, queries in opened if isinstance(part, Searcher) for one in part.pair_scorers(queries)]
+        return [one for part, queries in opened for one in part.pair_scorers(queries)]
 
     def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
         """Return *encoded* queries of which no part's list has the document *own* (queries,), a position, or -1 for none."""
-        fused = FusedQueries(
-            part.without(queries, own) if isinstance(part, Searcher) else queries
-            for part, queries in zip(self.members, encoded, strict=True)
-        )
+        fused = FusedQueries(part.without(queries, own) for part, queries in zip(self.members, encoded, strict=True))
         fused.own = own
         return fused
 

@@ -1,5 +1,5 @@
-"""What `lexbench run` is: from names to systems, from systems and datasets to jobs, from jobs to results.
+"""What `lexbench run` does: from expressions to systems, from systems and datasets to jobs, from jobs to results.
 
-Read `jobs` first; each stage that it asks for is a method of `stages.DatasetRunner`. Others take `jobs.run`, `systems.system`,
-`plan`, `scoring.score_file` and `stages.DatasetRunner`.
+Read `jobs` first: it asks `search.DatasetRunner` for runs, which asks `artifacts.Artifacts` for vectors and indexes. Other
+packages use `jobs.run`, `systems.system`, `plan`, `scoring.score_file` and `search.DatasetRunner`.
 """

@@ -31,7 +31,7 @@ from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
-from lexbench.runner.systems import System, describe, leaves, weight_bytes
+from lexbench.runner.systems import System, describe, encoded_leaves, weight_bytes
 from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
@@ -362,7 +362,7 @@ def encode(
     done: set[tuple[str, str]] = set()
     runner: DatasetRunner | None = None
     for job in plan.jobs:
-        if not any(isinstance(leaf, Encoded) for leaf in leaves(job.system.retriever)):
+        if next(encoded_leaves(job.system.retriever), None) is None:
             raise CommandError(f"{job.system.name} has no encoder; name a system that has one, e.g. lexmae_nano@impact")
         if runner is None or runner.dataset.contract.id != job.contract.id:
             runner = DatasetRunner(open_dataset(job.contract, job.source), store, progress, executor or named_executor())

@@ -163,9 +163,8 @@ class Answers:
             for name, verdict in zip(documents, verdicts, strict=True)
         ]
         with self.path.open("ab") as file:
-            file.write(
-                b"".join(b"\n" + json.dumps(row).encode() for row in rows)
-            )  # newline first: the last line may be truncated
+            # The newline comes first, because the last line of the file may be truncated.
+            file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))
             file.flush()
             os.fsync(file.fileno())
         self.grades |= {(query, name): verdict.grade for name, verdict in zip(documents, verdicts, strict=True)}

@@ -9,7 +9,7 @@ from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.artifacts import placed
 from lexbench.runner.scoring import without_relevant
 from lexbench.runner.search import DatasetRunner
-from lexbench.runner.systems import System, leaves, model_name, trained_members
+from lexbench.runner.systems import System, encoded_leaves, model_name, trained_members
 from lexbench.trec.qrels import judge_remarks
 from lexbench.trec.runs import Run
 from lexbench.types import Kind
@@ -23,8 +23,8 @@ def model_notes(system: System, dataset: str) -> list[str]:
     lines = [line for member in trained_members(system.retriever) for line in member.remarks()]
     lines += [
         f"{model_name(leaf.encoder)} was trained on the very queries that are scored, so it may do worse on others"
-        for leaf in leaves(system.retriever)
-        if isinstance(leaf, Encoded) and dataset in leaf.encoder.trained_on()
+        for leaf in encoded_leaves(system.retriever)
+        if dataset in leaf.encoder.trained_on()
     ]
     return list(dict.fromkeys(lines))
 

@@ -255,6 +255,11 @@ def leaves(retriever: Retriever) -> Iterator[Retriever]:
         yield from leaves(member)
 
 
+def encoded_leaves(retriever: Retriever) -> Iterator[Encoded]:
+    """Yield the leaves that search an encoder's vectors."""
+    return (leaf for leaf in leaves(retriever) if isinstance(leaf, Encoded))
+
+
 def rerankers(retriever: Retriever) -> Iterator[Any]:
     """Yield the rerankers of *retriever* and of its members."""
     if retriever.reranker:

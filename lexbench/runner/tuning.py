@@ -22,10 +22,9 @@ from lexbench.fusion.normalise import ScoreMatrix, top_k, weighted_sum
 from lexbench.fusion.weight_grid import candidates, grid
 from lexbench.plugins import CHOSEN_WEIGHTS, Retriever, Searcher
 from lexbench.results import BOUND
-from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.pairs import learn
 from lexbench.runner.search import DatasetRunner, block_files, block_size, forget_blocks, own_positions
-from lexbench.runner.systems import System, describe, leaves, model_name
+from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
 from lexbench.storage.artifacts import KeyFacts, key_of
 from lexbench.storage.stopwatch import Stopwatch
@@ -146,8 +145,8 @@ class _Choices:
 
 def _training_notes(retriever: Retriever, dataset: str) -> Iterator[str]:
     """Yield a warning for each encoder that was trained on the queries on which its weight was chosen."""
-    for leaf in leaves(retriever):
-        if isinstance(leaf, Encoded) and dataset in leaf.encoder.trained_on():
+    for leaf in encoded_leaves(retriever):
+        if dataset in leaf.encoder.trained_on():
             yield (
                 f"{type(leaf.encoder).__name__} {model_name(leaf.encoder)} was trained on the queries of {dataset}, on which "
                 "weights are chosen: it looks better there than it is, and its weight may be too large"

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.executors import written
 from lexbench.results import Timing
-from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.jobs import TimedRun
 from lexbench.runner.search import DatasetRunner, own_positions, read_run
-from lexbench.runner.systems import System, leaves
+from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
 from lexbench.storage.artifacts import ENGINE_DIR, KeyFacts, key_of, sizes
 from lexbench.timing.machine import fingerprint, performance, siblings
@@ -174,7 +173,7 @@ class _Measurement:
             scenario=self.scenario.name,
             threads=self.scenario.threads,
             k=self.k,
-            exact=all(not isinstance(leaf, Encoded) or leaf.engine.exact for leaf in leaves(retriever)),
+            exact=all(leaf.engine.exact for leaf in encoded_leaves(retriever)),
             candidates=retriever.candidates,
             queries=len(queries),
             differing=self._differing(draft),
