@@ -1,7 +1,7 @@
 """Cuts text of scripts without spaces between words into overlapping pairs of characters, which needs no dictionary.
 
-Lucene's CJKAnalyzer does this for Chinese, Japanese and Korean. It also applies to Thai, Lao, Burmese and Khmer here, but not to
-Korean, which has spaces.
+Lucene's CJKAnalyzer does this for Chinese, Japanese and Korean. It also applies to Thai, Lao, Burmese and Khmer here, not
+to Korean, which has spaces.
 """
 
 import re
