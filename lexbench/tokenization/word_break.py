@@ -1,8 +1,8 @@
 """Finds words like Lucene's StandardTokenizer: Unicode's word breaks (UAX #29), with emoji and Thai runs kept whole.
 
-The rules are those of `StandardTokenizerImpl.jflex` in Lucene 9, written over classes of characters. Each character is first replaced
-by its class letter (`U.S.A.` becomes `A.A.A.`), so each rule is a short pattern over ASCII and the result does not depend on Python's
-Unicode version. The classes are in `word_break.txt`.
+The rules are those of `StandardTokenizerImpl.jflex` in Lucene 9, written over classes of characters. Each character is first
+replaced by its class letter (`U.S.A.` becomes `A.A.A.`), so each rule is a short pattern over ASCII and the result does not
+depend on Python's Unicode version. The classes are in `word_break.txt`.
 """
 
 import re
