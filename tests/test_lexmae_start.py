@@ -1,9 +1,6 @@
 """The model that training begins with."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import checkpoints
 import pytest
@@ -214,16 +211,3 @@ def test_a_start_of_another_recipe_is_refused(tmp_path):
     (place / "start.json").unlink()
     with pytest.raises(CommandError, match="is no start that lexbench made; remove it"):
         made(tmp_path, model=str(given), layers=(0,))
-
-
-def test_the_tool_makes_what_a_recipe_makes(tmp_path, headless, monkeypatch):
-    """tools/minilm_checkpoint.py writes the weights of a start with a head of embeddings."""
-    file = Path(__file__).parent.parent / "tools" / "minilm_checkpoint.py"
-    spec = importlib.util.spec_from_file_location("minilm_checkpoint", file)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    monkeypatch.setattr(sys, "argv", [file.name, str(headless), str(tmp_path / "written")])
-    tool.main()
-
-    place = made(tmp_path, model=str(headless), head="embeddings")
-    assert (tmp_path / "written" / "model.safetensors").read_bytes() == (place / "model.safetensors").read_bytes()

@@ -12,7 +12,7 @@ sys.path.insert(0, str(TOOLS))
 
 import text_sources  # noqa: E402 - tools are no package
 import training_texts  # noqa: E402
-from text_sources import Text  # noqa: E402
+from text_sources import Entry, Text  # noqa: E402
 
 MAN = r""".TH SLEEP 1
 .SH NAME
@@ -162,3 +162,82 @@ def test_what_is_written_is_a_collection_to_train_on(tmp_path):
     assert qrels == ["query-id\tcorpus-id\tscore", *(f"q:{number}\t{number}\t1" for number in range(5))]
     assert queries == 5
     assert training_texts.write(tmp_path, "manuals", texts) == (5, digest)
+
+
+PACKAGE = {
+    "__init__.py": '"""What the whole package is for."""\nraise RuntimeError("imported")\n',
+    "_basic.py": '"""A private module says nothing."""\ndef solve(a):\n    """Solve a linear system of equations."""\n',
+    "open.py": '''
+try:
+    import fast
+except ImportError:
+    def slow():
+        """Do it without the fast library."""
+class Shape:
+    """A shape with an area.
+
+    Attributes
+    ----------
+    area : float
+    """
+    def __init__(self):
+        """What is not public at all."""
+    async def area(self):
+        """Return the area of the shape."""
+    class Point:
+        """A point of the shape."""
+def _hidden():
+    """A helper that nobody should call."""
+def bare():
+    pass
+''',
+    "tests/test_it.py": '"""Tests that are left out of it."""\n',
+    "_vendor/other.py": '"""A copy of another package here."""\n',
+    "template.py": '"""Not Python after all"""\n{{ name }} = = 1\n',
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Write a package that cannot be imported, and return its name."""
+    for name, text in PACKAGE.items():
+        path = tmp_path / "shapes_for_test" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "shapes_for_test"
+
+
+def test_public_docstrings_of_a_package_are_read_without_importing_it(package):
+    """Modules, classes, functions and methods are found, private modules as if their parts were above; the rest is not."""
+    found = {
+        one.name: text_sources.without_rules(one.doc) for one in text_sources.distinct(text_sources.package_docstrings(package))
+    }
+
+    assert found == {
+        "shapes_for_test": "What the whole package is for.",
+        "shapes_for_test.solve": "Solve a linear system of equations.",
+        "shapes_for_test.open.slow": "Do it without the fast library.",
+        "shapes_for_test.open.Shape": "A shape with an area. Attributes area : float",
+        "shapes_for_test.open.Shape.area": "Return the area of the shape.",
+        "shapes_for_test.open.Shape.Point": "A point of the shape.",
+    }
+
+
+def test_a_package_that_is_not_there_has_nothing():
+    """No error comes of a name that nothing is installed under."""
+    assert list(text_sources.package_docstrings("no_such_package_here")) == []
+
+
+def test_of_equal_docstrings_one_is_kept():
+    """The standard library's comes first, then the shortest name; a name is there once; three words are too few."""
+    found = [
+        Entry("p.longer", "p", "The same four words."),
+        Entry("p.b", "p", "The same\n  four words."),
+        Entry("p.c", "Python", "Another of four words."),
+        Entry("p.a", "p", "Another of four words."),
+        Entry("p.b", "p", "Of a name already there."),
+        Entry("p.d", "p", "Only three words."),
+    ]
+
+    assert [(one.name, one.origin) for one in text_sources.distinct(found)] == [("p.b", "p"), ("p.c", "Python")]

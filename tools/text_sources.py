@@ -3,24 +3,42 @@
 `training_texts.py` is the command. A reader yields texts with a title; long sections are cut into several.
 """
 
+import ast
 import gzip
 import hashlib
 import html.parser
 import json
 import re
 import subprocess
+import tokenize
+import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import docstring_collection
-
-from lexbench.datasets.docstrings import collect
+from lexbench.datasets.docstrings import FEWEST_WORDS, collect
 
 LONGEST = 240  # words of a text; a longer section is cut between paragraphs
 _PART = 170  # words after which a part of a long section ends
 
+# fmt: off
+PACKAGES = (  # of constraints.txt, as they are imported: those with more than 200 docstrings
+    "anyio", "authlib", "beartype", "bs4", "cyclopts", "Cython", "datasets", "distlib", "dns", "fastmcp", "flask",
+    "fontTools", "fsspec", "httpx2", "huggingface_hub", "hypothesis", "jinja2", "key_value", "llvmlite", "matplotlib",
+    "mcp", "mcp_types", "mpmath", "mypy", "mypyc", "narwhals", "networkx", "numba", "numpy", "onnxruntime", "openai",
+    "pandas", "PIL", "platformdirs", "pydantic", "pygments", "pyparsing", "pyterrier", "rich", "scipy",
+    "sentence_transformers", "sklearn", "statsmodels", "sympy", "torch", "transformers", "virtualenv", "websockets",
+    "werkzeug",
+)
+_SKIPPED = {  # parts of module names: tests, and copies of other packages
+    "benchmarks", "conftest", "dummy_pt_objects", "examples", "extern", "externals", "_external", "_internal", "test", "tests",
+    "_testing", "third_party", "_third_party", "vendor", "vendored", "_vendor", "_vendored", "_extern",
+}
+# fmt: on
+_ORIGIN = "Python"  # the name of the standard library
+_RULE = re.compile(r"[-=~^]{3,}")  # a line under a heading
 _UNTOLD_HEADINGS = {"SEE ALSO", "AUTHOR", "AUTHORS", "COLOPHON", "COPYRIGHT", "STANDARDS", "VERSIONS", "SYNOPSIS"}
 _REQUESTS = (
     "nf fi RS RE in ad ft ie el if de ds nr TH so ne hy nh TS TE EX EE UE UR ta ti ce na tr rm SY YS OP PD HP"  # of roff
@@ -50,6 +68,14 @@ class Text(NamedTuple):
     def whole(self) -> str:
         """Title and text, as BEIR joins them."""
         return f"{self.title} {self.text}".strip()
+
+
+class Entry(NamedTuple):
+    """A docstring, its qualified name, and the package that it belongs to."""
+
+    name: str
+    origin: str
+    doc: str
 
 
 def one_line(text: str) -> str:
@@ -95,12 +121,73 @@ def beir_corpus(path: Path) -> Iterator[Text]:
 
 def docstrings() -> Iterator[Text]:
     """Yield the docstrings of the standard library and of the installed packages."""
-    entries = [docstring_collection.Entry(name, "Python", text.removeprefix(name)) for name, text in collect()]
-    for package in docstring_collection.PACKAGES:
-        entries += docstring_collection.entries(package)
-    for entry in docstring_collection.documents(entries):
-        paragraphs = [docstring_collection.one_line(part) for part in re.split(r"\n\s*\n", entry.doc)]
-        yield from sections(entry.name, entry.name, paragraphs)
+    entries = [Entry(name, _ORIGIN, text.removeprefix(name)) for name, text in collect()]
+    for package in PACKAGES:
+        entries += package_docstrings(package)
+    for entry in distinct(entries):
+        yield from sections(entry.name, entry.name, [without_rules(part) for part in re.split(r"\n\s*\n", entry.doc)])
+
+
+def package_docstrings(package: str) -> Iterator[Entry]:
+    """Yield the docstrings of an installed package, in the order of its files. Nothing is imported."""
+    spec = find_spec(package)  # imports nothing, because the name has no dot
+    if spec is None or spec.origin is None:
+        return
+    root = Path(spec.origin).parent
+    inside = bool(spec.submodule_search_locations)
+    for path in sorted(root.rglob("*.py")) if inside else [Path(spec.origin)]:
+        parts = [*((package, *path.relative_to(root).parent.parts) if inside else ()), path.stem]
+        if any(_is_skipped(part) for part in parts[1:]):
+            continue
+        yield from (Entry(name, package, doc) for name, doc in _of_file(path, parts))
+
+
+def _is_skipped(part: str) -> bool:
+    part = part.lower()
+    return part in _SKIPPED or part.startswith("test_") or part.endswith(("_test", "_tests"))
+
+
+def _of_file(path: Path, parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield qualified names and docstrings of a file; nothing if it is not Python."""
+    try:
+        with tokenize.open(path) as file, warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(file.read())
+    except (SyntaxError, UnicodeDecodeError, ValueError):  # templates and test data
+        return
+    public = ".".join(part for part in parts if not part.startswith("_"))
+    if not parts[-1].startswith("_") or parts[-1] == "__init__":
+        yield public, ast.get_docstring(tree) or ""
+    yield from _of_nodes(tree.body, public)
+
+
+def _of_nodes(nodes: Iterable[ast.stmt], owner: str) -> Iterator[tuple[str, str]]:
+    """Yield the public classes and functions among *nodes*, and what is in the classes."""
+    for node in nodes:
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            handlers = (one for handler in getattr(node, "handlers", ()) for one in handler.body)
+            yield from _of_nodes([*node.body, *getattr(node, "orelse", ()), *handlers], owner)
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            name = f"{owner}.{node.name}"
+            yield name, ast.get_docstring(node) or ""
+            if isinstance(node, ast.ClassDef):
+                yield from _of_nodes(node.body, name)
+
+
+def distinct(found: Iterable[Entry]) -> list[Entry]:
+    """Return the docstrings with enough words, by name, without duplicates: the standard library and short names win."""
+    names: dict[str, Entry] = {}
+    bodies: dict[str, Entry] = {}
+    for entry in sorted(found, key=lambda entry: (entry.origin != _ORIGIN, len(entry.name), entry.name)):
+        body = without_rules(entry.doc)
+        if entry.name not in names and body not in bodies and len(body.split()) >= FEWEST_WORDS:
+            names[entry.name] = bodies[body] = entry
+    return sorted(names.values())
+
+
+def without_rules(doc: str) -> str:
+    """Return a docstring on one line, without the lines under headings."""
+    lines = (line.strip() for line in doc.splitlines())
+    return " ".join(" ".join(line for line in lines if not _RULE.fullmatch(line)).split())
 
 
 class Debian:
