@@ -44,7 +44,7 @@ def beir():
 
 
 def evaluate(beir, retriever, corpus, queries, qrels, similarity="cos_sim"):
-    """Let beir retrieve and evaluate; return its nDCG@10 and what was retrieved."""
+    """Let beir retrieve and evaluate; return its nDCG@10 and the lists."""
     evaluation = beir.evaluate(retriever, k_values=[10], score_function=similarity)
     found = evaluation.retrieve(corpus, queries)
     ndcg, _map, _recall, _precision = evaluation.evaluate(qrels, found, evaluation.k_values)
@@ -88,7 +88,7 @@ def test_what_was_searched_is_kept(tmp_path):
 
 
 class Letters:
-    """A retrieval model as beir describes one: it counts letters, those of titles twice, and keeps what it was given."""
+    """A retrieval model with beir's methods: it counts letters, those of titles twice, and records its input."""
 
     def __init__(self, form=np.asarray):
         self.form = form
@@ -106,7 +106,7 @@ class Letters:
 
 @pytest.mark.parametrize("notation", ["bm25", "ensemble(bm25, bm25(k1=2.0))", "pipeline(bm25, bm25(k1=2.0), k=4)"])
 def test_systems_of_any_kind_search_for_beir(tmp_path, notation):
-    """Whatever can be typed finds the foxes; objects do, too, and leave nothing behind."""
+    """Every typed system finds the foxes; objects do as well, and leave nothing in the store."""
     assert list(searcher(notation, tmp_path).search(CORPUS, QUERIES, 4)["q1"]) == ["d1"]
     mine = searcher(Letters(), tmp_path / "mine")
     assert len(mine.search(CORPUS, QUERIES, 4)["q1"]) == 4
@@ -122,7 +122,7 @@ def test_systems_of_any_kind_search_for_beir(tmp_path, notation):
     ],
 )
 def test_what_beir_cannot_use_is_refused_at_once(given, said):
-    """One line, before a corpus is read."""
+    """Unsuitable systems are refused before a corpus is read."""
     with pytest.raises(lexbench.errors.LexbenchError) as caught:
         searcher(given)
     assert said in str(caught.value)
@@ -131,7 +131,7 @@ def test_what_beir_cannot_use_is_refused_at_once(given, said):
 
 
 def test_a_beir_model_is_recognised():
-    """An object with beir's two methods is an encoder on the exact engine of what it makes, called as its class."""
+    """An object with beir's two methods is an encoder with the exact engine for its vectors, named after its class."""
     dense, counted = system(Letters()), system(Letters(sparse.csr_matrix))
 
     assert (dense.name, counted.name) == ("Letters", "Letters")
@@ -143,7 +143,7 @@ def test_a_beir_model_is_recognised():
 
 
 def test_titles_and_bodies_are_handed_apart(tmp_path):
-    """The model sees what beir would show it; progress is told of every document."""
+    """The model gets the same input as from beir; progress counts every document."""
     model, told = Letters(), []
     documents = [Document("d1", "Foxes A red fox", 6), Document("d2", "A red car")] * 200
     made = encoder(model, "dot")
@@ -230,7 +230,7 @@ def test_both_ways_give_the_same_figures(beir, tmp_path, similarity, ours):
 
 @pytest.mark.slow  # importing beir's models takes ten seconds
 def test_a_sentence_transformer_of_beir(beir, tmp_path):
-    """A SentenceBERT of beir, of random weights, scores here what it scores there."""
+    """A SentenceBERT of beir with random weights has the same scores here and there."""
     pytest.importorskip("sentence_transformers", reason="sentence-transformers comes with beir")
     checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
     with warnings.catch_warnings():

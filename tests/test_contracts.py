@@ -60,7 +60,7 @@ def in_shared(shared, dataset_id):
 
 
 def found_in(rows):
-    """Return what a list of judgements has, as a contract would expect it."""
+    """Return the facts of a list of judgements, in the terms of a contract."""
     grades = {str(grade): count for grade, count in Counter(row.grade for row in rows).items()}
     queries = len({row.query_id for row in rows})
     return Expected(queries=queries, judgements=len(rows), grades=grades, qrels_sha256=digests.qrels_sha256(rows))
@@ -68,7 +68,7 @@ def found_in(rows):
 
 @pytest.mark.parametrize("dataset_id", CONTRACTS)
 def test_file_is_named_for_the_dataset(dataset_id):
-    """The file of a contract is called what the dataset is."""
+    """The file of a contract is named after the dataset."""
     name = dataset_id.replace("/", "_").replace("-", "_")
     assert (suite_folders()[0] / "datasets" / f"{name}.toml").is_file()
 
@@ -92,7 +92,7 @@ def test_ir_datasets_knows_the_dataset_and_its_corpus(dataset_id, ir_datasets_ho
 
 @pytest.mark.parametrize("dataset_id", BEIR)
 def test_beir_counts_and_archives(dataset_id):
-    """A BEIR contract expects what BEIR's table says."""
+    """A BEIR contract has the counts of BEIR's table."""
     contract = CONTRACTS[dataset_id]
     documents, queries, judgements, md5 = BEIR[dataset_id]
     expected = contract.expected
@@ -103,7 +103,7 @@ def test_beir_counts_and_archives(dataset_id):
 
 @pytest.mark.parametrize("dataset_id", MSMARCO)
 def test_ms_marco_counts(dataset_id):
-    """An MS MARCO contract expects what the tracks' files have."""
+    """An MS MARCO contract has the counts of the tracks' files."""
     expected = CONTRACTS[dataset_id].expected
     assert (expected.documents, expected.queries, expected.judgements, expected.grades) == MSMARCO[dataset_id]
 
@@ -175,7 +175,7 @@ def test_titled_passages_are_another_dataset():
 
 
 def test_tuning_queries_are_another_dataset_with_a_contract():
-    """What weights may be tuned on has a contract and the same corpus, and is never the dataset itself."""
+    """The dataset for tuning has a contract and the same corpus, and is not the dataset itself."""
     for name, contract in CONTRACTS.items():
         if contract.tuning:
             assert contract.tuning != name
@@ -184,7 +184,7 @@ def test_tuning_queries_are_another_dataset_with_a_contract():
 
 @pytest.mark.parametrize("dataset_id", CONTRACTS)
 def test_aggregates_name_the_contract_back(dataset_id):
-    """A contract claims to be a member of exactly those named means that have it as a member."""
+    """A contract names exactly the means that include it."""
     every = [aggregate for name in suites.suite_names() for aggregate in suites.suite(name).aggregates]
     assert set(CONTRACTS[dataset_id].aggregates) == {one.id for one in every if dataset_id in one.members}
 
@@ -229,7 +229,7 @@ def test_unknown_dataset_names_near_ones():
 
 
 def test_mismatch_names_both_values():
-    """What differs is named with both values, counts and grades alike; what is unknown is not compared."""
+    """The error has both values of each differing count or grade; unknown facts are not compared."""
     contract = CONTRACTS["beir/scifact/test"]
     with pytest.raises(ContractMismatch) as error:
         check(contract, Expected(documents=5182, queries=300, judgements=340, grades={"1": 339, "0": 1}))

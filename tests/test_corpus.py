@@ -71,7 +71,7 @@ def test_opening_gives_what_writing_gave(tmp_path):
 
 
 def test_a_corpus_travels_as_a_path_and_keeps_its_titles(tmp_path):
-    """A corpus that another process gets is opened there again; where each body starts is kept with it."""
+    """A pickled corpus is opened again in the other process, with the starts of the bodies."""
     write_corpus([Document("a", "T body", 2), Document("b", "no title")], tmp_path)
     arrived = pickle.loads(pickle.dumps(open_corpus(tmp_path)))
 
@@ -126,12 +126,12 @@ def test_only_empty_documents(tmp_path):
 
 
 def test_half_a_surrogate_pair(tmp_path):
-    """Half a surrogate pair, which JSON can hold and UTF-8 cannot, becomes U+FFFD, as in Lucene."""
+    """Half a surrogate pair, which JSON allows and UTF-8 does not, becomes U+FFFD, as in Lucene."""
     assert write_corpus([Document("a", "x\ud83dy")], tmp_path).text(0) == "x\ufffdy"
 
 
 def test_digest_of_queries_and_qrels():
-    """Queries and judgements are hashed by ascending ids, whatever their order: written here by hand."""
+    """Queries and judgements are hashed by ascending ids; the digests are written here by hand."""
     queries = [Query("b", "two"), Query("a", "one")]
     assert digests.queries_sha256(queries) == hashlib.sha256(b"1:a,3:one,1:b,3:two,").hexdigest()
     rows = [Judgement("q", "d2", 10), Judgement("q", "d1", -1)]

@@ -30,7 +30,7 @@ from lexbench.types import Document, Judgement, Query
 
 @pytest.fixture(autouse=True)
 def _nothing_of_the_user(monkeypatch, ir_datasets_home):
-    """Let data come from where a test says, and from nowhere else."""
+    """Let data come only from places that a test sets up."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))
     monkeypatch.delenv("LEXBENCH_DATA", raising=False)
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
@@ -44,14 +44,14 @@ def tiny(dataset_id="tiny/test", corpus="tiny", split="test", document="title_te
 
 
 def write(path, *lines):
-    """Write *lines* to a file, as gzip where its name says so, making its folders."""
+    """Write *lines* to a file and make its folders; a name in .gz is compressed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
 def bread_of_the_library(home, split="test"):
-    """Return the contract of the collection about bread where ir_datasets has it, in FEVER's place."""
+    """Return the contract of the collection about bread, which ir_datasets has in FEVER's place."""
     contract = read_toml(DATA / "bread_suite" / "datasets" / f"bread_{split}.toml", Contract)
     md5 = hashlib.md5((home / "beir" / "fever" / "source.zip").read_bytes()).hexdigest()
     source = SourceFacts(split=split, md5=md5, archive="source.zip", url="https://example.org/fever.zip")
@@ -129,7 +129,7 @@ def test_text_policies(policy, expected):
     ],
 )
 def test_title_and_body_can_be_told_apart(policy, fields, expected):
-    """A document knows where its body starts, if its text has the title in it; without a title all of it is body."""
+    """A document knows where its body starts if its text has a title; otherwise all of it is body."""
     found = document("d", fields, policy)
 
     assert (found.title, found.body) == expected
@@ -175,7 +175,7 @@ def test_two_files_for_one_thing(tmp_path):
 
 
 def test_identity_follows_the_content(tmp_path):
-    """What a corpus is kept under changes with the file's content and the text policy, not with its place."""
+    """The identity of a corpus depends on the file's content and the text policy, not on its place."""
     for place in ("one", "two"):
         beir_folder(tmp_path / place)
     one, two = (Files.locate(tiny(), [tmp_path / place]).identity() for place in ("one", "two"))
@@ -247,7 +247,7 @@ def test_query_sets_of_one_corpus(bread, tmp_path):
 
 
 def test_folder_that_is_no_dataset(tmp_path):
-    """A folder without a corpus is missed in one line."""
+    """A folder without a corpus is refused."""
     with pytest.raises(MissingData, match="is no dataset: neither it nor"):
         find_folder(tmp_path)
 
@@ -257,7 +257,7 @@ REAL = ["beir/scifact/test", "beir/scifact/train", "beir/nfcorpus/test", "beir/n
 
 @pytest.mark.parametrize("dataset_id", ["bread/test", "bread/dev", *REAL])
 def test_data_is_what_the_contract_says(dataset_id, request, tmp_path):
-    """Bread, SciFact and NFCorpus, as ir_datasets reads their archives, have every count and digest of their contracts."""
+    """Bread, SciFact and NFCorpus, read by ir_datasets, have all counts and digests of their contracts."""
     if dataset_id.startswith("bread"):
         contract = bread_of_the_library(request.getfixturevalue("ir_datasets_home"), dataset_id.partition("/")[2])
     else:
@@ -303,7 +303,7 @@ def test_archive_that_is_not_the_published_one(ir_datasets_home, tmp_path, monke
 
 @pytest.mark.parametrize("dataset_id", [name for name in all_contracts() if not name.startswith("pydoc")])
 def test_missing_dataset_costs_one_line(dataset_id, tmp_path, monkeypatch):
-    """A dataset that is not here is missed in one line with its name, the place looked at and the ways to provide it."""
+    """The error for a missing dataset has its name, the places searched and how to provide it, in one line."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     contract = contract_of(dataset_id)
     with pytest.raises(MissingData) as error:
@@ -375,7 +375,7 @@ except CommandError as error:
 
 
 def test_folder_that_came_after_the_library(tmp_path, monkeypatch):
-    """Where ir_datasets was imported before IR_DATASETS_HOME was set, one line says so: it would look in both folders."""
+    """If ir_datasets was imported before IR_DATASETS_HOME was set, the error says so: it would search both folders."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
     done = subprocess.run([sys.executable, "-c", MOVED], capture_output=True, text=True, check=True, timeout=60)
     said = f"ir_datasets was imported with the folder {tmp_path}, now it is /later; set IR_DATASETS_HOME before"

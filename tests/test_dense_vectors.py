@@ -144,7 +144,7 @@ def test_an_id_that_has_two_vectors_is_refused(tmp_path):
 
 
 def test_what_is_missing_is_said(tmp_path):
-    """Missing ids, unknown files, and queries of another width are errors of one line."""
+    """Missing ids, unknown files, and queries of another width are refused."""
     write_rows(tmp_path / "documents.jsonl", rows(DOCUMENTS, "docid", "vector"))
     write_rows(tmp_path / "queries.jsonl", rows({"q1": [1.0, 2.0, 3.0]}, "qid", "vector"))
     made = encoder(tmp_path, "documents.jsonl", "queries.jsonl")

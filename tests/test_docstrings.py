@@ -73,13 +73,13 @@ def test_report() -> None:
     ],
 )
 def test_one_name(known_as: str, also: list[str]) -> None:
-    """What can be had under several names is one document."""
+    """An object with several names is one document."""
     assert known_as in here()
     assert not here().keys() & set(also)
 
 
 def test_text() -> None:
-    """A text is the id and the docstring on one line, without the signature that some versions put first."""
+    """A text is the id and the docstring on one line, without a leading signature."""
     assert here()["len"] == "len Return the number of items in a container."
     assert here()["math.log1p"].startswith("math.log1p Return the natural logarithm of 1+x (base e). The result ")
     assert all(text.startswith(f"{doc_id} ") and text.split() == text.split(" ") for doc_id, text in here().items())
@@ -108,7 +108,7 @@ def test_optimised() -> None:
 
 
 def test_failure() -> None:
-    """A Python that cannot run the collector is named, with what it said."""
+    """The error for a Python that cannot run the collector has its output."""
     with pytest.raises(RuntimeError, match="pip could not collect its docstrings"):
         list(docstrings.collect(str(Path(sys.executable).with_name("pip"))))
 

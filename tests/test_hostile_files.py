@@ -31,7 +31,7 @@ def scored(capsys, run, qrels):
 
 
 def test_a_byte_order_mark_is_no_part_of_an_id(folder, tmp_path, capsys):
-    """Runs, judgements and collections with a mark at their beginning give the scores of those without."""
+    """Runs, judgements and collections with a byte order mark give the scores of those without."""
     run, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
     run.write_bytes(MARK + b"q1 Q0 d2 1 2.0 x\nq2 Q0 d3 1 1.0 x\n")
     qrels.write_bytes(MARK + b"q1 0 d2 1\nq2 0 d3 1\n")
@@ -44,7 +44,7 @@ def test_a_byte_order_mark_is_no_part_of_an_id(folder, tmp_path, capsys):
 
 
 def test_queries_without_judgements_are_said(tmp_path, capsys):
-    """A run whose queries are not those of the judgements says how many are not counted."""
+    """A note says how many queries of a run have no judgements."""
     (tmp_path / "a.run").write_text("q1 Q0 d 1 1 x\nQ2 Q0 d 1 1 x\nQ3 Q0 d 1 1 x\n")
     (tmp_path / "a.qrels").write_text("q1 0 d 1\nq2 0 d 1\n")
     assert code(["score", str(tmp_path / "a.run"), "--qrels", str(tmp_path / "a.qrels")]) == 0
@@ -53,7 +53,7 @@ def test_queries_without_judgements_are_said(tmp_path, capsys):
 
 
 def test_ids_of_any_bytes_are_scored(tmp_path, capsys):
-    """Ids that are not UTF-8 are compared byte by byte, as trec_eval does, and come back as they were."""
+    """Ids that are not UTF-8 are compared byte by byte, like in trec_eval, and are written back unchanged."""
     run, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
     run.write_bytes(b"q\xff Q0 d\xfe 1 2.0 x\nq\xff Q0 d\xff 2 1.0 x\nq\xc3\xa9 Q0 d 1 1.0 x\n")
     qrels.write_bytes(b"q\xff 0 d\xff 1\nq\xc3\xa9 0 d 1\n")
@@ -88,7 +88,7 @@ RUN, QRELS = b"q1 Q0 d%b 1 %b x\n", b"q1 0 d%b %b\n"
     ],
 )
 def test_columns_that_do_not_read(tmp_path, read, content, said):
-    """What would be read as something else, or not at all, is refused by file and, where there is one, line."""
+    """A malformed file is refused with its name and, if possible, the line."""
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(InvalidFile) as caught:
@@ -118,7 +118,7 @@ def test_damaged_gzip(tmp_path, capsys, harm):
 
 
 def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
-    """A file of one endless line, as a small archive can hold, is given up before it fills the memory."""
+    """A file with one endless line, e.g. from a small archive, is refused before it fills the memory."""
     monkeypatch.setattr(reading, "_LONGEST", 1 << 16)
     monkeypatch.setattr(reading, "_BLOCK", 1 << 14)
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"a" * (1 << 20)))
@@ -154,7 +154,7 @@ DEEP = '{"_id": "d9", "text": "x", "more": ' + "[" * 100_000 + "]" * 100_000 + "
     ],
 )
 def test_a_faulty_collection_is_named_and_not_tried_again(folder, capsys, name, content, said):
-    """What is wrong is said with file and line where there is one, and no command is advised that must fail again."""
+    """The error names the file and, if possible, the line, and does not suggest to try again."""
     (folder / name).write_text(content)
     exit_code = code(["run", "dataset", str(folder)])
     err = capsys.readouterr().err
@@ -166,7 +166,7 @@ def test_a_faulty_collection_is_named_and_not_tried_again(folder, capsys, name, 
 
 
 def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
-    """JSON can spell what no text has; whoever reads it gets U+FFFD, as Lucene has it, and every stage goes on."""
+    """Half of a surrogate pair, which JSON can spell, becomes U+FFFD as in Lucene, and every stage works."""
     lines = (folder / "corpus.jsonl").read_text() + '{"_id": "d4", "text": "red \\ud800 car \\ud83e\\udd8a"}\n'
     (folder / "corpus.jsonl").write_text(lines)
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "red \\udc00 car"}\n{"_id": "q2", "text": "sky"}\n')
@@ -178,7 +178,7 @@ def test_halves_of_surrogate_pairs_in_texts_become_one_sign(folder, capsys):
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "\x1b", ""])
 def test_an_endless_setting_costs_one_line(folder, capsys, value):
-    """A setting of a recipe that no number can be is refused in a line, whatever its length or depth."""
+    """An impossible number in a recipe is refused in one line, however long or nested it is."""
     exit_code = code(["train", "pretrain", "lexmae_nano", "--dry-run", "--set", f"pretrain.steps={value}"])
     err = capsys.readouterr().err
 
@@ -188,7 +188,7 @@ def test_an_endless_setting_costs_one_line(folder, capsys, value):
 
 
 def test_a_fault_that_may_pass_is_tried_again(folder, capsys, monkeypatch):
-    """Where the same command may succeed, after a mistake of a plug-in is mended, it is said."""
+    """If the same command may succeed after a plug-in is repaired, the message says so."""
 
     def breaks(*_):
         raise ZeroDivisionError

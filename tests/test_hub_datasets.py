@@ -17,7 +17,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def write_rows(path, rows):
-    """Write *rows* to a file of Parquet or of JSON lines, as its name says."""
+    """Write *rows* to a file of Parquet or JSON lines; the name decides."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         import pyarrow as pa
@@ -62,7 +62,7 @@ EXPECTED = (
     ],
 )
 def test_a_folder_of_tables_is_a_dataset(names, tmp_path):
-    """Tables in the layouts that the hub's datasets have are read in the order of their shards, whatever their format."""
+    """Tables in the layouts of the hub's datasets are read in the order of their shards, in every format."""
     first, second, queries, qrels = names
     for name, rows in ((first, CORPUS[:1]), (second, CORPUS[1:]), (queries, QUERIES), (qrels, QRELS)):
         write_rows(tmp_path / "set" / name, rows)
@@ -72,7 +72,7 @@ def test_a_folder_of_tables_is_a_dataset(names, tmp_path):
 
 
 def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
-    """Of several splits `test` is read, with the queries of that name; without it the error names what there is."""
+    """Of several splits `test` is read, with its queries; without it the error names the existing splits."""
     write_rows(tmp_path / "corpus" / "all.jsonl", CORPUS)
     for split in ("dev", "test"):
         write_rows(tmp_path / "queries" / f"{split}.jsonl", [{"_id": "q1", "text": split}])
@@ -99,7 +99,7 @@ def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
     ],
 )
 def test_a_wrong_table_is_one_line(table, rows, message, tmp_path):
-    """A table without what it must have is refused in one line that names the file."""
+    """A table without a required column is refused with the file."""
     for name, right in (("corpus", CORPUS), ("queries", QUERIES), ("qrels", QRELS)):
         write_rows(tmp_path / name / "test.jsonl", rows if name == table else right)
     with pytest.raises(InvalidFile) as error:
@@ -110,7 +110,7 @@ def test_a_wrong_table_is_one_line(table, rows, message, tmp_path):
 
 @needs_pyarrow
 def test_what_is_no_parquet_is_one_line(tmp_path):
-    """A file that only calls itself Parquet is refused in one line."""
+    """A file that is not Parquet despite its name is refused."""
     for name, rows in (("queries", QUERIES), ("qrels", QRELS)):
         write_rows(tmp_path / f"{name}.jsonl", rows)
     (tmp_path / "corpus.parquet").write_bytes(b"PAR0")
@@ -141,7 +141,7 @@ def hub(tmp_path, monkeypatch):
 
 
 def test_a_dataset_of_the_hub_says_its_commit(hub):
-    """What is typed as hf:ORG/NAME is read from the hub's cache; results say at which commit."""
+    """hf:ORG/NAME is read from the hub's cache; results have the commit."""
     hub("org/name", {"corpus/test.jsonl": CORPUS, "queries/test.jsonl": QUERIES, "qrels/test.jsonl": QRELS})
     contract, source = find_dataset("hf:org/name")
     assert contents(source) == EXPECTED
@@ -150,7 +150,7 @@ def test_a_dataset_of_the_hub_says_its_commit(hub):
 
 
 def test_judgements_may_be_in_a_repository_beside(hub):
-    """Where a repository has no judgements, those of ORG/NAME-qrels are taken, as BeIR keeps them."""
+    """If a repository has no judgements, those of ORG/NAME-qrels are used, as for BeIR's datasets."""
     hub("BeIR/tiny", {"corpus/corpus.jsonl": CORPUS, "queries/queries.jsonl": QUERIES})
     hub("BeIR/tiny-qrels", {"test.jsonl": QRELS, "train.jsonl": QRELS[:1]})
     assert contents(find_hub("hf:BeIR/tiny").source) == EXPECTED
@@ -158,7 +158,7 @@ def test_judgements_may_be_in_a_repository_beside(hub):
 
 
 def test_what_the_hub_does_not_have_is_one_line(hub):
-    """A dataset that is neither in the cache nor to be fetched is missed in one line, and a name that is none is refused."""
+    """A dataset that cannot be downloaded, or a malformed name, is refused in one line."""
     with pytest.raises(MissingData, match="hf:org/none is not on this machine, and LEXBENCH_OFFLINE forbids to fetch it"):
         find_dataset("hf:org/none")
     with pytest.raises(CommandError, match="'hf:none' names no dataset of the hub; write hf:ORG/NAME"):

@@ -89,7 +89,7 @@ def test_a_run_for_ranx_reads_back(tmp_path, scored):
 @pytest.mark.slow  # ranx is compiled first
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ranx leaves files open
 def test_ranx_and_we_read_each_other(tmp_path, ir_datasets_home, monkeypatch):
-    """The library ranx has the documents in our order, equal scores or not; and what it saves, we read."""
+    """The library ranx reads our files in our order, also with equal scores, and we read its files."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(ir_datasets_home))  # ranx imports ir_datasets, which takes its folder then
     library = pytest.importorskip("ranx", reason="it is in the extra test")
 
@@ -123,7 +123,7 @@ def test_judgements_for_ranx_read_back(tmp_path):
     ],
 )
 def test_what_is_no_run_of_ranx_is_refused(tmp_path, name, text, message):
-    """One line says which file and what is wrong with it."""
+    """The error message names the file and the fault."""
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(InvalidFile, match=message):
@@ -150,7 +150,7 @@ def test_measures_that_differ_are_not_translated():
 
 
 def test_a_file_for_mteb_has_the_documented_fields(tmp_path):
-    """What mteb's TaskResult requires is there, of the right type, and scores have six digits (mteb 2.20, task_result.py)."""
+    """All fields that mteb's TaskResult requires are present, with six digits per score (mteb 2.20, task_result.py)."""
     (path,) = mteb.write([result(means=MEANS | {"nDCG@10": 0.12345678})], tmp_path / "org__model")
     found = json.loads(path.read_text())
     (scores,) = found["scores"]["test"]
@@ -163,7 +163,7 @@ def test_a_file_for_mteb_has_the_documented_fields(tmp_path):
 
 
 def test_scores_of_mteb_read_back(tmp_path):
-    """What MTEB has a name for comes back as published rows, with model, dataset and where they stand."""
+    """Measures with a name in MTEB come back as published scores, with model, dataset and place."""
     list(mteb.write([result()], tmp_path / "org__model"))
     rows = list(mteb.read(tmp_path / "org__model"))
 
@@ -192,7 +192,7 @@ def test_a_file_as_mteb_writes_it_is_read(tmp_path):
 
 
 def test_tasks_of_mteb_are_datasets_of_ours():
-    """Every dataset that a task of MTEB is said to equal has a contract."""
+    """Every dataset in the table of MTEB's tasks has a contract."""
     assert mteb.TASKS.keys() <= all_contracts().keys()
 
 
@@ -200,7 +200,7 @@ def test_tasks_of_mteb_are_datasets_of_ours():
 
 
 def test_a_model_index_reads_back(tmp_path):
-    """Every measure comes back, those on collections that are not on the hub too, and the hub's own library reads the card."""
+    """All measures come back, also on collections that are not on the hub, and the hub's library reads the card."""
     pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     from huggingface_hub import ModelCard
 
@@ -245,7 +245,7 @@ def test_eval_results_read_back(tmp_path):
 
 
 def test_what_is_no_card_is_refused(tmp_path):
-    """A card without front matter, without model-index, or with a percentage costs one line."""
+    """A card without front matter, without model-index, or with a percentage is refused."""
     pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     card = tmp_path / "README.md"
     for text, message in (
@@ -264,7 +264,7 @@ def test_what_is_no_card_is_refused(tmp_path):
 
 
 def test_eval_results_of_others_are_read(tmp_path):
-    """Entries that do not name a measure of ours are passed over; a file of another form costs one line."""
+    """Entries without a known measure are skipped; a file of another form is refused."""
     pytest.importorskip("huggingface_hub", reason="it is in the extra neural")
     entry = {"dataset": {"id": "mteb/nfcorpus", "task_id": "ndcg_at_10"}, "value": 0.3, "notes": "no prompt"}
     other = {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9}
@@ -290,7 +290,7 @@ def test_eval_results_of_others_are_read(tmp_path):
 
 
 def test_published_rows_read_back_and_verify_reads_them(tmp_path):
-    """The file has the form of suites/expected, whatever characters are in it, and is the same for the same rows."""
+    """The file has the form of suites/expected with any characters, and the same bytes for the same rows."""
     rows = [
         ImportedScore('a "b"\n\\\x7fü', "MTEB", "beir/scifact/test", "w", measure, value) for measure, value in MEANS.items()
     ]
@@ -308,7 +308,7 @@ def test_published_rows_read_back_and_verify_reads_them(tmp_path):
 
 
 def test_results_of_a_folder_are_exported_by_system(saved, tmp_path):
-    """Formats of result files hold what they have a place for, a folder a system; what is left out is said."""
+    """Formats of result files have one folder per system, and a note counts results that do not fit."""
     told = []
     paths = list(export("mteb", Store(tmp_path / "s"), tmp_path / "out", results=saved, tell=told.append))
 
@@ -350,7 +350,7 @@ def runs(tmp_path):
 
 @pytest.mark.parametrize("layout", ["trec", "msmarco", "scored", "ranx", "qrels", "ranx-qrels"])
 def test_an_imported_file_is_ours(runs, layout):
-    """Whatever the format, the TREC file has the same lists or judgements, and the line says how to go on."""
+    """From every format the TREC file has the same lists or judgements; the line has the next command."""
     following = import_file(layout, runs / layout, runs / "new folder" / "out")
     if layout.endswith("qrels"):
         assert list(read_qrels(runs / "new folder" / "out").judgements()) == list(QRELS.judgements())
@@ -361,7 +361,7 @@ def test_an_imported_file_is_ours(runs, layout):
 
 
 def test_the_command_says_what_is_lost(tmp_path, capsys):
-    """`lexbench import` is a command; it prints the file, and on stderr what is lost and what to type next."""
+    """`lexbench import` prints the file, and on stderr what is lost and what to type next."""
     list(mteb.write([result()], tmp_path / "m"))
     assert code(["import", "mteb", str(tmp_path / "m"), str(tmp_path / "m.toml")]) == 0
     out, err = capsys.readouterr()
@@ -377,7 +377,7 @@ def test_the_command_says_what_is_lost(tmp_path, capsys):
 
 
 def test_export_says_what_is_lost_and_takes_saved_results(saved, tmp_path, capsys):
-    """`lexbench export` of a saved folder needs no store; runs, which such a folder has not, are refused in one line."""
+    """`lexbench export` from a saved folder needs no store; runs are refused because such a folder has none."""
     out = str(tmp_path / "out")
     assert code(["export", "csv", out, "--results", str(saved), "-r", "bm25"]) == 0
     shown = capsys.readouterr()

@@ -98,7 +98,7 @@ def test_corpus_without_queries(tmp_path, kept):
 
 
 def test_folder_without_corpus(tmp_path, kept):
-    """A folder without a corpus is missed in one line."""
+    """A folder without a corpus is refused."""
     with pytest.raises(MissingData, match="has no corpus: neither it nor"):
         open_corpus(str(tmp_path), kept, Silent())
 

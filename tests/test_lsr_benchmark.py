@@ -43,7 +43,7 @@ def folder(tmp_path):
 
 
 def loaded(folder):
-    """Return what lsr-benchmark's own loader makes of a folder: (id, terms, weights) of each text."""
+    """Return (id, terms, weights) of each text, read by lsr-benchmark's own loader."""
     arrays = np.load(folder / f"{folder.name}-embeddings.npz")
     ids = (folder / f"{folder.name}-ids.txt").read_text().strip().split("\n")
     bounds = zip(ids, arrays["indptr"][:-1], arrays["indptr"][1:], strict=False)
@@ -51,7 +51,7 @@ def loaded(folder):
 
 
 def test_embeddings_are_read(folder, tmp_path):
-    """Ids and weights come back in order, those of empty texts whose offsets are missing, too."""
+    """Ids and weights come back in order, also those of empty texts without offsets."""
     (block,) = FORMATS["lsr-benchmark"].read(folder / "doc")
 
     assert block.ids == IDS
@@ -110,7 +110,7 @@ def test_a_run_without_a_dataset(folder, tmp_path, engine):
 
 
 def test_what_does_not_read_is_said_in_a_line(folder, tmp_path):
-    """Arrays that are none, pickled ones, and ids that do not fit are refused; a folder without embeddings, too."""
+    """Malformed or pickled arrays, a wrong number of ids, and a folder without embeddings are refused."""
     read = FORMATS["lsr-benchmark"].read
     with pytest.raises(InvalidFile, match=r"it has no file \*-embeddings.npz"):
         list(read(tmp_path))
@@ -153,7 +153,7 @@ def instructions():
 
 
 def test_the_dockerfile_reads():
-    """It begins with an image of a stated version, copies what there is, and runs the command that the page names."""
+    """It begins with an image of a fixed version, copies existing files, and runs the command of the guide."""
     parsed = instructions()
     copied = [words for name, rest in parsed if name == "COPY" for words in rest.split()[:-1]]
 

@@ -90,14 +90,14 @@ RANKED = st.dictionaries(st.sampled_from("abcde"), st.dictionaries(st.sampled_fr
     ],
 )
 def test_values_by_hand(measure, expected):
-    """Each measure is what its docstring says."""
+    """Each measure has the value that its docstring defines."""
     qrels = qrels_of({"q": {"a": 1, "b": 3, "c": 2, "x": 0}})
 
     assert score(ranking("x", "a", "u", "b"), qrels, [measure]).means[measure] == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_mean_is_over_the_judged_queries():
-    """A query that the run misses scores 0 and is counted; one that nobody judged is left out and counted."""
+    """A query that the run lacks scores 0; a query without judgements is left out. Both are counted."""
     scores = score(
         run_of({"a": {"x": 1.0}, "z": {"x": 1.0}}), qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}}), ["RR", "NumRet"]
     )
@@ -148,7 +148,7 @@ def test_random_runs_score_as_in_pytrec_eval(grades, ranked):
 
 
 def test_grades_that_crash_pytrec_eval_do_not_crash_us():
-    """It hangs or dies where no grade of a query is 0 or better; we never show it such a query as it is."""
+    """pytrec_eval hangs or crashes if all grades of a query are negative, so it never sees such a query."""
     qrels = qrels_of({"p": {"a": -2}, "q": {"a": 3, "b": 3}})
 
     assert score(run_of({"p": {"a": 1.0}, "q": {"a": 1.0}}), qrels, ["Rprec"]).values["Rprec"].tolist() == [0, 0.5]
@@ -169,7 +169,7 @@ def test_random_runs_score_as_in_ir_measures(grades, ranked):
 
 @given(GRADES, RANKED)
 def test_capped_recall_is_recall_where_the_cap_is_no_limit(grades, ranked):
-    """RCap@k >= R@k, equal where no query has more than k relevant documents, and at most 1."""
+    """RCap@k >= R@k, with equality if no query has more than k relevant documents, and at most 1."""
     scores = score(run_of(ranked), qrels_of(grades), ["R@1", "RCap@1", "R@8", "RCap@8", "Success@1"]).values
 
     assert np.all(scores["RCap@1"] >= scores["R@1"])
@@ -191,7 +191,7 @@ def test_the_order_of_lines_changes_nothing(grades, ranked, rng):
 
 @pytest.mark.parametrize("name", registry.names("measures"))
 def test_every_measure_has_its_own_file_and_explains_itself(name):
-    """The class says what it is, when to use it and where it comes from."""
+    """The docstring of the class has a definition, when to use it, and the source."""
     plugin = registry.load("measures", name)
 
     assert str(plugin(cutoff=10)).endswith("@10")
@@ -225,7 +225,7 @@ def test_the_measures_are_all_there():
     ],
 )
 def test_reading_and_writing_are_inverse(text, written):
-    """What is written reads back to an equal value, and ir_measures reads it too."""
+    """The text of a measure reads back to an equal value, also in ir_measures."""
     from lexbench.interop.ir_measures_provider import ir_measures
 
     assert str(parse(text)) == written
@@ -253,7 +253,7 @@ def test_reading_and_writing_are_inverse(text, written):
     ],
 )
 def test_what_does_not_read_is_refused(text):
-    """One line, with an example of what does."""
+    """Malformed text is refused with an example."""
     with pytest.raises(NotationError):
         parse(text)
 
@@ -271,7 +271,7 @@ def test_unknown_settings_are_refused():
 
 
 def test_settings_that_are_needed_are_asked_for():
-    """The message names what is missing."""
+    """The message names the missing setting."""
     with pytest.raises(NotationError, match="measure 'BPM@10' needs max_rel"):
         parse("BPM@10")
 
@@ -317,7 +317,7 @@ def contract_with(default=1, **thresholds):
     ],
 )
 def test_the_contract_sets_the_threshold_where_the_measure_does_not(measure, expected):
-    """Only of binary measures, and never against what was typed (trap 11)."""
+    """The contract sets thresholds of binary measures only, and never overrides a typed one (trap 11)."""
     assert with_threshold(measure, contract_with(default=2)) == expected
 
 
@@ -374,7 +374,7 @@ def test_our_kernels_are_a_provider_of_ir_measures():
 
 
 def test_the_default_pipeline_of_ir_measures_is_as_it_was():
-    """We come last: only what nobody else computes comes to us, so importing lexbench changes no number."""
+    """Our provider is the last one, so importing lexbench changes no number."""
     from lexbench.interop.ir_measures_provider import ir_measures
 
     assert ir_measures.DefaultPipeline.providers[-1].NAME == "lexbench"
@@ -395,7 +395,7 @@ assert "ir_measures" in sys.modules and not logging.getLogger("ir_measures").han
 
 
 def test_a_log_handler_that_was_there_stays():
-    """What the application has set up is not ours to take away."""
+    """A log handler of the application is kept."""
     code = """
 import logging
 from lexbench.measures import parse
@@ -408,7 +408,7 @@ assert handler in logging.getLogger("ir_measures").handlers
 
 
 def test_all_that_is_exported_is_there():
-    """`__all__` is what can be imported."""
+    """All names in `__all__` can be imported."""
     assert all(hasattr(measures, name) for name in measures.__all__)
 
 

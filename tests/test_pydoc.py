@@ -16,7 +16,7 @@ LISTED = docstrings.read_list((FOLDER / "corpus.tsv").read_text(encoding="utf-8"
 
 @pytest.fixture(scope="module", params=[DEV, TEST], ids=["dev", "test"])
 def dataset(request):
-    """Open one split; what it holds is what its contract says, or this raises."""
+    """Open one split; raises if it differs from its contract."""
     return open_dataset(request.param)
 
 
@@ -54,7 +54,7 @@ def test_no_question_names_its_answer(dataset):
 
 
 def test_what_this_python_lacks_is_said():
-    """Missing and different documents are counted apart and said with the version of Python; a whole copy says nothing."""
+    """A note counts missing and different documents and names the version of Python; a whole copy has none."""
     documents = docstrings.ListedDocuments((), docstrings.CorpusReport(1, ("a",), ("b",)))
     source = Pydoc(TEST)
     source.__dict__["_documents"] = documents

@@ -30,7 +30,7 @@ def test_order_is_score_then_id_both_descending():
 
 
 def test_scores_are_rounded_before_they_are_sorted():
-    """Two scores that float32 cannot tell apart tie, whatever their order in float64 was (trap 2)."""
+    """Two scores that are equal as float32 tie, independent of their order in float64 (trap 2)."""
     run = Run.from_entries(["q", "q"], ["a", "b"], [16777217, 16777216])
 
     assert listed(run)["q"] == [("b", 16777216.0), ("a", 16777216.0)]
@@ -38,7 +38,7 @@ def test_scores_are_rounded_before_they_are_sorted():
 
 @pytest.mark.parametrize("precision", ["double", "float32"])
 def test_minus_zero_ties_with_zero(precision):
-    """-0.0 equals 0.0, so the document id decides, and 0.0 is what is kept."""
+    """-0.0 equals 0.0, so the document id decides, and 0.0 is stored."""
     run = Run.from_entries(["q", "q"], ["a", "b"], [0.0, -0.0], precision)
 
     assert [doc for doc, _ in listed(run)["q"]] == ["b", "a"]
@@ -85,7 +85,7 @@ def test_a_score_that_is_no_finite_float32_is_an_error_that_names_its_place(scor
 
 
 def test_a_document_twice_in_one_list_is_an_error_that_names_both():
-    """The same document under two queries is fine; twice under one is not, whatever its scores are."""
+    """A document may be in the lists of two queries, but not twice in one list."""
     with pytest.raises(LexbenchError, match="document 'd1' of query 'q2' is there more than once"):
         Run.from_entries(["q1", "q2", "q2", "q2"], ["d1", "d1", "d0", "d1"], [1, 3, 2, 1])
 
@@ -126,7 +126,7 @@ def test_ties_with_nothing_below_are_an_error():
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.sampled_from([0.0, 1.0, 2.5, -1.0]) | FLOATS), max_size=60))
 def test_strictly_decreasing_is_what_nextafter_would_do(entries):
-    """The vectorised form gives what a loop over nextafter gives, for any run."""
+    """The vectorised code equals a loop over nextafter, for any run."""
     unique = {(query, doc): score for query, doc, score in entries}
     run = Run.from_entries([f"q{q}" for q, _ in unique], [f"d{d}" for _, d in unique], list(unique.values()))
     expected = []
@@ -180,7 +180,7 @@ def test_lookup_finds_what_is_there_and_nothing_else(table, ids):
 
 
 def test_judgements_are_sorted_and_repeats_count_once():
-    """Queries and documents ascend, whatever order they came in."""
+    """Queries and documents ascend, and a repeated judgement counts once."""
     qrels = Qrels.from_judgements(
         [Judgement("b", "y", 2), Judgement("b", "x", -1), Judgement("a", "z", 0), Judgement("b", "y", 2)]
     )

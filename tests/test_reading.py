@@ -39,7 +39,7 @@ def test_blocks_are_whole_lines(path, size, monkeypatch):
 
 
 def test_a_cut_archive_names_the_last_line_that_read(tmp_path):
-    """A damaged archive is one line with the file and the last line that was read."""
+    """The error for a damaged archive names the file and the last line that was read."""
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"".join(os.urandom(50).hex().encode() + b"\n" for _ in range(1000)))[:30_000])
 

@@ -57,7 +57,7 @@ NEW = """<?xml version="1.0" encoding="UTF-8"?>
     ids=["SGML", "CRLF", "XML", "num closed", "top not closed", "TSV"],
 )
 def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
-    """A topic is its number and its title, or its query where that is empty; white space is one space, entities are letters."""
+    """A topic is read as number and title, or its query if the title is empty. White space and entities are normalised."""
     (tmp_path / "topics.txt").write_bytes(text.encode())
 
     assert list(read_trec_topics(tmp_path / "topics.txt")) == expected

@@ -40,7 +40,7 @@ def run_of(ranked):
 
 
 def test_trap_01_three_tools_three_answers(tmp_path):
-    """Of our files every tool says the same: RR .5, RR@10 .5 and nDCG@10 .631, where three scores of 300000 were tied."""
+    """All tools agree on our files: RR .5, RR@10 .5 and nDCG@10 .631, after a tie of three scores of 300000."""
     qrels = {"q": {"b": 1}}
     tied = {"q": {"c": 300000.0, "b": 300000.0, "a": 300000.0, "z": 1.0}}
     before = ir_measures.calc_aggregate([ir_measures.RR, ir_measures.RR @ 10], qrels, {"q": {**tied["q"], "a0": 300000.0}})
@@ -58,7 +58,7 @@ def test_trap_01_three_tools_three_answers(tmp_path):
 
 
 def test_trap_02_scores_that_float32_cannot_tell_apart():
-    """We round first and break the tie then, as pytrec_eval does; scores of float64 do not decide in secret."""
+    """We round first and break ties afterwards, like pytrec_eval; float64 scores do not decide."""
     for high, low in ((16777217.0, 16777216.0), (25.12345678, 25.12345674)):
         ranked, qrels = {"q": {"a": high, "b": low}}, {"q": {"a": 1}}
         theirs = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank"}).evaluate(ranked)
@@ -67,7 +67,7 @@ def test_trap_02_scores_that_float32_cannot_tell_apart():
 
 
 def test_trap_03_an_adjuster_that_adjusts_nothing():
-    """Subtracting 1e-6 changes no float32 score from 33 up; ours takes the next number below, whatever the size."""
+    """Subtracting 1e-6 does not change float32 scores from 33 up; we use the next number below."""
     for size in (33.0, 300000.0, 2.0**30):
         assert np.float32(size) - np.float32(1e-6) == np.float32(size)
         assert np.all(np.diff(strictly_decreasing(run_of({"q": dict.fromkeys("abcd", size)}))) < 0)
@@ -143,7 +143,7 @@ def test_trap_09_graded_judgements_collapsed_to_sets():
 
 
 def test_trap_10_times_divided_by_the_wrong_number():
-    """Queries a second are those that were timed, over what they took in the median pass; stages have undivided wall times."""
+    """Queries per second are the timed queries divided by the time of the median pass; stages have whole wall times."""
     durations = np.array([[1, 2, 3, 4], [2, 4, 6, 8], [10, 10, 10, 10]], np.int64) * 1_000_000  # three passes, four queries
 
     assert timing.rate(durations, 4) == pytest.approx(4 / 0.020)  # not by 12, nor by the judged ones, nor of the best pass

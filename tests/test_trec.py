@@ -85,7 +85,7 @@ def test_blocks_do_not_show(tmp_path, monkeypatch):
     ],
 )
 def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path, text, message):
-    """One line says which file, which line and what is wrong with it."""
+    """The error message names the file, the line and the fault."""
     with pytest.raises(InvalidFile, match=message):
         read_run(file(tmp_path, text, "run"))
 
@@ -118,7 +118,7 @@ def test_an_empty_run_file_is_an_empty_run(tmp_path):
 
 
 def test_in_an_ms_marco_run_the_rank_decides(tmp_path):
-    """Lists come in rank order, whatever the document ids are and however the lines are ordered."""
+    """Lists come in rank order, independent of the ids and of the order of lines."""
     run = read_run(file(tmp_path, "7\td1\t2\n7\td9\t1\n7\td5\t3\n3\td1\t1\n"))
 
     assert [entry[:2] for entry in entries(run)] == [("7", "d9"), ("7", "d1"), ("7", "d5"), ("3", "d1")]
@@ -132,7 +132,7 @@ def test_three_columns_with_scores_are_read_when_asked_for(tmp_path):
 
 
 def test_a_run_file_is_ordered_by_its_scores_as_double(tmp_path):
-    """Scores that float32 cannot tell apart order a run file, and only where float32 is asked for does the id decide."""
+    """Scores that differ only in double order a run file; with float32 they tie and the id decides."""
     path = file(tmp_path, "q Q0 a 1 12.34567891 t\nq Q0 b 2 12.34567890 t\nq Q0 c 3 12.34567890 t\n")
 
     assert entries(read_run(path)) == [("q", "a", 12.34567891), ("q", "c", 12.3456789), ("q", "b", 12.3456789)]
@@ -141,7 +141,7 @@ def test_a_run_file_is_ordered_by_its_scores_as_double(tmp_path):
 
 
 def test_a_score_beyond_float32_is_a_score_of_a_run_file(tmp_path):
-    """1e39 is refused where float32 is asked for; as double it is scored, and written as the largest float32 number."""
+    """1e39 is refused with float32. As double it is scored, and written as the largest float32 number."""
     path = file(tmp_path, "q Q0 a 1 1e39 t\nq Q0 b 2 2e39 t\nq Q0 c 3 1 t\n", "run")
     write_run(read_run(path), tmp_path / "written")
 
@@ -265,7 +265,7 @@ def test_a_document_that_a_large_run_has_twice_is_named(compiled):
 
 @pytest.mark.parametrize("most", [1, 3, 200, 1 << 54])
 def test_ranks_of_many_ids(most):
-    """Ranks equal those of numpy, whether few different numbers are counted or many are sorted."""
+    """Ranks equal those of numpy, for few different numbers (counted) and for many (sorted)."""
     from lexbench.trec import _compiled
 
     figures = np.random.default_rng(0).integers(0, most, 2000)
@@ -280,7 +280,7 @@ WILD = [f"\t q{i % 3}  Q0\td{'x' * i} 1\x0b{number}  t \n" for i, number in enum
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("lines", [WILD, ["# a comment\n", *WILD], [*WILD, *["\n"] * 7]], ids=["usual", "comment", "blank"])
 def test_numbers_are_rounded_as_pythons(request, tmp_path, lines, large):
-    """Numbers of every form, all kinds of blanks and ids of any length are read to the last bit, whatever the file's size."""
+    """Numbers of every form, all kinds of blanks and ids of any length are read exactly, in small and large files."""
     if large:
         request.getfixturevalue("compiled")
     run = read_run(file(tmp_path, "".join(lines)))
@@ -304,7 +304,7 @@ def test_numbers_are_rounded_as_pythons(request, tmp_path, lines, large):
     ],
 )
 def test_a_faulty_line_is_named(request, tmp_path, line, message, large):
-    """The error message has the number of the line, whatever the file's size."""
+    """The error message has the number of the line, for small and large files."""
     if large:
         request.getfixturevalue("compiled")
     with pytest.raises(InvalidFile, match=f"run:2: .*{message}"):

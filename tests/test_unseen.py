@@ -79,7 +79,7 @@ def quay(tmp_path, monkeypatch):
 
 
 def said(capsys, *words, ends=0):
-    """Do the command *words*; return what it printed, in one line, and check its exit code and that no traceback is in it."""
+    """Run the command *words*, check its exit code and that there is no traceback, and return its output as one line."""
     ended = code([str(word) for word in words])
     printed = capsys.readouterr()
     text = printed.out if "--json" in words else " ".join((printed.out + printed.err).split())
@@ -156,7 +156,7 @@ RUN = f"7 Q0 {ROPE} 1 3 a\n7 Q0 {PIER} 2 2 a\n008 Q0 {CRANE} 1 9 a\n"
     ids=["ranks against scores", "two tags", "well", "no ranks", "other order", "no tag"],
 )
 def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, run, line):
-    """Scores decide, as in trec_eval; where the ranks of a file say otherwise, or it may be of two runs, readers are told."""
+    """Scores decide, as in trec_eval. A note says if ranks contradict them, or if a file may contain two runs."""
     (tmp_path / "a.run").write_text(run)
     notes = json.loads(said(capsys, "score", tmp_path / "a.run", "-d", quay, "-m", "RR", "--json"))["notes"]
 
@@ -164,7 +164,7 @@ def test_what_a_run_file_contradicts_itself_in_is_told(quay, tmp_path, capsys, r
 
 
 def test_scores_that_count_down_are_no_ranks(quay, tmp_path, capsys):
-    """Of three columns, 2 before 1 in every list is a score as others write it: read as ranks it would be the list reversed."""
+    """In three columns, a last column that counts down in every list is a score; read as ranks, it would reverse the lists."""
     (tmp_path / "a.run").write_text(f"7 {ROPE} 2\n7 {PIER} 1\n008 {CRANE} 1\n")
 
     assert "the third column is not the rank" in said(capsys, "score", tmp_path / "a.run", "-d", quay, ends=2)
@@ -215,7 +215,7 @@ JUDGED = "\n".join(line for line in QRELS.splitlines() if line.startswith("7"))
     ids=["as it is", "other files beside", "no test, a header", "marks", "TSV", "compressed", "numbers"],
 )
 def test_folders_as_they_are_found(quay, capsys, change, expected):
-    """Splits, headers, marks, compression, numbers for ids and null for texts: the figures are those of the plain folder."""
+    """Splits, headers, byte order marks, compression, numeric ids and null texts give the scores of the plain folder."""
     rewritten(quay, change)
     (result,) = json.loads(said(capsys, "run", "dataset", quay, "-r", "bm25", "-m", "RR@10", "--json"))["results"]
 

@@ -79,7 +79,7 @@ def read(name, path, vocabulary=None):
 
 
 def attempt(name, path):
-    """Return the ids of a file, or None, and with what message it is refused."""
+    """Return the ids of a file and "", or None and the error message."""
     try:
         return read(name, path)[0], ""
     except InvalidFile as error:
@@ -87,7 +87,7 @@ def attempt(name, path):
 
 
 def expected(name, dense=WEIGHTS, ids=None):
-    """Return what `read` gives for rows of weights."""
+    """Return the expected result of `read` for rows of weights."""
     ids = ids or [f"d{row}" for row in range(1, len(dense) + 1)]
     return ids, [{TOKENS[i]: float(row[i]) for i in np.flatnonzero(row)} for row in dense]
 
@@ -181,7 +181,7 @@ def test_files_longer_than_a_block(tmp_path, name):
 
 @pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.tokens])
 def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
-    """Without one, tokens are numbered as they turn up, and what was read can be written on the way."""
+    """Without a vocabulary, tokens are numbered in order of appearance, and blocks can be written on the way."""
     (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
     grown = Vocabulary()
     weights, ids = without_empty(name)
@@ -206,7 +206,7 @@ def test_a_token_that_the_vocabulary_lacks_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["v.txt", "v.txt.gz"])
 def test_a_vocabulary_from_a_file(tmp_path, name):
-    """One token a line, the first is term 0; line ends are those of files only, not of Unicode."""
+    """One token per line, the first is term 0; only newlines end a line."""
     text = "[PAD]\r\nü\n\u2028\n##x".encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
 
@@ -248,7 +248,7 @@ JSON = ["anserini", "seismic"]
     ],
 )
 def test_a_line_that_is_no_vector_is_refused(tmp_path, name, line, message):
-    """One line says which file, which line and what is wrong with it."""
+    """The error message names the file, the line and the fault."""
     line = line if isinstance(line, bytes) else line.encode()
     (tmp_path / "v.jsonl").write_bytes(b'{"id": 7, "more": 1, "vector": {"d": 1, "a": 0}}\n\n' + line + b"\n")
 
@@ -267,7 +267,7 @@ def test_anserini_holds_whole_weights(tmp_path, weight):
 
 
 def test_ids_that_are_numbers_zeros_and_blank_lines(tmp_path):
-    """An id may be a number, a weight of 0 is none, the order of tokens is nothing, blank lines and other fields are passed."""
+    """Ids may be numbers; weights of 0, the order of tokens, blank lines and other fields are ignored."""
     (tmp_path / "v.jsonl").write_text('\n{"id": 7, "more": [1], "vector": {"d": 1, "##b": 0, "a": 2}}\n \n', encoding="utf-8")
 
     for name in JSON:
@@ -284,7 +284,7 @@ def test_ids_that_are_numbers_zeros_and_blank_lines(tmp_path):
     ],
 )
 def test_a_line_that_is_no_topic_is_refused(tmp_path, content, message):
-    """One line says which file, which line and what is wrong with it."""
+    """The error message names the file, the line and the fault."""
     (tmp_path / "v.tsv").write_bytes(content)
     with pytest.raises(InvalidFile, match=message):
         read("anserini-topics", tmp_path / "v.tsv")
@@ -324,7 +324,7 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path, name):
 
 
 def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path):
-    """With any one byte changed the file reads, or is refused in one line with the place; nothing else happens."""
+    """With any single byte changed, the file is either read or refused in one line with the place."""
     path, good, refused = tmp_path / "v.ciff", EXAMPLES["ciff"], 0
     for place in range(len(good)):
         for byte in {0, 1, 0x7F, 0x80, 0xFF, good[place] ^ 1, (good[place] + 1) % 256} - {good[place]}:
@@ -353,7 +353,7 @@ LIST = b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"  # the list of "a" in th
     ],
 )
 def test_an_index_that_is_none_is_refused(tmp_path, old, new, message):
-    """One line says what is wrong, and at which byte."""
+    """The error message names the fault and its byte."""
     assert CIFF.count(old) == 1
     (tmp_path / "v.ciff").write_bytes(CIFF.replace(old, new))
 
@@ -362,7 +362,7 @@ def test_an_index_that_is_none_is_refused(tmp_path, old, new, message):
 
 
 def messages():
-    """Make the classes of CIFF's messages, as its .proto file describes them."""
+    """Make the classes of CIFF's messages from the definitions in its .proto file."""
     descriptors = pytest.importorskip("google.protobuf.descriptor_pb2")
     from google.protobuf import descriptor_pool, message_factory
 
@@ -397,7 +397,7 @@ def delimited(message):
 
 
 def by_protobuf(dense, classes, numbers=None):
-    """Return the CIFF file of rows of weights, as the library protobuf writes it."""
+    """Return the CIFF file for rows of weights, written by the protobuf library."""
     numbers = numbers or list(range(len(dense)))
     used = sorted(np.flatnonzero(dense.any(axis=0)).tolist(), key=lambda term: TOKENS[term].encode())
     total = int(dense.sum())
@@ -416,7 +416,7 @@ def by_protobuf(dense, classes, numbers=None):
 
 
 def test_an_index_is_what_protobuf_makes_of_it(tmp_path):
-    """The bytes are those of the library protobuf, for numbers of one to five bytes and messages of any length."""
+    """The bytes equal those of the protobuf library, for numbers of one to five bytes and messages of any length."""
     classes, rng = messages(), np.random.default_rng(6)
     for rows, largest in ((0, 1), (1, 1), (5, 3), (300, 200), (900, 70000), (7, 2**24)):
         dense = rng.integers(0, largest + 1, (rows, 4)) * (rng.random((rows, 4)) < 0.5)
@@ -425,7 +425,7 @@ def test_an_index_is_what_protobuf_makes_of_it(tmp_path):
 
 
 def test_documents_of_an_index_may_have_any_numbers(tmp_path):
-    """Documents are in the order of their records, whatever their numbers are."""
+    """Documents are in the order of their records, with any document numbers."""
     dense = np.array(WEIGHTS)
     (tmp_path / "v.ciff").write_bytes(by_protobuf(dense, messages(), numbers=[70, 9, 12]))
 
@@ -468,7 +468,7 @@ def test_vectors_that_do_not_fit_are_refused(tmp_path, name):
 
 @every
 def test_stored_zeros_and_unsorted_rows_are_written_like_others(tmp_path, name):
-    """What a matrix looks like inside does not show in the file."""
+    """The file does not depend on the inner form of a matrix."""
     parts = (np.array([300, 0, 2, 1], np.float32), np.array([2, 1, 0, 1]), np.array([0, 3, 4]))
     block = Block(["d1", "d2"], sparse.csr_array(parts, shape=(2, 4)))
     FORMATS[name].write([block], tmp_path / NAMES[name], Vocabulary(TOKENS))
@@ -486,7 +486,7 @@ def test_an_index_whose_lengths_do_not_fit_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["anserini", "anserini-topics"])
 @pytest.mark.parametrize("token", ["new york", "", "tab\t", "\u2003", "x" * 256, "\U0001d54f" * 128])
 def test_tokens_that_anserini_would_split_are_refused(tmp_path, name, token):
-    """White space, nothing, or more than 255 characters as Java counts them; where no vector has it, it does not matter."""
+    """Tokens that are empty, have white space or more than 255 characters in Java are refused if a vector has them."""
     vocabulary = Vocabulary(["a", token])
     with pytest.raises(
         CommandError, match="cannot be written for Anserini: it is empty, has white space or over 255 characters"
