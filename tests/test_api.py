@@ -13,7 +13,7 @@ from lexbench.runner.plan import plan_suite
 
 @pytest.fixture
 def suite(tmp_path, monkeypatch):
-    """Make a suite of one small folder of files and of one dataset that is not here."""
+    """Make a suite of one small folder of files and one dataset that is not here."""
     monkeypatch.setenv("LEXBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
@@ -36,7 +36,7 @@ class Length:
 
 
 def test_failures_are_told_and_not_raised(suite):
-    """Datasets that are not here are failures of the results; nothing is raised."""
+    """Missing datasets are failures in the results; nothing is raised."""
     results = lexbench.run(suite, [Length()])
 
     assert len(results) == 0
@@ -44,13 +44,13 @@ def test_failures_are_told_and_not_raised(suite):
 
 
 def test_a_wrong_name_is_raised_before_work(suite):
-    """A name that does not exist is raised at once."""
+    """An unknown name is raised at once."""
     with pytest.raises(UnknownName, match="bm25"):
         lexbench.run(suite, ["bm2"])
 
 
 def test_results_become_a_table_and_a_data_frame(tmp_path):
-    """Results iterate, print as a table, and turn into one row a result."""
+    """Results iterate, print as a table, and give one row per result."""
     pytest.importorskip("pandas", reason="it is in the extra pandas")
     results = lexbench.run("pydoc", {"lengths": Length(), "bm25": "bm25"}, store=tmp_path)
     frame = results.to_pandas()
@@ -63,7 +63,7 @@ def test_results_become_a_table_and_a_data_frame(tmp_path):
 
 
 def test_an_object_without_identity_is_not_resumed(tmp_path):
-    """An encoder object that cannot say what it is is encoded anew; one that can is not."""
+    """An encoder object without identity is encoded again in each run; one with an identity is not."""
 
     class Counting(Length):
         calls = 0
@@ -88,14 +88,14 @@ def test_an_object_without_identity_is_not_resumed(tmp_path):
 
 
 def test_what_cannot_be_told_again_is_not_kept(tmp_path):
-    """After a run of an object without identity the store holds the corpus and nothing else."""
+    """After a run of an object without identity, the store holds the corpus and nothing else."""
     lexbench.run("pydoc", [Length()], store=tmp_path)
 
     assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*.json")} == {"corpora"}
 
 
 def test_an_interrupted_object_starts_anew(tmp_path):
-    """An object that was interrupted while it encoded may have changed since: none of its old vectors are used."""
+    """An object that was interrupted while encoding may have changed: none of its old vectors are used."""
 
     class Growing(Length):
         factor, calls = 1.0, 0
@@ -117,7 +117,7 @@ def test_an_interrupted_object_starts_anew(tmp_path):
 
 
 def test_equal_objects_are_not_the_same(tmp_path):
-    """Objects that call themselves equal, or cannot be hashed, are still told apart."""
+    """Objects that are equal, or have no hash, are still told apart."""
 
     class Same(Length):
         __hash__ = None
@@ -133,7 +133,7 @@ def test_equal_objects_are_not_the_same(tmp_path):
 
 
 def test_the_command_that_repeats_a_job_says_all_that_was_asked():
-    """Suite file, measures and depth stand in the command that repeats a failed job."""
+    """The command that repeats a failed job has the suite file, measures and depth."""
     plan = plan_suite(suites.suite("beir"), ["bm25"], ["beir/nq"], ["R@100"], 200, "my suites/beir.toml")
 
     assert plan.jobs[0].command == "lexbench run suite 'my suites/beir.toml' -m R@100 --depth 200 -d beir/nq -r bm25"

@@ -1,4 +1,4 @@
-"""What must be true of the code as a whole."""
+"""Rules for the code as a whole."""
 
 import ast
 import subprocess
@@ -22,13 +22,13 @@ LAYERS = layers()
 
 
 def home(module):
-    """Return the longest name in the diagram that a module is, or is in; None for the package itself."""
+    """Return the longest name in the diagram that is the module or contains it; None for the package itself."""
     fitting = [name for names in LAYERS for name in names if module == name or module.startswith(f"{name}.")]
     return max(fitting, key=len, default=None)
 
 
 def layer(module):
-    """Return the number of the line that a module is on, the highest 0; None for the package itself."""
+    """Return the line of a module in the diagram, the highest 0; None for the package itself."""
     return next((number for number, names in enumerate(LAYERS) if home(module) in names), None)
 
 
@@ -38,7 +38,7 @@ def name_of(path):
 
 
 def imports(path):
-    """Yield every module of lexbench that a file imports: at its top, inside a function, or for type checkers."""
+    """Yield every lexbench module that a file imports: at its top, inside a function, or for type checkers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lexbench"):
             for alias in node.names:
@@ -52,7 +52,7 @@ PARTS = [path for path in MODULES if home(name_of(path))]  # all but `lexbench` 
 
 
 def test_every_module_stands_in_the_diagram():
-    """The diagram in CONTRIBUTING.md has a line for every module, and no line for what is not there."""
+    """The diagram in CONTRIBUTING.md has a line for every module, and no other lines."""
     assert [name_of(path) for path in MODULES if path not in PARTS] == ["lexbench"]
     names = {name_of(path) for path in MODULES}
 
@@ -61,7 +61,7 @@ def test_every_module_stands_in_the_diagram():
 
 @pytest.mark.parametrize("path", PARTS, ids=name_of)
 def test_imports_point_one_way(path):
-    """A module imports only from its own package and from lines below it, never sideways or up."""
+    """A module imports only from its own package and from lines below it."""
     own = home(name_of(path))
     for imported in imports(path):
         there = home(imported)
@@ -70,7 +70,7 @@ def test_imports_point_one_way(path):
 
 
 def test_no_cycle():
-    """No module imports itself by way of others, not inside a package either, nor for type checkers."""
+    """Modules have no import cycles, inside packages and for type checkers too."""
     graph = {name_of(path): {name for name in imports(path) if name != "lexbench"} for path in PARTS}
     while free := {name for name, imported in graph.items() if not imported & graph.keys()}:
         graph = {name: imported for name, imported in graph.items() if name not in free}
@@ -80,7 +80,7 @@ def test_no_cycle():
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_private_modules_stay_at_home(path):
-    """A module whose name begins with an underscore is imported inside its own package only."""
+    """A module whose name begins with an underscore is imported only inside its own package."""
     for imported in imports(path):
         package, _, name = imported.rpartition(".")
         if name.startswith("_") and not name.startswith("__"):
@@ -89,7 +89,7 @@ def test_private_modules_stay_at_home(path):
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=name_of)
 def test_packages_say_what_they_are_for(path):
-    """A package's docstring says more than its name."""
+    """A package's docstring has at least eight words."""
     assert len((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split()) >= 8
 
 
@@ -103,7 +103,7 @@ def test_only_the_command_line_prints():
 
 
 def test_no_writer_has_a_temporary_file_of_its_own():
-    """The save_file of safetensors writes beside its target under a name of its own: what a kill leaves of it would be kept."""
+    """Nothing uses save_file of safetensors: a kill would leave its temporary file."""
     for path in MODULES:
         names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
         assert "save_file" not in names, path
@@ -133,7 +133,7 @@ HELP = [["--help"], ["run", "suite", "--help"], ["list", "--help"], ["export", "
 
 @pytest.mark.parametrize("arguments", HELP)
 def test_help_imports_nothing_heavy(arguments):
-    """Asking for help loads neither numpy nor anything heavier, so it answers at once."""
+    """Help loads neither numpy nor anything heavier, so it answers at once."""
     program = f"import sys; from lexbench.cli import code; code({arguments!r}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -141,7 +141,7 @@ def test_help_imports_nothing_heavy(arguments):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    """`import lexbench` costs no library; its public names are loaded when they are used."""
+    """`import lexbench` loads no library; public names load when they are used."""
     program = "import sys, lexbench; print(*sys.modules); assert set(lexbench.__all__) == set(dir(lexbench))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -149,7 +149,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_what_is_finished_is_shown_without_what_computes_it(bread_environment, tmp_path):
-    """A run whose result is in the store loads no compiler, no sparse matrices and no model, nor does a comparison of such."""
+    """A stored result is shown, and compared, without loading a compiler, sparse matrices or a model."""
     run = ["run", "suite", "bread", "-d", "bread/test", "-r", "bm25", "-r", "bm25(k1=1.2)"]
     program = "import sys; from lexbench.cli import code; assert not code(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
 

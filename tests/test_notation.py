@@ -1,4 +1,4 @@
-"""The notation of parts."""
+"""The notation of systems."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_writing_undoes_reading(text):
-    """What is written reads back to an equal part, and a text in its written form stays as it is."""
+    """A written expression reads back to an equal one, and its written form stays the same."""
     assert parse(str(parse(text))) == parse(text)
     assert str(parse(text)) == text
 
@@ -50,12 +50,12 @@ parts = st.builds(Expression, calls, st.lists(calls, max_size=2).map(tuple), st.
 
 @given(parts)
 def test_any_part_survives_the_round_trip(part):
-    """Whatever a part holds, reading what was written gives an equal part."""
+    """Any expression that is written reads back to an equal one."""
     assert parse(str(part)) == part
 
 
 def test_settings_are_sorted_by_name():
-    """Two spellings of one system are one part."""
+    """Two spellings of one system are one expression."""
     assert parse("bm25(k1=0.9, b=0.4)") == parse("bm25(b=0.4,k1=0.9)")
 
 
@@ -79,7 +79,7 @@ def test_toml_and_json_words_are_read():
     ],
 )
 def test_what_does_not_read_is_one_line(text, complaint):
-    """A text that is no part costs one line that says where it stops making sense."""
+    """An invalid text gives one line with the place of the mistake."""
     with pytest.raises(NotationError, match=complaint) as caught:
         parse(text)
 
@@ -108,7 +108,7 @@ def test_what_does_not_read_is_one_line(text, complaint):
 )
 @pytest.mark.parametrize("read", [parse, measures.parse])
 def test_what_is_too_long_or_too_deep_is_refused(text, complaint, read):
-    """No text, however long or nested, costs more than one line, and of what was typed the line has at most a line."""
+    """Any text, however long or nested, gives at most one line, which quotes at most one line of it."""
     with pytest.raises(LexbenchError, match=complaint if read is parse else None) as caught:
         read(text)
 
@@ -117,7 +117,7 @@ def test_what_is_too_long_or_too_deep_is_refused(text, complaint, read):
 
 
 def test_what_real_systems_are_made_of_is_read():
-    """Operators in strings do not count, nor do points in numbers: long paths and lists of weights are read."""
+    """Operators in strings and points in numbers do not count: long paths and lists of weights are read."""
     path, weights = "/data/" + "a-b.c/" * 300, ", ".join(["0.125"] * 500)
 
     assert str(parse(f'lexmae(model="{path}")@impact')) == f'lexmae(model="{path}")@impact'

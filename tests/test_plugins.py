@@ -1,4 +1,4 @@
-"""A third-party package that adds one of everything, plugin_environment for real."""
+"""Plug-ins of another package: the example package, loaded through its entry points."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 
 def lexbench(environment, *arguments):
-    """Run the command line; return its exit code, what it printed, and what it complained of."""
+    """Run the command line; return its exit code, stdout and stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "lexbench", *arguments], env=environment, capture_output=True, text=True, check=False
     )
@@ -29,7 +29,7 @@ def lexbench(environment, *arguments):
     ],
 )
 def test_a_plugin_is_listed_with_its_package(plugin_environment, group, name):
-    """`lexbench list` shows every plug-in of the package, and which package it is from."""
+    """`lexbench list` shows every plug-in of the package with the package's name."""
     code, out, _ = lexbench(plugin_environment, "list", group, "--json")
 
     assert code == 0
@@ -37,7 +37,7 @@ def test_a_plugin_is_listed_with_its_package(plugin_environment, group, name):
 
 
 def test_all_plugins_work_together(plugin_environment):
-    """Suite, source, retriever, encoder, transform, engine and measure of another package make one run."""
+    """Suite, source, retriever, encoder, transform, engine and measure of another package work in one run."""
     first, last = "alphabetical", "alphabetical(backwards=True)"
     systems = [first, last, "letters@one_by_one", "letters|square@flat", "letters(case=True)"]
     options = [word for system in systems for word in ("-r", system)]
@@ -53,7 +53,7 @@ def test_all_plugins_work_together(plugin_environment):
 
 
 def test_a_setting_of_a_plugin_is_checked(plugin_environment):
-    """A wrong setting of another package's plug-in is refused as our own would be: one line, exit code 2 or 3."""
+    """A wrong setting of another package's plug-in gives one line and exit code 2 or 3, like our own."""
     code, out, err = lexbench(plugin_environment, "run", "suite", "numerals", "-r", "letters(case=3)")
     assert (code, out) == (2, "")
     assert "letters(case=…) takes bool, not 3" in err
@@ -65,7 +65,7 @@ def test_a_setting_of_a_plugin_is_checked(plugin_environment):
 
 
 def test_a_plugin_that_does_not_load_is_named(plugin_environment, tmp_path):
-    """A package whose module raises when it is imported costs one line that names it, and only when it is used."""
+    """A package whose module fails to import gives one line that names it, and only if it is used."""
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
@@ -81,7 +81,7 @@ def test_a_plugin_that_does_not_load_is_named(plugin_environment, tmp_path):
 
 
 def test_a_package_tests_its_plugins_with_lexbench_testing(plugin_environment):
-    """The contract tests of lexbench run in another package's tests, and its plug-ins pass them all."""
+    """The contract tests of lexbench run in another package's tests, and its plug-ins pass."""
     tests = Path(__file__).parent / "plugin" / "test_contracts.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tests)]
     done = subprocess.run(command, env=plugin_environment, capture_output=True, text=True, check=False)
@@ -104,7 +104,7 @@ CLASSES = {
 
 @pytest.mark.parametrize("case", CLASSES)
 def test_a_class_that_is_no_engine_is_refused(plugin_environment, tmp_path, case):
-    """What a plug-in lacks is said in one line: an engine that forgot `exact` would be published as exact."""
+    """An invalid plug-in is refused in one line: an engine without `exact` would be published as exact."""
     code, reason = CLASSES[case]
     info = tmp_path / "odd-1.0.dist-info"
     info.mkdir()

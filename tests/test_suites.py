@@ -1,4 +1,4 @@
-"""Suites read, name only what there is, and are as strict as contracts."""
+"""Suites: they load, name only what exists, and are as strict as contracts."""
 
 import json
 import tomllib
@@ -33,13 +33,13 @@ retrievers = ["bm25"]
 
 
 def test_the_suites_are_there():
-    """There are the suites that the documents name."""
+    """The documented suites exist."""
     assert set(SUITES) <= set(suites.suite_names())
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_suite_is_whole(name):
-    """A suite is called what its file is, has its headline among its measures, names nothing twice, and goes to depth 1000."""
+    """A suite has the name of its file, a headline among its measures, no name twice, and depth 1000."""
     suite = suites.suite(name)
     assert suite.id == name
     assert suite.headline in suite.measures
@@ -50,7 +50,7 @@ def test_suite_is_whole(name):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_measures_are_in_ir_measures_notation(name):
-    """Each measure is written as ir-measures writes it, RCap, which is ours, apart."""
+    """Each measure is written as ir-measures writes it, except our own RCap."""
     for measure in suites.suite(name).measures:
         assert measure.startswith("RCap@") or str(ir_measures.parse_measure(measure)) == measure
 
@@ -79,7 +79,7 @@ def test_beir_12_is_the_twelve_of_the_paper():
 
 
 def counted(metadata, dataset, what):
-    """Return what ir_datasets' metadata says about the documents, queries or judgements of a dataset."""
+    """Return ir_datasets' metadata about the documents, queries or judgements of a dataset."""
     part = metadata[dataset][what]
     return counted(metadata, part["_ref"], what) if "_ref" in part else part
 
@@ -105,7 +105,7 @@ def test_counts_of_a_contract_are_those_of_ir_datasets(contract):
 
 
 def test_forums_are_averaged_first_where_they_count_as_one():
-    """In BEIR's mean over 15, CQADupStack's twelve forums weigh as much together as one other set."""
+    """In BEIR's mean over 15 sets, CQADupStack's twelve forums together weigh as much as one other set."""
     fifteen = {one.id: one for one in suites.suite("beir_all").aggregates}["beir-15@1"]
     forums = {name: 0.25 for name in fifteen.members if "cqadupstack" in name}
     others = {name: 0.5 for name in fifteen.members if "cqadupstack" not in name}
@@ -115,14 +115,14 @@ def test_forums_are_averaged_first_where_they_count_as_one():
 
 
 def test_the_mean_of_the_quick_suite_is_over_its_thirteen():
-    """NanoBEIR's mean is over 13 sets, all of them and each once."""
+    """NanoBEIR's mean is over all 13 sets, each once."""
     nano = suites.suite("nano_beir")
     assert nano.aggregates[0].members == nano.datasets
     assert len(set(nano.datasets)) == 13
 
 
 def test_no_suite_mixes_passages_with_and_without_titles():
-    """MS MARCO with titles and without are never in one table."""
+    """MS MARCO with and without titles are never in one table."""
     for name in suites.suite_names():
         corpora = {contract_of(dataset).corpus for dataset in suites.suite(name).datasets}
         assert not {"msmarco-passage", "msmarco-passage-titled"} <= corpora
@@ -158,7 +158,7 @@ def test_faulty_suite_is_an_error_that_names_the_place(change, place, tmp_path):
 
 
 def test_suite_from_a_file(tmp_path):
-    """A suite can be a file of one's own."""
+    """A suite can be a user's own file."""
     path = tmp_path / "mine.toml"
     path.write_text(MINIMAL)
     assert suites.suite(str(path)).datasets == ("beir/scifact/test", "beir/nq")
@@ -171,7 +171,7 @@ def test_unknown_suite_says_what_there_is():
 
 
 def test_the_defect_of_touche_is_named(capsys):
-    """Short passages and unjudged results of neural models, with the source, stand where the dataset is shown."""
+    """Known issues of a dataset are shown with their source where the dataset is shown."""
     assert code(["show", "dataset", "beir/webis-touche2020/v2"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
 

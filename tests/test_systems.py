@@ -1,4 +1,4 @@
-"""From what a user names to a system."""
+"""From an expression or an object to a system."""
 
 import re
 
@@ -13,7 +13,7 @@ from lexbench.runner.systems import describe, system
 
 
 class Dense:
-    """An encoder object as users have them: no kind, no settings."""
+    """A user's encoder object: no kind, no settings."""
 
     def encode_document(self, texts):
         """Return the length of each text."""
@@ -23,7 +23,7 @@ class Dense:
 
 
 class Sparse(Dense):
-    """One that returns sparse vectors."""
+    """An encoder object that returns sparse vectors."""
 
     def encode_document(self, texts):
         """Return the length of each text."""
@@ -33,20 +33,20 @@ class Sparse(Dense):
 
 
 def test_defaults_are_filled_in():
-    """`bm25` and `bm25(k1=0.9, b=0.4)` are one system with one recipe; another setting is another."""
+    """`bm25` and `bm25(k1=0.9, b=0.4)` are one system with one recipe; another setting makes another system."""
     assert system("bm25").recipe == system("bm25(b=0.4, k1=0.9)").recipe
     assert system("bm25").recipe != system("bm25(k1=1.2)").recipe
 
 
 def test_settings_of_the_search_share_an_index():
-    """Systems that differ only in what searching uses are two systems with one index; others have two."""
+    """Systems that differ only in settings of searching share an index; other systems do not."""
     tuned, plain = system("bm25(k1=1.2)").retriever, system("bm25").retriever
     assert describe(tuned, index=True) == describe(plain, index=True)
     assert describe(tuned) != describe(plain)
 
 
 def test_a_setting_of_the_search_on_one_engine_can_be_one_of_the_index_on_another():
-    """How ties are broken decides in which order Lucene is given the documents, so it is in the key of its index."""
+    """The order of ties decides the order of documents in Lucene's index, so it is in the key of the index."""
     pytest.importorskip("pyserini", reason="bm25@lucene is in the extra lucene")
     ascending, descending = system("bm25@lucene").retriever, system("bm25(ties='trec_eval')@lucene").retriever
     assert describe(ascending, index=True) != describe(descending, index=True)
@@ -59,19 +59,19 @@ def test_runtime_settings_are_in_no_recipe():
 
 @pytest.mark.parametrize(("encoder", "engine"), [(Dense(), "Flat"), (Sparse(), "Csr")])
 def test_an_object_with_two_methods_is_enough(encoder, engine):
-    """An encoder object is searched by the exact engine of the kind of vectors that it makes."""
+    """An encoder object is searched by the exact engine of its kind of vectors."""
     assert type(system(encoder).retriever.engine).__name__ == engine
 
 
 def test_an_object_is_never_taken_for_another():
-    """Two objects of one class, which nobody can tell apart, have two recipes."""
+    """Two objects of one class have two recipes."""
     assert system(Dense()).recipe != system(Dense()).recipe
     assert not system(Dense()).reusable
     assert system("bm25").reusable
 
 
 def test_an_object_that_says_what_it_is_is_recognised():
-    """An object with `identity()` has the same recipe whenever that says the same."""
+    """An object with `identity()` has the same recipe as long as the identity is the same."""
 
     class Known(Dense):
         def identity(self):
@@ -81,7 +81,7 @@ def test_an_object_that_says_what_it_is_is_recognised():
 
 
 def test_a_mapping_gives_labels():
-    """Labels are the user's own where a mapping gives them."""
+    """A mapping gives systems their names."""
     assert [found.name for found in systems_of({"mine": Dense(), "base": "bm25"})] == ["mine", "base"]
 
 
@@ -101,7 +101,7 @@ def test_a_mapping_gives_labels():
     ],
 )
 def test_a_mistake_costs_one_line(given, error, said):
-    """What is wrong, what there is and what to type stand in one line."""
+    """An error says in one line what is wrong, what exists and what to type."""
     with pytest.raises(error, match=re.escape(said)) as caught:
         system(given)
 
@@ -109,19 +109,19 @@ def test_a_mistake_costs_one_line(given, error, said):
 
 
 def test_one_label_is_one_system():
-    """Two systems of one label would overwrite each other in every table."""
+    """Two systems with one name are refused: they would overwrite each other in every table."""
     with pytest.raises(CommandError, match="two systems are called 'bm25'"):
         systems_of(["bm25", "bm25"])
 
 
 def test_a_missing_extra_names_what_to_type():
-    """A package that is not installed costs one line with the command that installs it."""
+    """A package that is not installed gives one line with the command that installs it."""
     with pytest.raises(MissingExtra, match=r"engine 'x' needs the package 'no_such_module'.*pip install 'lexbench\[x\]'"):
         require("engine 'x'", ["no_such_module"], "x")
 
 
 def test_vectors_of_an_unknown_kind_are_refused():
-    """An encoder that returns lists is refused by name, before anything is built."""
+    """An encoder that returns lists is refused before anything is built."""
 
     class Lists(Dense):
         def encode_query(self, texts):
@@ -132,7 +132,7 @@ def test_vectors_of_an_unknown_kind_are_refused():
 
 
 def test_listing_imports_nothing(monkeypatch):
-    """Names of plug-ins come from file names and entry points; no module is imported for them."""
+    """Names of plug-ins come from file names and entry points; no module is imported."""
     monkeypatch.setattr(registry, "import_module", lambda name: pytest.fail(f"imported {name}"))
 
     assert "bm25" in registry.names("retrievers")

@@ -1,4 +1,4 @@
-"""Weights that are chosen: by hand on a dataset of five documents, by trying everything, and through the whole harness."""
+"""Chosen weights: on a dataset of five documents by hand, by trying everything, and through the whole harness."""
 
 import json
 import re
@@ -40,7 +40,7 @@ HARDLY = (0.3, 1.0, 0.2, 0.1, 0.0)
 
 @dataclass(frozen=True)
 class Told(Encoder):
-    """A dense encoder that gives each query the scores it is told, by *name* and text; queries are counted."""
+    """A dense encoder that gives each query fixed scores, by *name* and text, and counts queries."""
 
     name: str
     kind: ClassVar[Kind] = Kind.DENSE
@@ -49,7 +49,7 @@ class Told(Encoder):
     broken: ClassVar[set[str]] = set()  # at these queries the process is killed
 
     def encode_document(self, texts):
-        """Return a row of the unit matrix for each, as its text says."""
+        """Return a row of the unit matrix for each text."""
         return np.eye(DOCUMENTS, dtype=np.float32)[[int(text) for text in texts]]
 
     def encode_query(self, texts):
@@ -66,12 +66,12 @@ def retriever(name):
 
 
 def both(weights="tuned", **settings):
-    """Return an ensemble of the parts a and b."""
+    """Return an ensemble of the members a and b."""
     return Ensemble(members=(retriever("a"), retriever("b")), weights=weights, **settings)
 
 
 class Place:
-    """A corpus with queries to tune on and to test on, under contracts of its own."""
+    """A corpus with queries to tune on and to test on, under its own contracts."""
 
     def __init__(self, folder, monkeypatch):
         self.folder, self.monkeypatch, self.known = folder, monkeypatch, {}
@@ -89,14 +89,14 @@ class Place:
         self.contract("dev")
 
     def contract(self, split, **facts):
-        """Name a dataset."""
+        """Return the id of a dataset."""
         given = {"schema": 1, "id": f"tiny/{split}", "version": 1, "name": split, "description": split, "corpus": "tiny"}
         given["source"] = SourceFacts(loader="files", split=split)
         self.known[f"tiny/{split}"] = Contract(**(given | facts))
         self.monkeypatch.setitem(all_contracts(), f"tiny/{split}", self.known[f"tiny/{split}"])
 
     def judge(self, split, judged, a=None, b=None):
-        """Write queries with the relevant document of each, {id: document}; what the parts give them are *a* and *b*."""
+        """Write queries with the relevant document of each, {id: document}; *a* and *b* are the scores of the members."""
         for query in judged:
             self.queries.setdefault(query, f"text of {query}")
             for name, scores in (("a", a), ("b", b)):
@@ -108,13 +108,13 @@ class Place:
         (self.folder / "tiny" / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
 
     def ended(self, given, store="store", depth=10, measures=("nDCG@10",)):
-        """Run a system on the tested queries; return its outcome."""
+        """Run a system on the tested queries and return its outcome."""
         planned = plan.plan_dataset("tiny/test", {"mine": given}, measures, depth)
         (outcome,) = jobs.run(planned, Store(self.folder / store))
         return outcome
 
     def result(self, *given, **options):
-        """Run one that must have a result."""
+        """Run a system and return its result."""
         outcome = self.ended(*given, **options)
         assert outcome.error is None, outcome.error
         return outcome.result
@@ -122,7 +122,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Write two queries to tune on, for which part a is rather right, and two to test on, for which b is."""
+    """Write two queries to tune on, where member a is mostly right, and two to test on, where b is."""
     made = Place(tmp_path, monkeypatch)
     made.judge("dev", {"t1": 0, "t2": 0}, RATHER, HARDLY)
     made.judge("test", {"q1": 0, "q2": 0}, HARDLY, RATHER)
@@ -147,7 +147,7 @@ def weights_of(result):
 )
 @pytest.mark.parametrize("kind", [Ensemble, Pipeline])
 def test_weights_by_hand(place, kind, a, b, expected):
-    """A part that alone is right has weight 1; else the most even weights that rank the relevant document first."""
+    """A member that alone is right has weight 1; else the most even weights that rank the relevant document first."""
     place.judge("dev", {"t1": 0, "t2": 0}, a, b)
     settings = {"k": 5} if kind is Pipeline else {}
     found = place.result(kind(members=(retriever("a"), retriever("b")), weights="tuned", **settings))
@@ -156,7 +156,7 @@ def test_weights_by_hand(place, kind, a, b, expected):
 
 
 def test_the_note_says_it_all(place):
-    """The weights, on what they were chosen, and how good they are there."""
+    """The note has the weights, the queries they were chosen on, and their mean."""
     found = place.result(both())
 
     assert found.notes == [
@@ -167,12 +167,12 @@ def test_the_note_says_it_all(place):
 
 @dataclass(frozen=True)
 class Taught(Told):
-    """One that has learned from the queries of both datasets."""
+    """An encoder that was trained on the queries of both datasets."""
 
     model: str = "mine"
 
     def trained_on(self):
-        """Return them."""
+        """Return the ids of the datasets."""
         return ["tiny/dev", "tiny/test"]
 
     def models(self):
@@ -181,7 +181,7 @@ class Taught(Told):
 
 
 def test_a_part_that_learned_from_the_queries_is_told_of(place):
-    """Of an encoder that was trained on the tuning queries, or on the tested ones, the result warns; of others it does not."""
+    """The result warns of an encoder that was trained on the tuning queries or on the tested ones, and of no other."""
     found = place.result(Ensemble(members=(system(Taught("a")).retriever, retriever("b")), weights="tuned"))
 
     assert found.notes[1].startswith(
@@ -193,7 +193,7 @@ def test_a_part_that_learned_from_the_queries_is_told_of(place):
 
 
 def test_the_tested_judgements_decide_nothing(place):
-    """Other relevant documents in the test change its scores and no weight."""
+    """Other relevant documents in the test change the scores and not the weights."""
     first = place.result(both())
     place.judge("test", {"q1": 1, "q2": 4})
     second = place.result(both())
@@ -204,7 +204,7 @@ def test_the_tested_judgements_decide_nothing(place):
 
 
 def test_tuned_weights_are_those_typed(place):
-    """The run is that of the same weights typed: one run for both. Only the chosen ones' result says how."""
+    """The run is the one of the same weights typed. Only the result with chosen weights has the note."""
     tuned = place.result(both())
     typed = place.result(both((0.65, 0.35)))
 
@@ -216,7 +216,7 @@ def test_tuned_weights_are_those_typed(place):
 
 
 def test_notation(place):
-    """Typed, the label keeps what was typed, and the recipe has the weights."""
+    """The name keeps what was typed, and the recipe has the weights."""
     given = 'ensemble(bm25, bm25(k1=2.0), weights="tuned")'
     planned = plan.plan_dataset("tiny/test", [given], ["nDCG@10"], 10)
     (ended,) = jobs.run(planned, Store(place.folder / "store"))
@@ -227,7 +227,7 @@ def test_notation(place):
 
 
 def test_the_oracle_is_an_upper_bound(place):
-    """Weights chosen on the test itself score what their note says, at least as much as tuned ones, and say what they are."""
+    """Weights chosen on the test itself score what their note says, at least as much as tuned ones, and are marked."""
     tuned, oracle = place.result(both()), place.result(both("oracle"))
 
     assert weights_of(oracle) == [0.35, 0.65]
@@ -239,7 +239,7 @@ def test_the_oracle_is_an_upper_bound(place):
 
 @pytest.mark.parametrize(("scores", "missing"), [("minmax", "min"), ("raw", "zero"), ("rrf", "zero"), ("z", "rescored")])
 def test_no_weights_are_better_than_the_oracles(place, scores, missing):
-    """The oracle's value is the result's own, and none of some weights that are typed has more."""
+    """The oracle's value is the result's own, and no typed weights score more."""
     chance = np.random.default_rng(3)
     queries = {f"q{i}": int(chance.integers(DOCUMENTS)) for i in range(30)}
     place.judge("test", queries)
@@ -255,7 +255,7 @@ def test_no_weights_are_better_than_the_oracles(place, scores, missing):
 
 
 def test_nested_combinations_are_settled_from_the_inside_out(place):
-    """An inner ensemble's weights are its own; the outer's are chosen with them fixed; a line tells of each."""
+    """The weights of an inner ensemble are chosen first, then the outer's with them fixed; each has a note."""
     place.judge("dev", {"t1": 0, "t2": 0}, SURE, WRONG)
     inner = both()
     found = place.result(Pipeline(members=(inner, retriever("b")), weights="tuned", k=5))
@@ -272,7 +272,7 @@ def test_nested_combinations_are_settled_from_the_inside_out(place):
 
 
 def test_what_is_chosen_is_not_chosen_again(place):
-    """A second run asks no encoder anything; the oracle, of the same parts, asks for the tested queries alone."""
+    """A second run encodes no query; the oracle of the same members encodes only the tested queries."""
     place.result(both())
     asked = Counter(Told.asked)
     place.result(both())
@@ -283,7 +283,7 @@ def test_what_is_chosen_is_not_chosen_again(place):
 
 
 def test_a_killed_run_goes_on(place, monkeypatch):
-    """Blocks of tuning queries that were searched before the kill are not searched again, and the weights are the same."""
+    """Blocks of tuning queries that were searched before a kill are not searched again, and the weights are the same."""
     monkeypatch.setattr("lexbench.runner.search._QUERIES", 2)
     judged = {f"t{i}": 0 for i in range(1, 8)}
     place.judge("dev", judged, RATHER, HARDLY)
@@ -301,7 +301,7 @@ def test_a_killed_run_goes_on(place, monkeypatch):
 
 
 def test_queries_that_are_tested_are_left_out(place):
-    """By id, and by text whatever its case and spaces: they choose nothing, and the note counts them."""
+    """Tested queries, by id or by text regardless of case and spaces, choose nothing; the note counts them."""
     place.judge("test", {"q1": 0, "q2": 0, "t3": 0}, HARDLY, RATHER)
     place.queries["t4"] = "TEXT  of q1 "
     place.judge("dev", {"t3": 0, "t4": 0}, HARDLY, RATHER)
@@ -318,7 +318,7 @@ def test_queries_that_are_tested_are_left_out(place):
 
 
 def test_the_tuning_contracts_own_rules_hold(place):
-    """A query's own document is dropped, and its threshold is that of its contract, not the tested one's."""
+    """A query's own document is dropped, and the relevance threshold is that of the tuning contract."""
     place.contract("dev", protocol=Protocol(self_match="drop"), relevance=Relevance(default=2))
     place.judge("dev", {"d1": 0, "t1": 0}, SURE, (0.9, 1.0, 0.5, 0.2, 0.0))
     folder = place.folder / "tiny" / "qrels" / "dev.tsv"
@@ -361,7 +361,7 @@ def test_it_works_from_python(place):
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
-    """One line says why and what to type, before anything is read; the oracle needs no tuning queries."""
+    """One line says why and what to type before anything is read; the oracle needs no tuning queries."""
     place.contract("test", **({"tuning": "tiny/dev"} | facts))
     with pytest.raises(lexbench.errors.LexbenchError, match=re.escape(said)) as caught:
         plan.plan_dataset("tiny/test", {"mine": Pipeline(members=(both(), retriever("a")))}, ["nDCG@10"], 1000)
@@ -370,7 +370,7 @@ def test_what_cannot_be_tuned_is_refused_in_the_plan(place, facts, said):
 
 
 def test_a_folder_names_no_tuning_queries(place):
-    """A dataset that is given by its path has no contract that could."""
+    """A dataset that is given by its path has no contract with tuning queries."""
     with pytest.raises(CommandError, match=r"names no tuning queries.*datasets that have some: tiny/test"):
         plan.plan_dataset(str(place.folder / "tiny"), {"mine": both()}, ["nDCG@10"], 10)
 
@@ -387,7 +387,7 @@ def test_data_that_are_not_here_cost_one_line_and_no_work(place):
 
 
 def test_another_corpus_is_refused(place):
-    """A corpus that is not the one that the tuning contract expects is found out before any work."""
+    """A corpus that the tuning contract does not expect is found before any work."""
     place.contract("dev", expected=msgspec.structs.replace(all_contracts()["tiny/dev"].expected, documents=6))
 
     assert "documents: 6 expected, 5 found" in place.ended(both()).error
@@ -396,7 +396,7 @@ def test_another_corpus_is_refused(place):
 
 @pytest.mark.parametrize("kind", ["ensemble", "pipeline"])
 def test_weights_are_chosen_in_a_run_alone(kind, tmp_path):
-    """Whoever opens such a combination alone is told so in one line; other words are no weights."""
+    """Opening such a fusion without choosing weights gives one line; other words are no weights."""
     (tmp_path / "parts.json").write_text('["indexes/a", "indexes/b"]')
     made = system(f'{kind}(bm25, bm25(k1=2.0), weights="tuned")').retriever
     with pytest.raises(CommandError, match=re.escape(f'{kind}(weights="tuned"): they are chosen in a run')):
@@ -409,7 +409,7 @@ def test_weights_are_chosen_in_a_run_alone(kind, tmp_path):
     ("parts", "step", "count"), [(2, 0.05, 21), (3, 0.05, 232), (4, 0.1, 287), (5, 0.1, 1001), (6, 0.2, 253), (50, 1, 51)]
 )
 def test_the_grid(parts, step, count):
-    """Every weighting of sum 1 in equal steps, and the even one, which comes first; about a thousand at most."""
+    """The grid has every weighting of sum 1 in equal steps, the even one first; about a thousand at most."""
     found = grid(parts)
 
     assert (found.step, len(set(found.weights)), len(found.weights)) == (step, count, count)
@@ -442,7 +442,7 @@ def test_only_documents_that_cannot_come_up_are_left_out(scale):
 
 
 def test_the_weights_are_in_the_key(place):
-    """What was chosen from is what the folder's recipe says: parts, queries, judgements, measure, depth."""
+    """The key facts of chosen weights have the members, queries, judgements, measure and depth."""
     place.result(both())
     (folder,) = (place.folder / "store" / "weights").glob("*")
 
@@ -453,7 +453,7 @@ def test_the_weights_are_in_the_key(place):
 
 
 def test_an_upper_bound_is_never_the_best(place, monkeypatch):
-    """The leaderboard marks the best of the others, and shows the bound beside them with its note."""
+    """The leaderboard marks the best of the other systems, and shows the bound with its note."""
     assert ranks({"a": 0.4, "o": 0.9, "b": 0.3}, {"o"}) == {"a": 1, "b": 2}
     results = [
         msgspec.structs.replace(place.result(both(rule)), system=f'ensemble(weights="{rule}")') for rule in ("tuned", "oracle")

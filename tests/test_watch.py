@@ -1,4 +1,4 @@
-"""Benchmarks of the checkpoints of a training as they are written."""
+"""`lexbench.watch`: benchmarks of a training's checkpoints as they are written."""
 
 import json
 import shutil
