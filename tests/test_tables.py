@@ -59,11 +59,11 @@ def test_sparse_systems_have_a_table_for_each_dataset():
 
 
 def test_equal_notes_are_shown_once():
-    """Cut texts are noted once for all values of k; clipped weights are noted per system."""
+    """Notes name all systems that they are about."""
     notes = tables([sparse("a", truncated=30), sparse("b", truncated=30, clipped=2, empty=1)], None)[-1].notes
 
     assert notes[1:] == (
-        "30 of 100 texts were cut to the encoder's maximum length",
-        "1 of 100 documents have no terms",
+        "a, b: 30 of 100 texts were cut to the encoder's maximum length",
+        "b: 1 of 100 documents have no terms",
         "b: 2 weights were clipped",
     )

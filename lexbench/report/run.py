@@ -251,16 +251,16 @@ def _index_bytes(result: Result) -> str:
 
 
 def _vector_notes(group: Sequence[tuple[Result, Vectors]]) -> list[str]:
-    """Return notes about cut texts, empty vectors, clipped weights and transforms without effect; equal notes only once."""
-    lines = []
+    """Return notes about cut texts, empty vectors, clipped weights and transforms without effect, each with its systems."""
+    notes: dict[str, list[str]] = {}
     for result, vectors in group:
         documents = result.counts.documents
-        if vectors.truncated:
-            lines.append(f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's maximum length")
-        if vectors.empty:
-            lines.append(f"{vectors.empty:,} of {documents:,} documents have no terms")
-        if "top_k(" in result.system and not vectors.dropped:
-            lines.append(f"{result.system}: top_k changed nothing, no document has more terms")
-        if vectors.clipped:
-            lines.append(f"{result.system}: {vectors.clipped:,} weights were clipped")
-    return list(dict.fromkeys(lines))
+        facts = {
+            f"{vectors.truncated:,} of {documents:,} texts were cut to the encoder's maximum length": vectors.truncated,
+            f"{vectors.empty:,} of {documents:,} documents have no terms": vectors.empty,
+            "top_k changed nothing, no document has more terms": "top_k(" in result.system and not vectors.dropped,
+            f"{vectors.clipped:,} weights were clipped": vectors.clipped,
+        }
+        for line in (line for line, holds in facts.items() if holds):
+            notes.setdefault(line, []).append(result.system)
+    return [f"{', '.join(systems)}: {line}" for line, systems in notes.items()]
