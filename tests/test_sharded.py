@@ -117,9 +117,12 @@ def contents(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
-def test_it_is_named_as_other_engines_are():
+def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
     """An engine among the settings is resolved, with what it asks of vectors; what is none is refused."""
-    engine = system("lexmae_nano@sharded(impact, shards=4)").retriever.engine
+    monkeypatch.chdir(tmp_path)
+    for name in ("d.jsonl", "q.tsv"):
+        (tmp_path / name).touch()
+    engine = system('vectors(documents="d.jsonl", queries="q.tsv", format="anserini")@sharded(impact, shards=4)').retriever.engine
     assert engine == Sharded(Impact(), 4)
     assert describe(engine)["settings"]["engine"] == describe(Impact())
     assert Sharded(Impact(), 4).impacts

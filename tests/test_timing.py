@@ -345,7 +345,7 @@ def test_a_system_is_opened_as_it_was_resolved():
     assert resolved.weights == (0.25, 1.0)
     assert resolved.members[0].weights == (1.0, 0.5)
     assert chosen_weights(asked, resolved) == [[1.0, 0.5], [0.25, 1.0]]
-    assert with_threads(resolved, 3).parts[0].parts[1].threads == 3
+    assert with_threads(resolved, 3).members[0].members[1].threads == 3
     assert with_threads(resolved, 1) == resolved
 
 
