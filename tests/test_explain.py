@@ -111,6 +111,8 @@ def test_an_unknown_query_or_document(store, folder):
     """An unknown query or document gives one line."""
     with pytest.raises(UnknownName, match="no judged query of fruit: 'q'"):
         explain("qid:q", "bm25", folder, store=store)
+    with pytest.raises(CommandError, match="'qa' is the id of a query of fruit; to explain that query, type: qid:qa"):
+        explain("qa", "bm25", folder, store=store)
     with pytest.raises(CannotStart, match="no document 'x' in fruit"):
         explain("apple", "bm25", folder, documents=["x"], store=store)
 

@@ -108,10 +108,12 @@ def _no_terms(explained: System) -> str:
 
 
 def _query(text: str, dataset: Dataset) -> Query:
-    """Return the query with that text, or with the id after `qid:`."""
+    """Return the query with that text, or with the id after `qid:`. Raises CommandError for an id without `qid:`."""
+    by_id = {query.query_id: query for query in dataset.queries}
+    if text in by_id:
+        raise CommandError(f"{text!r} is the id of a query of {dataset.contract.id}; to explain that query, type: qid:{text}")
     if not text.startswith(_BY_ID):
         return Query("", text)
-    by_id = {query.query_id: query for query in dataset.queries}
     query_id = text.removeprefix(_BY_ID)
     if query_id not in by_id:
         see = f"lexbench score bm25 -d {dataset.contract.id} --per-query"

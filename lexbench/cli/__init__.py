@@ -141,7 +141,10 @@ def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tup
         case click.ClickException():
             context = getattr(error, "ctx", None)
             see = f"; see: {context.command_path} --help" if context else ""
-            line, exit_code = error.format_message().rstrip(".") + see, error.exit_code
+            line, exit_code = error.format_message().rstrip("."), error.exit_code
+            if "unexpected extra argument" in line:  # usually a second system behind one -r
+                line += "; type -r, -d or -m again before each value"
+            line += see
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
             line = f"{where}{error.strerror or error}"

@@ -33,7 +33,19 @@ _BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, 
 _DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents to keep per query.")
 
 
-@click.group()
+class _Group(click.Group):
+    """A group that helps after `lexbench run pydoc`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the subcommand. Raises UsageError for an unknown one, with the likely command."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"run a suite or a dataset: lexbench run suite {args[0]}, or: lexbench run dataset {args[0]}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Group)
 def command() -> None:
     """Run systems on a suite or on one dataset."""
 
@@ -100,6 +112,8 @@ def _carry_out(  # noqa: PLR0913 - options
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
+    if folder:
+        _check_writable(folder)
     from lexbench.report.run import brief_tables, tables
     from lexbench.report.terminal import render
     from lexbench.runner import jobs
@@ -126,6 +140,16 @@ def _carry_out(  # noqa: PLR0913 - options
     if folder:
         save(plan, results, folder)
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _check_writable(folder: Path) -> None:
+    """Create *folder*. Raises CannotStart if that fails: before the work, not after it."""
+    from lexbench.errors import CannotStart
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(f"cannot write results to {folder}: {error.strerror}") from None
 
 
 def _show_plan(plan: "Plan", *, as_json: bool) -> None:
