@@ -228,7 +228,7 @@ def test_a_judged_query_without_words_is_told(quay, capsys):
         quay, {"topics.txt": None, "queries.jsonl": "".join(f'{{"_id": "{q}", "text": ""}}\n' for q in ("7", "008", "9", "10"))}
     )
 
-    assert "4 of 4 judged queries have no text, as '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")
+    assert "4 of 4 judged queries have no text, e.g. '008'" in said(capsys, "run", "dataset", quay, "-r", "bm25")
 
 
 def test_a_run_file_given_as_a_result_is_told_what_to_type(quay, tmp_path, capsys):
