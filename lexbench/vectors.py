@@ -1,4 +1,4 @@
-"""Vectors in memory, of all three kinds: which kind they are, joining them, taking rows, and the one form of sparse ones."""
+"""Vectors in memory, of all three kinds: their kind, joining them, taking rows, and the canonical form of sparse ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from lexbench.types import Kind, MultiVectors
 
 
 def kind_of(vectors: Any) -> Kind:
-    """Return the kind of *vectors*; LexbenchError where an encoder returned anything else."""
+    """Return the kind of *vectors*. Raises LexbenchError if an encoder returned something else."""
     if scipy.sparse.issparse(vectors):
         return Kind.SPARSE
     if isinstance(vectors, MultiVectors):
@@ -25,7 +25,7 @@ def kind_of(vectors: Any) -> Kind:
 
 
 def stacked(blocks: Sequence[Any]) -> Any:
-    """Return *blocks*, the vectors of one batch of texts each, at least one, as one block in order."""
+    """Return *blocks*, each the vectors of one batch of texts, joined in order; there is at least one."""
     kind = kind_of(blocks[0])
     if kind is Kind.SPARSE:
         return scipy.sparse.vstack(blocks, format="csr")
@@ -36,13 +36,13 @@ def stacked(blocks: Sequence[Any]) -> Any:
 
 
 def rows_of(vectors: MultiVectors, rows: NDArray[np.integer[Any]]) -> MultiVectors:
-    """Return the vectors of the texts *rows* (n,), in that order; of mapped *vectors* no others are read."""
+    """Return the vectors of the texts *rows* (n,), in that order; no others are read if *vectors* are memory-mapped."""
     offsets = offsets_of(np.diff(vectors.offsets)[rows])
     return MultiVectors(vectors.values[ranges(vectors.offsets[rows], offsets)], offsets)
 
 
 def offsets_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return offsets (n + 1,) of consecutive ranges of *counts* (n,) elements: where each starts, and the last ends."""
+    """Return the offsets (n + 1,) of consecutive ranges of *counts* (n,) elements: the starts, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
@@ -54,13 +54,13 @@ def ranges(starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.
 def canonical(vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
     """Return *vectors* (n, width) as float32, columns ascending in each row, each once, without stored zeros.
 
-    Vectors that are so already, as all from the store are, are returned themselves; others are copied, never changed in place.
+    Vectors in this form, e.g. all from the store, are returned unchanged; others are copied, never changed in place.
     """
     if vectors.dtype == np.float32 and vectors.has_canonical_format and vectors.data.all():
         return vectors
     matrix = scipy.sparse.csr_array(vectors, copy=True)
     matrix.data = matrix.data.astype(np.float32)
-    matrix.sum_duplicates()  # sorts, too
+    matrix.sum_duplicates()  # also sorts
     matrix.eliminate_zeros()
     return matrix
 

@@ -1,8 +1,7 @@
-"""Objects given to `lexbench.run` that inherit from no class of ours, made into plug-ins.
+"""Foreign objects given to `lexbench.run`, made into plug-ins; the rest of lexbench sees only subclasses of the base classes.
 
-An encoder is any object with `encode_document` and `encode_query`, e.g. a SentenceTransformer; a retriever one with
-`build(corpus, path)` and `open(path)`; a model of beir one with `encode_queries` and `encode_corpus`. Nothing behind this
-module sees anything but subclasses of `lexbench.plugins`.
+Any object with `encode_document` and `encode_query` is an encoder, e.g. a SentenceTransformer. One with `build(corpus, path)`
+and `open(path)` is a retriever. One with `encode_queries` and `encode_corpus` is a retrieval model of beir.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +17,9 @@ from lexbench.plugins import Encoder, Retriever, Searcher
 from lexbench.types import Document, Kind
 from lexbench.vectors import kind_of, stacked
 
-_PIECE = 256  # documents handed over at a time, after which progress is reported
-_OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # beir gives the same three
-_NOT_FORWARDED = ("members", "reranker", "weights")  # a foreign retriever may have other things of these names
+_PIECE = 256  # documents per call, after which progress is reported
+_OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
+_NOT_FORWARDED = ("members", "reranker", "weights")  # a foreign retriever may mean something else by these names
 _SIMILARITIES = ("cosine", "dot")
 
 
@@ -38,7 +37,7 @@ def adapted(item: Any) -> Any:
         return _with_kind(_adapted(item, Encoder), getattr(item, "kind", None))
     if _has(item, "encode_queries", "encode_corpus"):
         return _with_kind(BeirEncoder(item))
-    if _has(item, "build", "open") or _has(item, "assemble", "open") or _has(item, "read", "file_identity"):
+    if _has(item, "build", "open") or _has(item, "assemble", "open"):
         return _adapted(item, Retriever)
     raise CommandError(
         f"{type(item).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
@@ -51,32 +50,34 @@ def _has(item: Any, *names: str) -> bool:
 
 
 def _with_kind(encoder: Encoder, kind: str | None = None) -> Encoder:
-    """Return *encoder* with its `kind`, found by encoding a query if it is not given."""
-    found = Kind(kind) if kind else kind_of(encoder.encode_query(["what kind of vectors are these?"]))
-    object.__setattr__(encoder, "kind", found)
+    """Return *encoder* with its `kind`; if *kind* is not given, a query is encoded to find out."""
+    if not isinstance(getattr(encoder, "kind", None), Kind):
+        found = Kind(kind) if kind else kind_of(encoder.encode_query(["what kind of vectors are these?"]))
+        object.__setattr__(encoder, "kind", found)  # also of a frozen dataclass
     return encoder
 
 
 def _adapted(item: Any, base: type[Any]) -> Any:
-    """Return an object of a new subclass of *base* that has the name of the object's class, for tables and errors."""
+    """Return *item* as an object of a new subclass of *base*, which has the name of the item's class for tables and errors."""
     if isinstance(item, base):
         return item
+    # Only what the item has is forwarded, so that defaults of the base class fill in the rest.
     names = [name for name in dir(base) if name[0] != "_" and name not in _NOT_FORWARDED and hasattr(item, name)]
     forwarded: dict[str, Any] = {
         name: property(attrgetter(f"wrapped.{name}"))
         for name in names
-        if callable(getattr(item, name)) == callable(getattr(base, name))  # another library may mean something else by a name
+        if callable(getattr(item, name)) == callable(getattr(base, name))  # else the item means something else by the name
     }
     if base is Retriever:
         forwarded["open"] = lambda self, path: _adapted(self.wrapped.open(path), Searcher)
-    forwarded["__reduce__"] = lambda self: (adapted, (self.wrapped,))  # a class made here cannot be pickled by its name
+    forwarded["__reduce__"] = lambda self: (adapted, (self.wrapped,))  # pickle cannot find a class that is made here
     made = type(type(item).__name__, (Adapted, base), forwarded)()
     made.wrapped = item
     return made
 
 
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
-    """Return the `identity`, or with *index* the `index_identity`, of any object; of one without these {}."""
+    """Return the `identity` of any object, or with *index* its `index_identity`; {} if it has neither."""
     names = ("index_identity", "identity") if index else ("identity",)
     method = next((getattr(plugin, name) for name in names if hasattr(plugin, name)), dict)
     found: Mapping[str, Any] = method()
@@ -84,10 +85,10 @@ def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
 
 
 class BeirEncoder(Encoder):
-    """Encodes with *model*, which gets titles and bodies apart, as from beir.
+    """A retrieval model of beir. It gets titles and bodies separately, as from beir.
 
-    *similarity* "cosine", the default of beir's EvaluateRetrieval, makes dense vectors of length 1; "dot" leaves them. A model
-    that has an `identity()` is known again in other sessions.
+    *similarity* "cosine", the default of beir's EvaluateRetrieval, scales dense vectors to length 1; "dot" does not. A model
+    with an `identity()` keeps its stored vectors in other sessions.
     """
 
     def __init__(self, model: Any, similarity: str = "cosine") -> None:
@@ -102,19 +103,19 @@ class BeirEncoder(Encoder):
         return {"model": self._model.identity(), "similarity": self._similarity} if hasattr(self._model, "identity") else {}
 
     def encode_query(self, texts: Sequence[str]) -> Any:
-        """Return one vector a text (n, width): float32, an array or, of sparse ones, a csr_array."""
+        """Return the vectors of queries (n, width), float32: an array, or a csr_array of sparse vectors."""
         return self._scaled(self._model.encode_queries(list(texts), **_OPTIONS))
 
     def encode_document(self, texts: Sequence[str]) -> Any:
-        """Do the same for documents without titles."""
+        """Return the vectors of documents without titles."""
         return self._encoded([Document("", text) for text in texts])
 
     def tokenise_documents(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Return the documents: such a model tokenises when it encodes."""
+        """Return the documents: the model tokenises when it encodes."""
         return documents
 
     def encode_tokens(self, tokens: Sequence[Document], advance: Callable[[int], None]) -> Any:
-        """Return one vector a document (n, width), telling *advance* how many more are done."""
+        """Return the vectors of documents (n, width), reporting finished ones to *advance*."""
         blocks = []
         for start in range(0, len(tokens), _PIECE):
             piece = tokens[start : start + _PIECE]
@@ -138,5 +139,5 @@ class BeirEncoder(Encoder):
 
 
 def _array(vector: Any) -> NDArray[np.float32]:
-    """Return one vector; of torch's, half precision is none that numpy always has."""
+    """Return one vector as float32; a tensor is converted in torch, because NumPy has no bfloat16."""
     return np.asarray(vector.detach().float().cpu() if hasattr(vector, "detach") else vector, dtype=np.float32)
