@@ -204,6 +204,7 @@ def test_what_nobody_tells_is_unknown(tmp_path):
 @pytest.mark.parametrize("text", ["ensemble(bm25, lexmae_nano@impact)", "pipeline(bm25, lexmae_nano@impact, k=10)"])
 def test_the_part_that_has_seen_most_decides(text):
     """A fusion of BM25 with a model that was pretrained on the corpus has seen the corpus."""
+    pytest.importorskip("torch")
     assert exposure_of(system(text), contract_of("pydoc/test")).status == "corpus seen"
     assert exposure_of(system(text), contract_of("cranfield")).status == "zero-shot"
 
