@@ -35,7 +35,7 @@ from lexbench.progress import Silent
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System, describe
-from lexbench.storage.artifacts import size
+from lexbench.storage.artifact_folder import size
 from lexbench.storage.store import Store
 from lexbench.types import Document, Judgement, Kind, Query
 

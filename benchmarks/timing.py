@@ -38,7 +38,7 @@ import time
 from dataclasses import dataclass
 
 from lexbench import Retriever, Searcher
-from lexbench.storage.artifacts import read_references, write_references
+from lexbench.storage.artifact_folder import read_references, write_references
 
 
 def spun(work, by):

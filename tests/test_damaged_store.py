@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from lexbench.cli import code
-from lexbench.storage.artifacts import MANIFEST, MEASURED
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.plan import systems_of
 from lexbench.runner.systems import describe, system, variants
-from lexbench.storage.artifacts import read_references
+from lexbench.storage.artifact_folder import read_references
 from lexbench.storage.store import Store
 from lexbench.types import Hits, Kind, Query
 

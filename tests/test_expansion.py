@@ -16,7 +16,7 @@ from lexbench.retrievers.bm25 import BM25
 from lexbench.retrievers.bm25_lucene import BM25Lucene
 from lexbench.runner import plan
 from lexbench.runner.systems import describe
-from lexbench.storage.artifacts import MANIFEST
+from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.types import Document
 
 needs_lucene = pytest.mark.skipif(not find_spec("pyserini"), reason="pyserini is not installed; pip install 'lexbench[lucene]'")

@@ -5,7 +5,7 @@ import pytest
 from lexbench import registry
 from lexbench.notation import Call
 from lexbench.runner.systems import describe, system
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 
 VECTORS = 'vectors(documents="documents.jsonl", queries="queries.tsv", format="anserini")'
 KEYS = {

@@ -20,7 +20,7 @@ from lexbench.lexmae.recipe import Paths, Recipe
 from lexbench.notation import parse
 from lexbench.progress import Silent
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import MANIFEST
+from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
 from lexbench.trec.runs import Run, read_run, write_run
 

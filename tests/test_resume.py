@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lexbench.storage.artifacts import MANIFEST, MEASURED
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED
 
 KILLED = -signal.SIGKILL
 SYSTEMS = ["-r", "bm25", "-r", "letters@flat"]

@@ -122,7 +122,8 @@ def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("d.jsonl", "q.tsv"):
         (tmp_path / name).touch()
-    engine = system('vectors(documents="d.jsonl", queries="q.tsv", format="anserini")@sharded(impact, shards=4)').retriever.engine
+    vectors = 'vectors(documents="d.jsonl", queries="q.tsv", format="anserini")'
+    engine = system(f"{vectors}@sharded(impact, shards=4)").retriever.engine
     assert engine == Sharded(Impact(), 4)
     assert describe(engine)["settings"]["engine"] == describe(Impact())
     assert Sharded(Impact(), 4).impacts

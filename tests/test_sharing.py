@@ -21,7 +21,7 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchErro
 from lexbench.interop.sharing import pull_artifacts, pull_results, push_artifacts, push_results
 from lexbench.progress import Silent
 from lexbench.results import files_of, write_results
-from lexbench.storage.artifacts import MANIFEST
+from lexbench.storage.artifact_folder import MANIFEST
 from lexbench.storage.store import Store
 
 COMMIT = "c" * 40

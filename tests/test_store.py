@@ -12,7 +12,7 @@ import pytest
 
 from lexbench.errors import CannotStart, NotEnoughDisk
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import MANIFEST, MEASURED, digest, key_facts_of, size
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED, digest, key_facts_of, size
 from lexbench.storage.stopwatch import Measurement, Stopwatch, read_measurement
 from lexbench.storage.store import Store
 

@@ -21,7 +21,7 @@ from lexbench.measures import score, tie_report, with_threshold
 from lexbench.results import Measurement
 from lexbench.runner.systems import describe
 from lexbench.storage import environment
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.timing import durations as timing
 from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, without_self_matches, write_run

@@ -25,7 +25,7 @@ from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
 from lexbench.runner.systems import system
-from lexbench.storage.artifacts import key_facts_of
+from lexbench.storage.artifact_folder import key_facts_of
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 from lexbench.types import Kind

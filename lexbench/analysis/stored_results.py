@@ -17,7 +17,7 @@ from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
-from lexbench.storage.artifacts import DESCRIPTIONS, key_facts_of, key_of
+from lexbench.storage.artifact_folder import DESCRIPTIONS, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing.stored_timings import timings_of_run

@@ -23,7 +23,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingDat
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.types import Hits, Kind
 
 KEY_VARIABLE = "QDRANT_API_KEY"

@@ -23,7 +23,7 @@ from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingDat
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.types import Hits, Kind
 
 _MOST = 512  # Lucene keeps 9 significant bits of a feature: up to here every whole number is exact

@@ -22,7 +22,7 @@ from lexbench.report.leaderboard import HTML, MARKDOWN
 from lexbench.report.leaderboard.result_folders import read_checked
 from lexbench.results import files_of
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import MANIFEST, MEASURED, Manifest, key_of
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED, Manifest, key_of
 from lexbench.storage.reading import file_digest
 from lexbench.storage.store import Store, finished_folders
 

@@ -13,7 +13,7 @@ from lexbench.datasets.expansion import Expansions
 from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData
 from lexbench.plugins import Retriever
 from lexbench.registry import at_search, runtime
-from lexbench.storage.artifacts import write_remarks
+from lexbench.storage.artifact_folder import write_remarks
 from lexbench.storage.reading import cached_file_digest
 from lexbench.trec.ids import lookup
 from lexbench.trec.order import strictly_decreasing

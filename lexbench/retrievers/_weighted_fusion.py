@@ -23,7 +23,7 @@ from lexbench.plugins import (
 )
 from lexbench.registry import at_search
 from lexbench.retrievers._vector_rescorer import VectorQueries
-from lexbench.storage.artifacts import write_references
+from lexbench.storage.artifact_folder import write_references
 from lexbench.types import Corpus, Hits, Query
 
 _FEWEST = 2

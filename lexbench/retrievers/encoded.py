@@ -23,7 +23,7 @@ from lexbench.plugins import (
     Transform,
 )
 from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
-from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
 from lexbench.types import Corpus, Hits, Kind, Query
 from lexbench.vectors import kind_of
 

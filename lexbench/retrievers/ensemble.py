@@ -23,7 +23,7 @@ from lexbench.retrievers._weighted_fusion import (
     must_rescore,
     search_others,
 )
-from lexbench.storage.artifacts import read_references
+from lexbench.storage.artifact_folder import read_references
 from lexbench.types import Hits
 
 _MISSING = ("min", "rescored", "zero")

@@ -27,7 +27,7 @@ from lexbench.plugins import (
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import has_index, must_rescore
 from lexbench.retrievers.encoded import Encoded
-from lexbench.storage.artifacts import read_references, write_references, write_remarks
+from lexbench.storage.artifact_folder import read_references, write_references, write_remarks
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
 

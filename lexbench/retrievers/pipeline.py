@@ -22,7 +22,7 @@ from lexbench.retrievers._weighted_fusion import (
     search_others,
 )
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.storage.artifacts import read_references
+from lexbench.storage.artifact_folder import read_references
 from lexbench.types import Hits
 
 

@@ -20,7 +20,7 @@ from lexbench.plugins import BuildContext, PairScorer, Reranker, Retriever
 from lexbench.registry import at_search
 from lexbench.retrievers._weighted_fusion import OpenedMembers, cache_key, check_candidates, has_index, search_others
 from lexbench.retrievers.ensemble import Ensemble
-from lexbench.storage.artifacts import read_references, write_references
+from lexbench.storage.artifact_folder import read_references, write_references
 from lexbench.types import Corpus, Document, Hits, Query
 
 _PAIRS = 1500  # scored at a time, between which a run is kept; another number needs another version

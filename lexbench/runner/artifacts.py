@@ -23,7 +23,7 @@ from lexbench.executors import suited
 from lexbench.plugins import Encoder, Executor, Model, Retriever
 from lexbench.progress import Progress
 from lexbench.runner.systems import describe, is_reusable, on_workers, short_name
-from lexbench.storage.artifacts import KeyFacts
+from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Draft, Store

@@ -32,7 +32,7 @@ from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
 from lexbench.runner.systems import System, describe, encoded_leaves, weight_bytes
-from lexbench.storage.artifacts import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
+from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
 from lexbench.storage.store import Store, keep_traceback
 from lexbench.trec.runs import Filtered, Run

@@ -24,7 +24,7 @@ from lexbench.plugins import Judge
 from lexbench.runner.search import DatasetRunner
 from lexbench.runner.systems import describe
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.qrels import JUDGE, Qrels, judge_stamps, write_judged
 from lexbench.trec.runs import Run

@@ -29,7 +29,7 @@ from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
 from lexbench.runner.pairs import PairScores, ProgressTarget, forget_pairs, learn, pairs_folder, score_pairs
 from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import KeyFacts, key_of
+from lexbench.storage.artifact_folder import KeyFacts, key_of
 from lexbench.storage.environment import packages_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.storage.store import Store

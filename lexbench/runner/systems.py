@@ -18,7 +18,7 @@ from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.adapters import Adapted, adapted, digests
-from lexbench.storage.artifacts import KeyFacts
+from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none

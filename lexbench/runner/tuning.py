@@ -26,7 +26,7 @@ from lexbench.runner.pairs import learn
 from lexbench.runner.search import DatasetRunner, block_files, block_size, forget_blocks, own_positions
 from lexbench.runner.systems import System, describe, encoded_leaves, model_name
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import KeyFacts, key_of
+from lexbench.storage.artifact_folder import KeyFacts, key_of
 from lexbench.storage.stopwatch import Stopwatch
 from lexbench.trec.runs import Run
 from lexbench.types import Query

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from lexbench.storage import atomic, environment
-from lexbench.storage.artifacts import MEASURED, digest, measured_text
+from lexbench.storage.artifact_folder import MEASURED, digest, measured_text
 
 M = TypeVar("M", bound="Measurement")
 
@@ -33,7 +33,7 @@ class ArtifactMeasurement(Measurement, frozen=True, kw_only=True):
 
     own: dict[str, float] = {}  # seconds of this artifact alone
     parts: dict[str, dict[str, float]] = {}  # own seconds of the artifacts that it was made from, by folder name
-    sha256: str = ""  # the beginning of the digest of everything else, see `lexbench.storage.artifacts.measured_text`
+    sha256: str = ""  # the beginning of the digest of everything else, see `lexbench.storage.artifact_folder.measured_text`
 
 
 @dataclass

@@ -22,13 +22,11 @@ from platformdirs import user_cache_path
 
 from lexbench.errors import CannotStart, LexbenchError, NotEnoughDisk
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import MANIFEST, MEASURED, KeyFacts, Manifest, digest, key_of, measured_text, seal
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manifest, digest, key_of, measured_text, seal
 
 _DRAFT = ".draft"
 _CHECKED = "checked"  # for each artifact, the state of its files in which they were found intact
 _LITTER = 3600  # seconds after which a temporary file in a shared draft was left by a killed process
-
-Recipe = KeyFacts
 
 
 def default_root() -> Path:

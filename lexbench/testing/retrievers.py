@@ -12,7 +12,7 @@ import pytest
 
 from lexbench.datasets.corpus import StoredCorpus, open_corpus, write_corpus
 from lexbench.runner import systems
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.types import Corpus, Document
 
 TEXTS = {

@@ -10,7 +10,7 @@ import pytest
 from lexbench.contracts import Contract
 from lexbench.errors import MissingData
 from lexbench.plugins import Source
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.types import Document, Judgement, Query
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from lexbench.results import Timing
-from lexbench.storage.artifacts import digest, key_facts_of
+from lexbench.storage.artifact_folder import digest, key_facts_of
 from lexbench.storage.store import Store, finished_files
 from lexbench.timing import durations
 from lexbench.timing.protocol import DURATIONS_FILE, FACTS_FILE, ONE_THREAD, SINGLE, STAGES, Facts

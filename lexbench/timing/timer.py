@@ -22,7 +22,7 @@ from lexbench.runner.jobs import TimedRun
 from lexbench.runner.search import DatasetRunner, own_positions, read_run
 from lexbench.runner.systems import System, encoded_leaves
 from lexbench.storage import atomic, environment
-from lexbench.storage.artifacts import ENGINE_DIR, KeyFacts, key_of, sizes
+from lexbench.storage.artifact_folder import ENGINE_DIR, KeyFacts, key_of, sizes
 from lexbench.timing.machine import fingerprint, performance, siblings
 from lexbench.timing.measuring import chosen_weights
 from lexbench.timing.protocol import (

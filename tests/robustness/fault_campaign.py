@@ -38,7 +38,7 @@ import hostile_inputs
 from lexbench import cli, registry
 from lexbench.encodings import shards
 from lexbench.storage import environment
-from lexbench.storage.artifacts import MANIFEST, MEASURED
+from lexbench.storage.artifact_folder import MANIFEST, MEASURED
 from lexbench.storage.store import Store
 
 ARTIFACTS = ("corpora", "encodings", "indexes", "runs", "results")

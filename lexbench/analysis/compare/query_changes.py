@@ -20,7 +20,7 @@ from lexbench.errors import LexbenchError
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe, system
-from lexbench.storage.artifacts import MANIFEST, key_facts_of
+from lexbench.storage.artifact_folder import MANIFEST, key_facts_of
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, lookup, text_of
 from lexbench.trec.runs import Run

@@ -24,7 +24,7 @@ from lexbench.progress import Progress
 from lexbench.runner import systems
 from lexbench.runner.systems import System
 from lexbench.storage import atomic
-from lexbench.storage.artifacts import digest
+from lexbench.storage.artifact_folder import digest
 from lexbench.storage.reading import blocks, file_digest
 from lexbench.storage.store import Store
 from lexbench.trec.ids import encode, factorize, lookup

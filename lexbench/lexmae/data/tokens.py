@@ -25,7 +25,8 @@ from lexbench.lexmae.recipe import Encoding
 from lexbench.models.token_batches import Input, cutter, tokenise
 from lexbench.progress import Progress
 from lexbench.storage import atomic
-from lexbench.storage.store import Recipe, Store
+from lexbench.storage.artifact_folder import KeyFacts
+from lexbench.storage.store import Store
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -101,14 +102,14 @@ def tokenised(
     """Return the tokens of *corpus*, at most *length* per text. *titles* means the same as in `sparse_mlm(titles=…)`."""
     cut = cutter(tokenizer, length)  # a copy: the settings of the last call must not enter the digest
     digest = hashlib.sha256(f"{cut.to_str()}{tokenizer.sep_token}".encode()).hexdigest()
-    recipe: Recipe = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
+    facts: KeyFacts = {"format": _FORMAT, "corpus": corpus.fingerprint, "tokenizer": digest, "titles": titles, "length": length}
 
     def work(draft: Path) -> None:
         progress.start(corpus.path.name, "tokenise", len(corpus), "documents")
         _write(corpus, tokenizer, cut, titles, draft, progress)
         progress.end()
 
-    folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, recipe, work)
+    folder = store.produce("tokens", corpus.path.name.rpartition("-")[0] or corpus.path.name, facts, work)
     kind = json.loads((folder / "kind.json").read_bytes())["ids"]
     return TokenisedCorpus(np.memmap(folder / "ids.bin", kind, "r"), np.load(folder / "starts.npy", mmap_mode="r"))
 
