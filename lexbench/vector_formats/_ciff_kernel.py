@@ -16,7 +16,7 @@ _NUMBER, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 
 
 @njit(nogil=True, cache=True, inline="always")
-def varint(content, at, stop):  # type: ignore[no-untyped-def]
+def read_varint(content, at, stop):  # type: ignore[no-untyped-def]
     """Return the number at the place *at*, and the place after it; -1 if it does not end before *stop*."""
     value = np.uint64(0)
     for i in range(_LONGEST):
@@ -30,14 +30,14 @@ def varint(content, at, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def field(content, at, stop):  # type: ignore[no-untyped-def]
+def read_field(content, at, stop):  # type: ignore[no-untyped-def]
     """Return number, kind and value (a number, or where its bytes start) of the field at *at*, and the place after it."""
-    tag, at = varint(content, at, stop)
+    tag, at = read_varint(content, at, stop)
     kind, value, after = tag & 7, np.int64(0), np.int64(-1)
     if at >= 0 and kind == _NUMBER:
-        value, after = varint(content, at, stop)
+        value, after = read_varint(content, at, stop)
     elif at >= 0 and kind == _BYTES:
-        size, value = varint(content, at, stop)
+        size, value = read_varint(content, at, stop)
         if value >= 0 and 0 <= size <= stop - value:
             after = value + size
     elif at >= 0 and (kind == _FIXED64 or kind == _FIXED32):  # noqa: PLR1714, SIM109 - numba compiles this to less
@@ -47,21 +47,21 @@ def field(content, at, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def scan(content, at, lists):  # type: ignore[no-untyped-def]
+def scan_lists(content, at, lists):  # type: ignore[no-untyped-def]
     """Fill *lists* (messages, 7) from the PostingsList messages at the place *at* and behind, without their postings.
 
     The columns are start and stop of the message, start and stop of its term, df, cf, and the number of postings. Return the
     place after the last message, and the number of well-formed messages.
     """
     for i in range(len(lists)):
-        size, start = varint(content, at, len(content))
+        size, start = read_varint(content, at, len(content))
         if start < 0 or size < 0 or size > len(content) - start:
             return at, i
         stop = start + size
         lists[i, 0], lists[i, 1] = start, stop
         place = start
         while place < stop:
-            number, kind, value, after = field(content, place, stop)
+            number, kind, value, after = read_field(content, place, stop)
             if after < 0:
                 return at, i
             if number == TERM and kind == _BYTES:
@@ -78,18 +78,18 @@ def scan(content, at, lists):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
+def decode_postings(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
     """Read the postings of one PostingsList into *docs* and *weights*. Return the place of a malformed one, or -1.
 
     Document numbers are sums of gaps, so they ascend; weights are at least 1.
     """
     place, count, doc = start, 0, np.int64(0)
     while place < stop:
-        number, kind, value, after = field(content, place, stop)
+        number, kind, value, after = read_field(content, place, stop)
         if number == POSTINGS and kind == _BYTES:
             gap, weight, at = np.int64(0), np.int64(0), value
             while at < after:
-                inner, inner_kind, inner_value, at_next = field(content, at, after)
+                inner, inner_kind, inner_value, at_next = read_field(content, at, after)
                 if at_next < 0:
                     return at
                 if inner == _DOCID and inner_kind == _NUMBER:
@@ -107,18 +107,18 @@ def decode(content, start, stop, docs, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def records(content, at, rows):  # type: ignore[no-untyped-def]
+def scan_records(content, at, rows):  # type: ignore[no-untyped-def]
     """Read the DocRecord messages at *at* and behind into *rows* (documents, 4): docid, start and stop of the name, length.
 
     Return the place after the last message, and the number of well-formed messages.
     """
     for i in range(len(rows)):
-        size, place = varint(content, at, len(content))
+        size, place = read_varint(content, at, len(content))
         if place < 0 or size < 0 or size > len(content) - place:
             return at, i
         stop = place + size
         while place < stop:
-            number, kind, value, after = field(content, place, stop)
+            number, kind, value, after = read_field(content, place, stop)
             if after < 0:
                 return at, i
             if number == _DOC_DOCID and kind == _NUMBER:
@@ -133,7 +133,7 @@ def records(content, at, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]
+def append_by_term(offsets, terms, weights, first, ends, docs, impacts):  # type: ignore[no-untyped-def]
     """Append the rows of a block, whose first document is *first*, to the postings of their terms, which end at *ends*."""
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
@@ -143,14 +143,14 @@ def scatter(offsets, terms, weights, first, ends, docs, impacts):  # type: ignor
 
 
 @njit(nogil=True, cache=True)
-def count(rows, offsets):  # type: ignore[no-untyped-def]
+def count_entries(rows, offsets):  # type: ignore[no-untyped-def]
     """Count the entries of each row: add one to offsets[row + 1] for each of *rows*."""
     for row in rows:
         offsets[row + 1] += 1
 
 
 @njit(nogil=True, cache=True)
-def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]
+def append_by_document(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped-def]
     """Append the postings of *term* to the rows of their documents, which end at *ends*."""
     for i in range(len(docs)):
         place = ends[docs[i]]
@@ -159,7 +159,7 @@ def gather(docs, weights, term, ends, terms, values):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _put(number, target, at):  # type: ignore[no-untyped-def]
+def _write_varint(number, target, at):  # type: ignore[no-untyped-def]
     while number >= 0x80:  # noqa: PLR2004 - the high bit means that more follows
         target[at] = np.uint8(number & 0x7F) | np.uint8(0x80)
         number >>= 7
@@ -169,7 +169,7 @@ def _put(number, target, at):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def encode(docs, impacts, target):  # type: ignore[no-untyped-def]
+def encode_postings(docs, impacts, target):  # type: ignore[no-untyped-def]
     """Write the postings of one term as fields of a PostingsList into *target*. Return the number of bytes, at most 14 each.
 
     A gap of 0, which only the first posting can have, is left out, because protobuf leaves out default values.
@@ -182,9 +182,9 @@ def encode(docs, impacts, target):  # type: ignore[no-untyped-def]
         before = np.int64(docs[i])
         if gap:
             target[inner] = np.uint8(_DOCID << 3)
-            inner = _put(gap, target, inner + 1)
+            inner = _write_varint(gap, target, inner + 1)
         target[inner] = np.uint8(_TF << 3)
-        inner = _put(np.int64(impacts[i]), target, inner + 1)
+        inner = _write_varint(np.int64(impacts[i]), target, inner + 1)
         target[at + 1] = np.uint8(inner - at - 2)
         at = inner
     return at

@@ -30,7 +30,7 @@ from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, block_of, ch
 _VERSION = 1
 _DESCRIPTION = b"impacts of sparse vectors, written by lexbench"
 _NUMBER, _DOUBLE, _BYTES = 0, 1, 2  # protobuf's wire types
-_START, _TERM, _TERM_STOP, _DF, _CF, _COUNT = 0, 2, 3, 4, 5, 6  # columns that `kernel.scan` fills
+_START, _TERM, _TERM_STOP, _DF, _CF, _COUNT = 0, 2, 3, 4, 5, 6  # columns that `kernel.scan_lists` fills
 _POSTING = 14  # bytes of a posting at most
 _LENGTH_LIMIT = 2**31
 _NARROW = 1 << 16
@@ -86,10 +86,10 @@ class _File:
             raise self.wrong(start, str(error)) from None
 
     def messages(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of `kernel.scan` for all PostingsLists, and those of `kernel.records` for all DocRecords."""
+        """Return the rows of `kernel.scan_lists` and those of `kernel.scan_records` for all messages."""
         counts, place = self._header()
         lists, records = np.zeros((counts[0], 7), np.int64), np.zeros((counts[1], 4), np.int64)
-        for what, rows, scan in (("PostingsList", lists, kernel.scan), ("DocRecord", records, kernel.records)):
+        for what, rows, scan in (("PostingsList", lists, kernel.scan_lists), ("DocRecord", records, kernel.scan_records)):
             place, count = scan(self.content, place, rows)
             if count < len(rows):
                 raise self.wrong(place, f"{what} {count + 1:,} of {len(rows):,} is cut off or does not read")
@@ -99,11 +99,11 @@ class _File:
 
     def _header(self) -> tuple[tuple[int, int], int]:
         """Return the numbers of lists and of documents, and where the first list starts."""
-        size, place = kernel.varint(self.content, 0, len(self.content))
+        size, place = kernel.read_varint(self.content, 0, len(self.content))
         stop, numbers = place + size, {}
         readable = place >= 0 and 0 <= size <= len(self.content) - place
         while readable and place < stop:
-            number, kind, value, place = kernel.field(self.content, place, stop)
+            number, kind, value, place = kernel.read_field(self.content, place, stop)
             readable = place >= 0
             if kind == _NUMBER:
                 numbers[number] = value
@@ -129,7 +129,7 @@ def _terms(file: _File, lists: NDArray[np.int64], vocabulary: Vocabulary) -> NDA
 
 
 class _Lists:
-    """The postings of each list, with documents as row numbers; *entries* (lists, 7) are the rows that `kernel.scan` filled."""
+    """The postings of each list, with documents as row numbers; *entries* (lists, 7) are from `kernel.scan_lists`."""
 
     def __init__(self, file: _File, entries: NDArray[np.int64], docids: NDArray[np.int64]) -> None:
         self.file, self.entries, self.documents = file, entries, len(docids)
@@ -143,7 +143,7 @@ class _Lists:
         """Return the rows and weights of the postings of list *number*."""
         entry = self.entries[number]
         docs, weights = np.empty(entry[_COUNT], np.int64), np.empty(entry[_COUNT], np.int64)
-        wrong = kernel.decode(self.file.content, entry[0], entry[1], docs, weights)
+        wrong = kernel.decode_postings(self.file.content, entry[0], entry[1], docs, weights)
         if wrong >= 0:
             raise self.file.wrong(wrong, "a posting does not read: numbers of documents ascend, and weights are from 1")
         if entry[_DF] != len(docs) or entry[_CF] != weights.sum():
@@ -169,12 +169,12 @@ def _by_document(lists: _Lists, numbers: NDArray[np.int64]) -> tuple[NDArray[np.
     """Return offsets, terms and weights of a matrix, terms ascending in each row. Lists are read twice."""
     offsets = np.zeros(lists.documents + 1, np.int64)
     for number in range(len(numbers)):
-        kernel.count(lists.read(number)[0], offsets)
+        kernel.count_entries(lists.read(number)[0], offsets)
     np.cumsum(offsets, out=offsets)
     terms, weights, ends = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.float32), offsets[:-1].copy()
     for number in np.argsort(numbers).tolist():
         rows, values = lists.read(number)
-        kernel.gather(rows, values, numbers[number], ends, terms, weights)
+        kernel.append_by_document(rows, values, numbers[number], ends, terms, weights)
     return offsets, terms, weights
 
 
@@ -235,7 +235,7 @@ def _by_term(blocks: list[_Rows], vocabulary: int) -> _Postings:
     blocks.reverse()
     while blocks:
         rows, terms, weights = blocks.pop()
-        kernel.scatter(rows, terms, weights, first, ends, docs, impacts)
+        kernel.append_by_term(rows, terms, weights, first, ends, docs, impacts)
         first += len(rows) - 1
     return _Postings(offsets, docs, impacts)
 
@@ -245,7 +245,7 @@ def _write_list(file: BinaryIO, token: bytes, postings: _Postings, term: int) ->
     inside = slice(postings.offsets[term], postings.offsets[term + 1])
     docs, impacts = postings.docs[inside], postings.impacts[inside]
     target = np.empty(_POSTING * len(docs), np.uint8)
-    size = kernel.encode(docs, impacts, target)
+    size = kernel.encode_postings(docs, impacts, target)
     head = _bytes(1, token) + _number(2, len(docs)) + _number(3, int(impacts.sum(dtype=np.int64)))
     file.write(_varint(len(head) + size) + head)
     file.write(target[:size].data)
