@@ -7,7 +7,7 @@ import pytest
 import samples
 
 from lexbench import catalog
-from lexbench.analysis.exposure import notes as exposures
+from lexbench.analysis.seen_in_training import notes as exposures
 from lexbench.cli import code
 from lexbench.contracts import all_contracts, contract_of
 from lexbench.datasets.contamination import contamination

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import samples
 
-from lexbench.analysis.compare.selection import select
+from lexbench.analysis.compare.result_choice import select
 from lexbench.cli import code
 from lexbench.errors import CommandError, NotationError, UnknownName
 from lexbench.notation import split_name

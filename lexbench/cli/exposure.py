@@ -22,15 +22,15 @@ def command(texts: tuple[Path, ...], systems: tuple[str, ...], datasets: tuple[s
     """
     import msgspec
 
-    from lexbench.analysis import exposure
+    from lexbench.analysis import seen_in_training
     from lexbench.report.terminal import render
 
     if not texts and not systems:
         raise click.UsageError("give a SYSTEM with -r, a FOLDER of texts, or both")
     if texts and not datasets:
         raise click.UsageError("a FOLDER of texts is compared with datasets: give -d ID")
-    found = exposure.look_up(systems, texts, datasets)
+    found = seen_in_training.look_up(systems, texts, datasets)
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
-        print_rich(*(render(table) for table in exposure.tables(found)))
+        print_rich(*(render(table) for table in seen_in_training.tables(found)))

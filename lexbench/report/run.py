@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lexbench import measures
-from lexbench.analysis import aggregates, exposure
+from lexbench.analysis import aggregates, seen_in_training
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.contracts import find_contract
 from lexbench.report.timings import timing_tables
@@ -34,7 +34,8 @@ def tables(results: Sequence[Result], suite: Suite | None) -> list[Table]:
     if not results:
         return []
     *scores, last = _score_tables(results, suite)
-    scores.append(replace(last, notes=(*last.notes, *judged_gaps(results), *exposure.notes(results), *_data_issues(results))))
+    more = (*judged_gaps(results), *seen_in_training.notes(results), *_data_issues(results))
+    scores.append(replace(last, notes=(*last.notes, *more)))
     return [*scores, *_vector_tables(results), *timing_tables(results)]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lexbench import suites
 from lexbench.analysis.compare.config_diff import ConfigDifference, config_diff
 from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreReader, most_changed
-from lexbench.analysis.compare.selection import SelectedSystem, check_comparable, common_datasets, select
+from lexbench.analysis.compare.result_choice import SelectedSystem, check_comparable, common_datasets, select
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
