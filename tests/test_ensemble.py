@@ -19,9 +19,8 @@ from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownNam
 from lexbench.fusion.normalise import Rule, weighted_sum
 from lexbench.plugins import Encoder
 from lexbench.progress import Silent
-from lexbench.retrievers._vector_rescorer import VectorQueries
-from lexbench.retrievers._weighted_fusion import FusionRescorer
-from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers._fusion import FusionRescorer
+from lexbench.retrievers.encoded import Encoded, VectorQueries
 from lexbench.retrievers.ensemble import Ensemble, EnsembleSearcher
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
@@ -398,7 +397,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ("ensemble", CommandError, "takes two retrievers or more, as in ensemble(bm25, bm25(k1=2.0)); 0 given"),
+        ("ensemble", CommandError, "takes two retrievers or more, e.g. ensemble(bm25, bm25(k1=2.0)); 0 given"),
         ("ensemble(bm25)", CommandError, "; 1 given"),
         ("ensemble(bm25, 3)", CommandError, "takes retrievers, then settings by name"),
         ("ensemble(members=bm25)", CommandError, "takes retrievers, then settings by name"),
@@ -417,7 +416,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
         (
             "ensemble(bm25, ensemble(bm25, bm25, depth=10))",
             CommandError,
-            "1000 documents a query; give it depth=1000",
+            "1000 documents per query; give it depth=1000",
         ),
         ("ensemble(bm25, run_file(path='x'))", CommandError, "RunFile has no index to search"),
         ("ensemble(bm25, bm25)|top_k(3)", CommandError, "is no encoder"),
@@ -433,7 +432,7 @@ def test_a_mistake_costs_one_line(given, error, said):
 
 def test_a_run_deeper_than_the_ensemble_is_refused_before_work(tiny):
     """Ranks that the parts were never searched for are not made up."""
-    with pytest.raises(CommandError, match=re.escape("ensemble(depth=50) is asked for 1000 documents a query")):
+    with pytest.raises(CommandError, match=re.escape("ensemble(depth=50) is asked for 1000 documents per query")):
         plan.plan_dataset(str(tiny), ["ensemble(bm25, bm25, depth=50)"], ["nDCG@10"], 1000)
 
 

@@ -21,8 +21,7 @@ from lexbench.engines.kernels.dense import max_sim_scores, pieces
 from lexbench.engines.maxsim import MaxSim
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder
-from lexbench.retrievers._vector_rescorer import VectorRescorer
-from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.runner import plan
 from lexbench.runner.systems import system
 from lexbench.types import Document, Kind, MultiVectors
@@ -219,7 +218,7 @@ def test_queries_of_another_width_are_refused():
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
     """The scores of any documents of several shards are those that an exact search gives them; 0 where there is no token."""
     monkeypatch.setattr(format_, "SHARD", 64)
-    monkeypatch.setattr("lexbench.retrievers._vector_rescorer._ROWS", 50)
+    monkeypatch.setattr("lexbench.retrievers.encoded._ROWS", 50)
     documents, queries = random_texts(200, 5), random_texts(9, 6)
     for start in range(0, 200, 64):
         part = documents.offsets[start : start + 65]

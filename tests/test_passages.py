@@ -357,7 +357,7 @@ def test_parts_of_passages_are_encoded_side_by_side(folder, model, tmp_path, mon
 @pytest.mark.parametrize(
     ("written", "line"),
     [
-        ("passages(bm25)", "takes one of tokens=…, words=… and sentences=…, as in passages(bm25, words=150); none is given"),
+        ("passages(bm25)", "takes one of tokens=…, words=… and sentences=…, e.g. passages(bm25, words=150); none is given"),
         ("passages(bm25, words=5, sentences=2)", "words and sentences are given"),
         ("passages(bm25, words=1)", "passages(words=1): a whole number from 2"),
         ("passages(bm25, words=5, stride=6)", "give at most 5, or text between passages is left out; 0 is 5"),
@@ -380,7 +380,7 @@ def test_what_cannot_be_is_said_in_a_line(written, line):
 def test_a_sum_is_of_as_many_documents_as_are_asked_for(folder):
     """A run deeper than the documents that are summed is refused."""
     with pytest.raises(
-        CommandError, match=re.escape("passages(depth=50) is asked for 100 documents a query; give it depth=100")
+        CommandError, match=re.escape("passages(depth=50) is asked for 100 documents per query; give it depth=100")
     ):
         plan.plan_dataset(str(folder), ["passages(bm25, words=5, score='sum', depth=50)"], ["nDCG@10"], 100)
 

@@ -19,8 +19,7 @@ from lexbench.fusion.normalise import Rule, score_matrix, weighted_sum
 from lexbench.notation import parse
 from lexbench.plugins import Encoder
 from lexbench.progress import Silent
-from lexbench.retrievers._vector_rescorer import VectorRescorer
-from lexbench.retrievers.encoded import Encoded
+from lexbench.retrievers.encoded import Encoded, VectorRescorer
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.retrievers.pipeline import Pipeline
 from lexbench.runner import jobs, plan
@@ -217,7 +216,7 @@ def test_many_candidates_are_scored_in_pieces(bench, monkeypatch):
     scorer = VectorRescorer(made, made.rescoring_inputs(bench.artifacts)[0])
     queries = scorer.encode(["w1 w2", "w3", "w4"])
     whole = scorer.score(queries, docs)
-    monkeypatch.setattr("lexbench.retrievers._vector_rescorer._ROWS", 97)
+    monkeypatch.setattr("lexbench.retrievers.encoded._ROWS", 97)
 
     assert np.allclose(scorer.score(queries, docs)[docs >= 0], whole[docs >= 0], atol=1e-5)
     assert np.ptp(whole[docs >= 0]) > 1
@@ -269,7 +268,7 @@ def test_a_document_that_is_not_there_scores_nothing():
         ("pipeline(bm25, bm25, weights=[1])", "takes as many weights; 1 given"),
         ("pipeline(bm25, bm25, k='a')", "takes int, not 'a'"),
         ("pipeline(bm25, bm25, scores='ranks')", "scores are one of minmax, raw, rrf, z"),
-        ("pipeline(ensemble(bm25, bm25, depth=50), bm25)", "ensemble(depth=50) is asked for 100 documents a query"),
+        ("pipeline(ensemble(bm25, bm25, depth=50), bm25)", "ensemble(depth=50) is asked for 100 documents per query"),
         ("pipeline(run_file(path='x'), bm25)", "RunFile has no index to search"),
     ],
 )

@@ -413,7 +413,7 @@ def seen_above(docs, first, sums, least, found, found_sums):  # type: ignore[no-
             count += 1
         sums[docs[i] - first] = 0.0  # so that a repetition is passed over
     # Shell's sort: numba takes seconds to compile numpy's.
-    step = count // 2
+    step: Any = count // 2
     while step:
         for i in range(step, count):
             doc, total, at = found[i], found_sums[i], i

@@ -1,4 +1,7 @@
-"""Encoder @ engine: a retriever made of an encoder, transforms of its vectors, and the engine that searches them."""
+"""Encoder @ engine: a retriever made of an encoder, transforms of its vectors, and the engine that searches them.
+
+Given documents are scored exactly from the stored vectors, without the engine's index.
+"""
 
 import json
 from collections import Counter
@@ -11,49 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
+from lexbench.encodings.shards import read_rows
+from lexbench.engines.kernels.checks import same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import (
     BuildContext,
     Encoder,
     Engine,
     Index,
+    QueryEncoder,
+    Rescorer,
     Retriever,
     Searcher,
     StoredVectors,
     Transform,
 )
-from lexbench.retrievers._vector_rescorer import VectorQueries, VectorRescorer
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
-from lexbench.types import Corpus, Hits, Kind, Query
-from lexbench.vectors import kind_of
+from lexbench.types import Corpus, Hits, Kind, MultiVectors, Query
+from lexbench.vectors import kind_of, rows_of
 
 _FREQUENCIES = "document_frequency.npy"
-
-
-@dataclass(frozen=True)
-class EncodedSearcher(VectorQueries, Searcher):
-    """An opened engine index with the encoder for its queries."""
-
-    index: Index
-    document_frequency: NDArray[np.int64] | None  # (vocabulary,), of sparse vectors
-
-    def search(self, encoded: Any, k: int) -> Hits:
-        """Search the engine's index."""
-        return self.index.search(encoded, k)
-
-    @property
-    def transfer(self) -> float:
-        """Seconds that the way to workers has taken; 0 where there are none."""
-        return self.index.transfer
-
-    def work(self, encoded: Any) -> dict[str, NDArray[np.int64]]:
-        """Return what searching each query has to look at, in numbers that no machine changes; nothing for dense vectors."""
-        return {} if self.document_frequency is None else query_work(encoded, self.document_frequency)
+_ROWS = 4096  # documents whose vectors are in memory at a time
 
 
 @dataclass(frozen=True)
 class Encoded(Retriever):
-    """The vectors come from the store, so ten engines and nine values of K cost one encoding."""
+    """An engine's index of an encoder's stored vectors: ten engines and nine values of K cost one encoding."""
 
     encoder: Encoder
     engine: Engine
@@ -62,7 +48,7 @@ class Encoded(Retriever):
     can_rescore: ClassVar[bool] = True
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
-        """Build the engine's index in *path* from the stored encodings of *corpus*, and say what was indexed."""
+        """Build the engine's index in *path* from the stored encodings of *corpus*, and write a summary of the vectors."""
         stored = context.encodings(self.encoder)
         counts: Counter[str] = Counter(truncated=stored.truncated())
         shards = self.documents(stored, counts)
@@ -80,22 +66,22 @@ class Encoded(Retriever):
         (path / VECTORS_FILE).write_text(f"{text}\n", encoding="utf-8")
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
-        """Encode and transform queries; one vector a query."""
+        """Return the transformed vector of each query."""
         return self.as_queries(self.encoder.encode_queries(queries))
 
     def as_queries(self, vectors: Any) -> Any:
-        """Transform query vectors."""
+        """Return transformed query *vectors*."""
         for transform in self.transforms:
             vectors = transform.query(vectors)
         return vectors
 
     def documents(self, stored: StoredVectors, counts: "Counter[str]") -> Iterator[Any]:
-        """Yield the transformed shards of *stored* vectors, adding to *counts* what the transforms count."""
+        """Yield the transformed shards of *stored* vectors, and add the counts of the transforms to *counts*."""
         for shard in stored.shards():
             yield self.as_documents(shard, counts)
 
     def as_documents(self, vectors: Any, counts: "Counter[str] | None" = None) -> Any:
-        """Transform stored document vectors, adding to *counts*, if given, what the transforms count."""
+        """Return transformed document *vectors*, and add the counts of the transforms to *counts*, if given."""
         kind = kind_of(vectors)
         if kind is not self.engine.kind:
             engine, encoder = type(self.engine).__name__, type(self.encoder).__name__
@@ -111,16 +97,99 @@ class Encoded(Retriever):
         """Whether documents that a search does not return share no term with the query."""
         return bool(self.engine.kind is Kind.SPARSE and self.engine.exact)
 
-    def open(self, path: Path) -> EncodedSearcher:
+    def open(self, path: Path) -> "EncodedSearcher":
         """Open the engine's index in *path*."""
         frequencies = path / _FREQUENCIES
         document_frequency = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
         return EncodedSearcher(self, self.engine.open(path / ENGINE_DIR), document_frequency)
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the folder of the stored vectors: scoring given documents needs no index of the engine."""
+        """Return the folder of the stored vectors."""
         return [context.encodings(self.encoder).path]
 
-    def rescorer(self, folders: Iterator[Path]) -> VectorRescorer:
+    def rescorer(self, folders: Iterator[Path]) -> "VectorRescorer":
         """Open the stored vectors."""
         return VectorRescorer(self, next(folders))
+
+
+@dataclass(frozen=True)
+class VectorQueries(QueryEncoder):
+    """What the searcher and the rescorer share: they encode queries alike."""
+
+    retriever: Encoded
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Return the transformed vector of each query text."""
+        return self.retriever.as_queries(self.retriever.encoder.encode_query(queries))
+
+    def encode_queries(self, queries: Sequence[Query]) -> Any:
+        """Do the same for queries with their ids, for encoders that look vectors up."""
+        return self.retriever.encode_queries(queries)
+
+
+@dataclass(frozen=True)
+class EncodedSearcher(VectorQueries, Searcher):
+    """An opened engine index with the encoder for its queries."""
+
+    index: Index
+    document_frequency: NDArray[np.int64] | None  # (vocabulary,), of sparse vectors
+
+    def search(self, encoded: Any, k: int) -> Hits:
+        """Search the engine's index."""
+        return self.index.search(encoded, k)
+
+    @property
+    def transfer(self) -> float:
+        """Seconds that reaching workers has taken; 0 without workers."""
+        return self.index.transfer
+
+    def work(self, encoded: Any) -> dict[str, NDArray[np.int64]]:
+        """Return machine-independent costs of each query; nothing for dense vectors."""
+        return {} if self.document_frequency is None else query_work(encoded, self.document_frequency)
+
+
+@dataclass(frozen=True)
+class VectorRescorer(VectorQueries, Rescorer):
+    """Scores given documents from the stored vectors in the folder *path*; no index is needed."""
+
+    path: Path
+
+    def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the dot products (queries, n) of each query's vector with those of its documents *docs*, or MaxSim.
+
+        Products of sparse vectors are added up in float64, so that sums of whole weights are exact before they are rounded.
+        """
+        scores = np.zeros(docs.shape, np.float32)
+        positions = np.unique(docs[docs >= 0])
+        for start in range(0, len(positions), _ROWS):
+            some = positions[start : start + _ROWS]
+            vectors = self.retriever.as_documents(read_rows(self.path, some))
+            inside = (docs >= some[0]) & (docs <= some[-1])
+            queries, rows = np.nonzero(inside)[0], np.searchsorted(some, docs[inside])
+            if isinstance(vectors, MultiVectors):
+                scores[inside] = _sums_of_maxima(encoded, vectors, queries, rows)
+            else:
+                scores[inside] = _products(encoded, vectors)[queries, rows]
+        return scores
+
+
+def _products(queries: Any, documents: Any) -> NDArray[Any]:
+    """Return the dot products (queries, documents)."""
+    same_width(queries.shape[1], documents.shape[1])
+    if isinstance(documents, np.ndarray):
+        return np.asarray(queries @ documents.T)
+    return np.asarray((queries.astype(np.float64) @ documents.astype(np.float64).T).toarray())
+
+
+def _sums_of_maxima(
+    queries: MultiVectors, documents: MultiVectors, asked: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the scores (pairs,) of the documents *rows* for the queries *asked*, which ascend; no other pairs are computed."""
+    from lexbench.engines.kernels.dense import max_sim_scores
+
+    scores = np.zeros(len(asked), np.float32)
+    names, starts = np.unique(asked, return_index=True)
+    for name, start, stop in zip(names, starts, [*starts[1:], len(asked)], strict=True):
+        sums = max_sim_scores(rows_of(queries, np.array([name])), rows_of(documents, rows[start:stop]))[0]
+        scores[start:stop] = np.where(np.isneginf(sums), 0, sums)
+    return scores

@@ -1,4 +1,4 @@
-"""Several retrievers search the corpus, each on its own, and their scores are added.
+"""Several retrievers search the corpus independently, and their scores are added.
 
 The *ensemble* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), Table 5, which
 names neither weights nor normalisation nor depth: here all are settings.
@@ -15,13 +15,12 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import (
-    FusedQueries,
+from lexbench.retrievers._fusion import (
     FusionRescorer,
     OpenedMembers,
     WeightedFusion,
     must_rescore,
-    search_others,
+    search_without,
 )
 from lexbench.storage.artifact_folder import read_references
 from lexbench.types import Hits
@@ -31,12 +30,12 @@ _MISSING = ("min", "rescored", "zero")
 
 @dataclass(frozen=True)
 class Ensemble(WeightedFusion):
-    """Each part's best *depth* documents; of what is in any of these lists, the best by the weighted sum of its scores.
+    """Each member finds its best *depth* documents; all documents found are ranked by the weighted sum of their scores.
 
-    *missing* is what a document counts in a list that does not have it: "min" (the default), "zero" (that of "rrf"), or
-    "rescored": what the part's exact score of it is, from the vector store; scores are then normalised over all documents of
-    all lists. Of a list of BM25 or of sparse vectors that ended before *depth* "min" is the score 0 for what is not in it. On a
-    dataset that drops a query's own document no list has it.
+    *missing* is the score of a document in a list that does not have it: "min", the least of the list (the default), "zero"
+    (the default of "rrf"), or "rescored", the member's exact score of it. With "rescored" scores are normalised over all
+    documents of all lists. If a list of BM25 or of sparse vectors ends before *depth*, "min" is the score 0. On a dataset that
+    drops a query's own document, no list has it.
     """
 
     missing: str | None = None
@@ -51,54 +50,55 @@ class Ensemble(WeightedFusion):
         if self.missing not in _MISSING:
             raise CommandError(f"ensemble(missing={self.missing!r}) is unknown; missing is one of {', '.join(_MISSING)}")
         if self.depth < 1:
-            raise CommandError(f"ensemble(depth={self.depth}): a whole number from 1, as in depth=1000")
+            raise CommandError(f"ensemble(depth={self.depth}): a whole number from 1, e.g. depth=1000")
         if self._rescores:
             must_rescore("ensemble(missing='rescored')", self.members)
-        for part in self.members:
-            if isinstance(part, Ensemble):
-                part.check_depth(self.depth)
+        for member in self.members:
+            if isinstance(member, Ensemble):
+                member.check_depth(self.depth)
 
     @property
     def _rescores(self) -> bool:
+        """Whether documents that a list does not have are scored."""
         return self.missing == "rescored"
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError where lists of *depth* documents are asked for and the parts are searched for fewer."""
+        """Raise CommandError if runs of *depth* documents are asked for and the members are searched for fewer."""
         if depth > self.depth:
-            raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents a query; give it depth={depth}")
+            raise CommandError(f"ensemble(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the index of each part, then what rescoring reads, if missing documents are rescored."""
+        """Return the index of each member, then the folders that rescoring reads, if missing documents are rescored."""
         return [*map(context.index, self.members), *(self.rescoring_inputs(context) if self._rescores else ())]
 
     def open(self, path: Path) -> "EnsembleSearcher":
-        """Open the parts."""
+        """Open the members."""
         folders = iter(read_references(path))
-        parts = tuple(part.open(next(folders)) for part in self.members)
+        members = tuple(member.open(next(folders)) for member in self.members)
         rule = self._rule("zero" if self.missing == "zero" else "min")
         rescorer = self.rescorer(folders) if self._rescores else None
-        return EnsembleSearcher(parts, rule, self.depth, rescorer, tuple(member.absent_is_zero for member in self.members))
+        return EnsembleSearcher(members, rule, self.depth, rescorer, tuple(member.absent_is_zero for member in self.members))
 
 
 @dataclass(frozen=True)
 class EnsembleSearcher(OpenedMembers, Searcher):
-    """The opened parts, all of them searched."""
+    """The opened members, all of them searched."""
 
     rule: Rule
     depth: int
-    rescorer: FusionRescorer | None  # of the same parts, where missing documents are rescored
-    absent_is_zero: tuple[bool, ...] = ()  # of each part; () is False
+    rescorer: FusionRescorer | None  # of the same members, if missing documents are rescored
+    absent_is_zero: tuple[bool, ...] = ()  # of each member; () is False for all
 
     def search(self, encoded: Sequence[Any], k: int) -> Hits:
-        """Return the best *k*; each part is searched to *depth*, or to *k* where a self-match will be dropped."""
+        """Return the best *k*; each member is searched to *depth*, or to *k* if that is more."""
         matrix = self.score_matrix(encoded, k)
         return top_k(matrix.docs, weighted_sum(matrix, self.rule.weights), k)
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:
         """Return the normalised scores of all documents of all lists."""
-        own = encoded.own if isinstance(encoded, FusedQueries) else None
         depth = max(self.depth, k)
-        lists = [search_others(part, queries, depth, own) for part, queries in zip(self.members, encoded, strict=True)]
+        own = getattr(encoded, "own", None)  # see FusedQueries
+        lists = [search_without(one, queries, depth, own) for one, queries in zip(self.members, encoded, strict=True)]
         docs = union(lists)
         if self.rescorer:
             return self.rescorer.score_matrix(encoded, docs)

@@ -1,4 +1,4 @@
-"""A retriever searches passages of the documents, and a document gets the score of its best passage, its first, or the sum.
+"""A retriever searches passages of documents; a document gets the score of its best or first passage, or their sum.
 
 MaxP, FirstP and SumP of Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling" (SIGIR
 2019), for first-stage retrieval: the index is one of passages, the run one of documents.
@@ -25,30 +25,30 @@ from lexbench.plugins import (
     Searcher,
 )
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import has_index, must_rescore
+from lexbench.retrievers._fusion import has_index, must_rescore
 from lexbench.retrievers.encoded import Encoded
 from lexbench.storage.artifact_folder import read_references, write_references, write_remarks
 from lexbench.types import Corpus, Hits, Query
 from lexbench.vectors import offsets_of, ranges
 
 SCORES = ("max", "first", "sum")
-_UNITS = {"tokens": 4.5, "words": 6.0, "sentences": 110.0}  # with the bytes of one in English, for estimates
+_UNITS = {"tokens": 4.5, "words": 6.0, "sentences": 110.0}  # with their bytes in English, for estimates
 _FEWEST = 2  # units of a passage
 _CUTTING = 1  # goes up when the same settings cut texts elsewhere
 
 
 @dataclass(frozen=True)
 class Passages(Retriever):
-    """The documents of the best passages that the one of *members* finds, `bm25` or an `encoder@engine`.
+    """The documents of the best passages that the one member finds, `bm25` or an `encoder@engine`.
 
-    One of *tokens* (of the encoder's model, its own special ones included), *words* (what is between white space) and
-    *sentences* says how long a passage is, *stride* how much of it lies before the next begins; 0: all of it. Of a document the
-    first *most* passages are indexed; 0: all. *titles*: "first" cuts texts as they are, "each" puts a document's title before
-    each of its passages.
+    The length of a passage is given in *tokens* (of the encoder's model, special ones included), in *words* (between white
+    space) or in *sentences*; the next passage begins *stride* of these later, 0 for the whole length. The first *most* passages
+    of each document are indexed, 0 for all. *titles*: "first" cuts texts as they are, "each" puts the title before each
+    passage.
 
-    *score* "max" is that of the best passage, "first" that of the first, which alone is indexed. "sum" adds up all passages
-    of the *depth* documents with the best passages. As many passages are searched for as it takes to find the documents that
-    are asked for.
+    *score*: "max" is the score of the best passage; "first" that of the first, and only this is indexed; "sum" adds up all
+    passages of the *depth* documents with the best passages. The search goes deep enough to find the number of documents asked
+    for.
     """
 
     members: tuple[Any, ...] = ()
@@ -61,18 +61,18 @@ class Passages(Retriever):
     titles: str = "first"
     depth: int = at_search(1000)
 
-    family: ClassVar[str] = ""  # that of its part
+    family: ClassVar[str] = ""  # that of its member
     can_rescore: ClassVar[bool] = True
     version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
-        part = self.members[0] if len(self.members) == 1 else None
-        if part is None or not has_index(part) or part.members:
+        """Raise CommandError for impossible settings."""
+        member = self.members[0] if len(self.members) == 1 else None
+        if member is None or not has_index(member) or member.members:
             raise CommandError(
-                "passages takes one retriever with an index of its own, as in passages(bm25, words=150, stride=75); what "
-                "combines retrievers goes around it, as in ensemble(passages(bm25, words=150), bm25)"
+                "passages takes one retriever with an index of its own, e.g. passages(bm25, words=150, stride=75); what "
+                "combines retrievers goes around it, e.g. ensemble(passages(bm25, words=150), bm25)"
             )
         self._check_size()
         for name, allowed in (("score", SCORES), ("titles", TITLES)):
@@ -82,7 +82,7 @@ class Passages(Retriever):
             rule = 'score="first" indexes one' if self.most > 0 else "a number above 0, or 0 for all"
             raise CommandError(f"passages(most={self.most}): {rule}")
         if self.depth < 1:
-            raise CommandError(f"passages(depth={self.depth}): a whole number from 1, as in depth=1000")
+            raise CommandError(f"passages(depth={self.depth}): a whole number from 1, e.g. depth=1000")
         if self.score == "sum":
             must_rescore('passages(score="sum")', self.members)
 
@@ -91,8 +91,9 @@ class Passages(Retriever):
         given = [unit for unit in _UNITS if getattr(self, unit)]
         if len(given) != 1:
             what = f"{' and '.join(given)} are given" if given else "none is given"
-            example = "as in passages(bm25, words=150)"
-            raise CommandError(f"passages takes one of tokens=…, words=… and sentences=…, {example}; {what}")
+            raise CommandError(
+                f"passages takes one of tokens=…, words=… and sentences=…, e.g. passages(bm25, words=150); {what}"
+            )
         (unit,) = given
         size, least = self._size, 1 if unit == "sentences" else _FEWEST
         if size < least:
@@ -106,9 +107,9 @@ class Passages(Retriever):
             self._check_tokens()
 
     def _check_tokens(self) -> None:
-        """Raise CommandError unless the part has an encoder that reads passages of that many tokens."""
-        (part,) = self.members
-        encoder = part.encoder if isinstance(part, Encoded) else part
+        """Raise CommandError unless the member has an encoder that reads that many tokens."""
+        (member,) = self.members
+        encoder = member.encoder if isinstance(member, Encoded) else member
         if not isinstance(encoder, Encoder) or encoder.document_length is None:
             raise CommandError(
                 f"passages(tokens={self.tokens}): {type(encoder).__name__} has no tokens; type words=… or sentences=…"
@@ -121,26 +122,29 @@ class Passages(Retriever):
 
     @property
     def _unit(self) -> str:
+        """The setting that is given: tokens, words or sentences."""
         return next(unit for unit in _UNITS if getattr(self, unit))
 
     @property
     def _size(self) -> int:
+        """The length of a passage in units."""
         return int(getattr(self, self._unit))
 
     @property
     def absent_is_zero(self) -> bool:
-        """Whether documents that a list shorter than asked lacks have the score 0."""
+        """Whether documents that a list shorter than asked for lacks have the score 0."""
         return bool(self.members[0].absent_is_zero)
 
     # ---- cutting -----------------------------------------------------------------------------------------------------------
 
     @property
     def _windows(self) -> Windows:
+        """How texts are cut."""
         most = 1 if self.score == "first" else self.most
         return Windows(self._size, self.stride or self._size, most, self.titles, self._unit == "tokens")
 
     def member_context(self, context: BuildContext) -> BuildContext:
-        """Return what makes the stages of the passages."""
+        """Return the context that makes artifacts of the passages."""
         recipe = {"unit": self._unit, **self._windows._asdict(), "version": _CUTTING}
         if self._unit == "tokens":
             recipe["encoder"] = self.members[0].encoder
@@ -161,7 +165,7 @@ class Passages(Retriever):
         write_passages(corpus, path, windows, units)
 
     def growth(self, text_bytes: float) -> float:
-        """Return about how many passages there are of a document of *text_bytes*."""
+        """Return about how many passages a document of *text_bytes* has."""
         windows = self._windows
         count = 1 + max(0.0, text_bytes / _UNITS[self._unit] - windows.size) / windows.stride
         return min(count, windows.most or count)
@@ -169,18 +173,18 @@ class Passages(Retriever):
     # ---- searching ---------------------------------------------------------------------------------------------------------
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError where more documents are asked for than are summed."""
+        """Raise CommandError if more documents are asked for than are summed."""
         if self.score == "sum" and depth > self.depth:
-            raise CommandError(f"passages(depth={self.depth}) is asked for {depth} documents a query; give it depth={depth}")
+            raise CommandError(f"passages(depth={self.depth}) is asked for {depth} documents per query; give it depth={depth}")
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the corpus of passages, their index, and what rescoring reads if scores are added up."""
+        """Return the corpus of passages, their index, and the folders that rescoring reads if scores are added up."""
         inner = self.member_context(context)
-        (part,) = self.members
-        return [inner.corpus_dir(), inner.index(part), *(part.rescoring_inputs(inner) if self.score == "sum" else ())]
+        (member,) = self.members
+        return [inner.corpus_dir(), inner.index(member), *(member.rescoring_inputs(inner) if self.score == "sum" else ())]
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
-        """Write down in *path* which folders searching reads, and how many passages there are."""
+        """Write the names of the folders that searching reads, and the number of passages, into *path*."""
         folders = self.search_inputs(context)
         write_references(path, folders)
         counts = np.bincount(_documents(folders[0]), minlength=len(corpus))
@@ -191,63 +195,65 @@ class Passages(Retriever):
         """Open the index of the passages."""
         folders = iter(read_references(path))
         documents = _documents(next(folders))
-        (part,) = self.members
-        searcher = part.open(next(folders))
-        rescorer = PassageRescorer(part.rescorer(folders), documents, self.score) if self.score == "sum" else None
+        (member,) = self.members
+        searcher = member.open(next(folders))
+        rescorer = PassageRescorer(member.rescorer(folders), documents, self.score) if self.score == "sum" else None
         return PassageSearcher(searcher, documents, rescorer, self.depth)
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the corpus of passages, and what scoring given ones reads."""
+        """Return the corpus of passages, and the folders that scoring given passages reads."""
         must_rescore("passages", self.members)
         inner = self.member_context(context)
         return [inner.corpus_dir(), *self.members[0].rescoring_inputs(inner)]
 
     def rescorer(self, folders: Iterator[Path]) -> "PassageRescorer":
-        """Open what scores given documents by their passages."""
+        """Open the scorer of given documents by their passages."""
         documents = _documents(next(folders))
         return PassageRescorer(self.members[0].rescorer(folders), documents, self.score)
 
 
 def _documents(corpus: Path) -> NDArray[np.int32]:
-    """Return the position of the document that each passage is of (passages,)."""
+    """Return the position of the document of each passage (passages,)."""
     documents: NDArray[np.int32] = np.load(corpus / DOCUMENTS, mmap_mode="r")
     return documents
 
 
 @dataclass(frozen=True)
 class PassageQueries(QueryEncoder):
-    """What searching and scoring by passages have in common: queries are encoded by the part."""
+    """What searching and scoring by passages share: the member encodes queries."""
 
-    part: Any  # its Searcher, or Rescorer
-    documents: NDArray[np.int32]  # (passages,) the position of the document that each is of, ascending
+    member: Any  # its Searcher or Rescorer
+    documents: NDArray[np.int32]  # (passages,) position of the document of each, ascending
 
     def encode(self, queries: Sequence[str]) -> Any:
-        """Let the part encode query texts."""
-        return self.part.encode(queries)
+        """Let the member encode query texts."""
+        return self.member.encode(queries)
 
     def encode_queries(self, queries: Sequence[Query]) -> Any:
         """Do the same for queries with their ids."""
-        return self.part.encode_queries(queries)
+        return self.member.encode_queries(queries)
 
 
 @dataclass(frozen=True)
 class PassageRescorer(PassageQueries, Rescorer):
-    """Scores given documents by all their passages that are indexed."""
+    """Scores given documents by all their indexed passages."""
 
     score_by: str  # "max", "first" or "sum"
 
     def score(self, encoded: Any, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of the documents *docs*, from those that the part gives their passages."""
-        starts = np.searchsorted(self.documents, docs.ravel())  # of a -1, which stands last: 0, and as many passages
+        """Return the scores (queries, n) of the documents *docs*, from the member's scores of their passages."""
+        # The passages of document d are starts[d] to starts[d] + counts[d]; a -1 in *docs* has none.
+        starts = np.searchsorted(self.documents, docs.ravel())
         counts = np.searchsorted(self.documents, docs.ravel(), side="right") - starts
         per_query = counts.reshape(docs.shape).sum(axis=1)
+        # One row per query with the passages of all its documents, ascending, then -1.
         rows = np.repeat(np.arange(len(docs)), per_query)
         columns = np.arange(counts.sum()) - np.repeat(np.cumsum(per_query) - per_query, per_query)
         passages = np.full((len(docs), int(per_query.max(initial=0))), -1, np.int32)
         passages[rows, columns] = ranges(starts, offsets_of(counts))
         if not passages.size:
             return np.zeros(docs.shape, np.float32)
-        scores = self.part.score(encoded, passages)[rows, columns].astype(np.float64)
+        scores = self.member.score(encoded, passages)[rows, columns].astype(np.float64)
         there = counts > 0
         reduce = np.add if self.score_by == "sum" else np.maximum
         found = np.zeros(docs.size)
@@ -259,25 +265,25 @@ class PassageRescorer(PassageQueries, Rescorer):
 class PassageSearcher(PassageQueries, Searcher):
     """The opened index of the passages."""
 
-    rescorer: PassageRescorer | None  # where a document's score is the sum of its passages'
+    rescorer: PassageRescorer | None  # if a document's score is the sum of its passages'
     depth: int  # documents that are then rescored
 
     @property
     def queries_at_a_time(self) -> int:
-        """As many as the part asks for."""
-        return int(self.part.queries_at_a_time)
+        """As many as the member asks for."""
+        return int(self.member.queries_at_a_time)
 
     def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
-        """Return what scores pairs in the part."""
-        scorers: Sequence[tuple[PairScorer, Any]] = self.part.pair_scorers(encoded)
+        """Return the pair scorers of the member."""
+        scorers: Sequence[tuple[PairScorer, Any]] = self.member.pair_scorers(encoded)
         return scorers
 
     def work(self, encoded: Any) -> Any:
-        """Return what the part has to look at, if it counts that."""
-        return self.part.work(encoded)
+        """Return the counts of the member."""
+        return self.member.work(encoded)
 
     def search(self, encoded: Any, k: int) -> Hits:
-        """Return the best *k* documents of each query; fewer where no more have a passage that is found."""
+        """Return the best *k* documents of each query; fewer if no more have a passage that is found."""
         if self.rescorer is None:
             return self._by_maximum(encoded, k)
         docs = union([self._by_maximum(encoded, max(self.depth, k))])
@@ -285,17 +291,17 @@ class PassageSearcher(PassageQueries, Searcher):
         return top_k(docs, scores, k)
 
     def _by_maximum(self, encoded: Any, k: int) -> Hits:
-        """Return the *k* documents with the best passages, in the order in which the part finds them.
+        """Return the *k* documents with the best passages, in the order in which the member finds them.
 
-        Lists of passages are searched twice as deep until they have *k* documents. A query keeps the first of its lists that
-        has, whatever other queries need, so that it is answered as it would be alone.
+        Lists of passages are searched twice as deep until they have *k* documents. A query keeps the first list that has,
+        whatever other queries need, so that its answer does not depend on them.
         """
         passages = len(self.documents)
         width = min(passages, k if passages == self.documents[-1] + 1 else 2 * k)
         found: Hits | None = None
         open_rows = np.zeros(0, bool)
         while True:
-            hits = self.part.search(encoded, width)
+            hits = self.member.search(encoded, width)
             collapsed, enough = self._collapsed(hits, k)
             if found is None:
                 found, open_rows = collapsed, np.ones(len(hits.docs), bool)

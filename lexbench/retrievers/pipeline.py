@@ -1,7 +1,7 @@
 """The first retriever finds candidates; the others score those, without a search of their own.
 
 The *pipeline* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023), Table 5. What
-the first does not find no other can bring back, so a result says how much of what is relevant is among the candidates.
+the first does not find no other can bring back, so a result reports the recall of the candidates.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,12 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import (
-    FusedQueries,
+from lexbench.retrievers._fusion import (
     OpenedMembers,
     WeightedFusion,
     check_candidates,
     must_rescore,
-    search_others,
+    search_without,
 )
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references
@@ -28,10 +27,10 @@ from lexbench.types import Hits
 
 @dataclass(frozen=True)
 class Pipeline(WeightedFusion):
-    """The first part's best *k* documents, in the order of the weighted sum of all parts' scores; no others are returned.
+    """The first member's best *k* documents, ranked by the weighted sum of all members' scores; no others are returned.
 
-    Scores are normalised over the candidates. With weights=[0, 1] the second part alone decides. On a dataset that drops a
-    query's own document it is no candidate.
+    Scores are normalised over the candidates. With weights=[0, 1] only the second member decides. On a dataset that drops a
+    query's own document, it is not a candidate.
     """
 
     k: int = at_search(100)
@@ -41,7 +40,7 @@ class Pipeline(WeightedFusion):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k < 1:
-            raise CommandError(f"pipeline(k={self.k}): a whole number from 1, as in k=100")
+            raise CommandError(f"pipeline(k={self.k}): a whole number from 1, e.g. k=100")
         first, *others = self.members
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
@@ -49,29 +48,29 @@ class Pipeline(WeightedFusion):
 
     @property
     def candidates(self) -> int:
-        """How many documents of the first part are ranked."""
+        """How many documents of the first member are ranked."""
         return self.k
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError where not all candidates are kept: their recall could not be told."""
+        """Raise CommandError if not all candidates are kept: their recall would be unknown."""
         check_candidates("pipeline", self.k, depth)
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
-        """Return the index of the first part, then what rescoring by the others reads."""
+        """Return the index of the first member, then the folders that rescoring by the others reads."""
         first, *others = self.members
-        return [context.index(first), *(folder for part in others for folder in part.rescoring_inputs(context))]
+        return [context.index(first), *(folder for member in others for folder in member.rescoring_inputs(context))]
 
     def open(self, path: Path) -> "PipelineSearcher":
-        """Open the parts."""
+        """Open the members."""
         folders = iter(read_references(path))
         first, *others = self.members
-        parts = (first.open(next(folders)), *(part.rescorer(folders) for part in others))
-        return PipelineSearcher(parts, self._rule(), self.k)
+        members = (first.open(next(folders)), *(member.rescorer(folders) for member in others))
+        return PipelineSearcher(members, self._rule(), self.k)
 
 
 @dataclass(frozen=True)
 class PipelineSearcher(OpenedMembers, Searcher):
-    """The opened parts, the first of which is searched."""
+    """The opened members; only the first is searched."""
 
     rule: Rule
     candidates: int
@@ -83,8 +82,8 @@ class PipelineSearcher(OpenedMembers, Searcher):
 
     def score_matrix(self, encoded: Sequence[Any], k: int) -> ScoreMatrix:  # noqa: ARG002 - there are only the candidates
         """Return the normalised scores of the candidates."""
-        own = encoded.own if isinstance(encoded, FusedQueries) else None
-        hits = search_others(self.members[0], encoded[0], self.candidates, own)
+        own = getattr(encoded, "own", None)  # see FusedQueries
+        hits = search_without(self.members[0], encoded[0], self.candidates, own)
         docs = union([hits])
-        others = [part.score(queries, docs) for part, queries in zip(self.members[1:], encoded[1:], strict=True)]
+        others = [one.score(queries, docs) for one, queries in zip(self.members[1:], encoded[1:], strict=True)]
         return score_matrix(docs, [aligned(docs, hits), *others], self.rule)

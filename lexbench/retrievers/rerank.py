@@ -1,8 +1,7 @@
 """A retriever finds candidates, and a reranker that reads query and document together orders them.
 
 The *retrieve and rerank* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretraining for Large-Scale Retrieval" (ICLR 2023),
-Table 9. What the retriever does not find no reranker can bring back, so a result says how much of what is relevant is among
-the candidates.
+Table 9. What the retriever does not find no reranker can bring back, so a result reports the recall of the candidates.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,20 +17,20 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import BuildContext, PairScorer, Reranker, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers._weighted_fusion import OpenedMembers, cache_key, check_candidates, has_index, search_others
+from lexbench.retrievers._fusion import OpenedMembers, cache_key, check_candidates, has_index, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references, write_references
 from lexbench.types import Corpus, Document, Hits, Query
 
-_PAIRS = 1500  # scored at a time, between which a run is kept; another number needs another version
+_PAIRS = 1500  # scored between two stored parts of a run; another number needs another version
 
 
 @dataclass(frozen=True)
 class Rerank(Retriever):
-    """The best *k* documents of the one of *members*, in the order of the *reranker*'s scores alone; no others are returned.
+    """The best *k* documents of the one member, ranked only by the *reranker*'s scores; no others are returned.
 
-    Of equal scores the lower position comes first. On a dataset that drops a query's own document it is no candidate. The time
-    that scoring takes is part of `search`.
+    Of equal scores the lower position comes first. On a dataset that drops a query's own document, it is not a candidate.
+    `search` includes the time that scoring takes.
     """
 
     members: tuple[Any, ...] = ()
@@ -43,13 +42,13 @@ class Rerank(Retriever):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Raise CommandError for settings that cannot be."""
+        """Raise CommandError for impossible settings."""
         if len(self.members) != 1 or not isinstance(self.reranker, Reranker):
             raise CommandError(
-                'rerank takes a retriever and a reranker, as in rerank(bm25, cross_encoder(model="FOLDER"), k=100)'
+                'rerank takes a retriever and a reranker, e.g. rerank(bm25, cross_encoder(model="FOLDER"), k=100)'
             )
         if self.k < 1:
-            raise CommandError(f"rerank(k={self.k}): a whole number from 1, as in k=100")
+            raise CommandError(f"rerank(k={self.k}): a whole number from 1, e.g. k=100")
         (first,) = self.members
         if not has_index(first):
             raise CommandError(f"rerank: {type(first).__name__} has no index to search, so there are no candidates to rerank")
@@ -62,7 +61,7 @@ class Rerank(Retriever):
         return self.k
 
     def check_depth(self, depth: int) -> None:
-        """Raise CommandError where not all candidates are kept: their recall could not be told."""
+        """Raise CommandError if not all candidates are kept: their recall would be unknown."""
         check_candidates("rerank", self.k, depth)
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
@@ -70,7 +69,7 @@ class Rerank(Retriever):
         return [context.index(self.members[0]), context.corpus_dir()]
 
     def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the retriever reads the corpus
-        """Write down in *path* which folders searching reads."""
+        """Write the names of the folders that searching reads into *path*."""
         write_references(path, self.search_inputs(context))
 
     def open(self, path: Path) -> "RerankSearcher":
@@ -82,17 +81,17 @@ class Rerank(Retriever):
 
 @dataclass(frozen=True)
 class PairQueries:
-    """Queries as text, as the retriever encoded them, and the scores of pairs that are known."""
+    """Queries as texts and as the retriever encoded them, with the known scores of pairs."""
 
     texts: Sequence[str]
     encoded: Any
     known: dict[tuple[str, int], float] = field(default_factory=dict)  # by query and position
-    own: NDArray[np.int32] | None = None  # (queries,) the document that is left out of each, a position, or -1
+    own: NDArray[np.int32] | None = None  # (queries,) position of the document to leave out of each, or -1
 
 
 @dataclass(frozen=True)
 class RerankSearcher(OpenedMembers, PairScorer):
-    """The opened retriever, and what orders its candidates."""
+    """The opened retriever and corpus, and the reranker of its candidates."""
 
     corpus: StoredCorpus
     reranker: Reranker
@@ -100,7 +99,7 @@ class RerankSearcher(OpenedMembers, PairScorer):
 
     @property
     def queries_at_a_time(self) -> int:
-        """How many queries have about 1,500 pairs, or fewer if the retriever wants that."""
+        """The queries that have about 1,500 pairs, or fewer if the retriever asks for that."""
         return min(super().queries_at_a_time, max(1, _PAIRS // self.candidates))
 
     def encode(self, queries: Sequence[str]) -> PairQueries:
@@ -108,7 +107,7 @@ class RerankSearcher(OpenedMembers, PairScorer):
         return PairQueries(queries, self.members[0].encode(queries))
 
     def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> PairQueries:
-        """Do the same for queries with their ids. Parts of one system with equal rerankers share the scores in *cache*."""
+        """Do the same for queries with their ids. Members of one system with equal rerankers share the scores in *cache*."""
         cache = {} if cache is None else cache
         (encoded,) = super().encode_queries(queries, cache)
         return PairQueries(
@@ -116,7 +115,7 @@ class RerankSearcher(OpenedMembers, PairScorer):
         )
 
     def without(self, encoded: PairQueries, own: NDArray[np.int32]) -> PairQueries:
-        """Return *encoded* queries of which the document *own* (queries,) is no candidate."""
+        """Return *encoded* queries for which the document *own* (queries,) is not a candidate."""
         (first,) = super().without([encoded.encoded], own)
         return replace(encoded, encoded=first, own=own)
 
@@ -126,11 +125,11 @@ class RerankSearcher(OpenedMembers, PairScorer):
         return top_k(docs, self._scores(encoded, docs), k)
 
     def pair_scorers(self, encoded: PairQueries) -> Sequence[tuple[PairScorer, Any]]:
-        """Return what scores pairs in the retriever, then this."""
+        """Return the pair scorers of the retriever, then this one."""
         return [*super().pair_scorers([encoded.encoded]), (self, encoded)]
 
     def pairs(self, encoded: PairQueries) -> list[tuple[str, int]]:
-        """Return the pairs of candidates whose scores are not known."""
+        """Return the pairs of candidates whose scores are unknown."""
         return _unknown(encoded, self._found(encoded))
 
     def learn(self, encoded: PairQueries, pairs: Sequence[tuple[str, int]], scores: NDArray[np.float32]) -> None:
@@ -139,10 +138,10 @@ class RerankSearcher(OpenedMembers, PairScorer):
 
     def _found(self, encoded: PairQueries) -> NDArray[np.int32]:
         """Return the candidates (queries, n), ascending positions, then -1."""
-        return union([search_others(self.members[0], encoded.encoded, self.candidates, encoded.own)])
+        return union([search_without(self.members[0], encoded.encoded, self.candidates, encoded.own)])
 
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the scores (queries, n) of *docs*, minus infinity where there is none; pairs that are known are not scored."""
+        """Return the scores (queries, n) of *docs*, -inf where there is none; known pairs are not scored again."""
         if new := _unknown(queries, docs):
             documents = self._documents(position for _, position in new)
             values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
@@ -163,5 +162,5 @@ def _pairs(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int
 
 
 def _unknown(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:
-    """Return those pairs, each once, whose scores are not known."""
+    """Return the pairs, each once, whose scores are unknown."""
     return [pair for pair in dict.fromkeys(_pairs(queries, docs)) if pair not in queries.known]

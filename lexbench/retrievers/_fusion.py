@@ -1,0 +1,209 @@
+"""What retrievers made of retrievers share: settings, opened members, and weighted sums of the members' scores.
+
+`ensemble` and `pipeline` derive from `WeightedFusion`; `rerank` and `passages` use its helpers.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+from pathlib import Path
+from sys import maxsize
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lexbench.errors import CommandError
+from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
+from lexbench.plugins import (
+    CHOSEN_WEIGHTS,
+    BuildContext,
+    PairScorer,
+    QueryEncoder,
+    Rescorer,
+    Retriever,
+)
+from lexbench.registry import at_search
+from lexbench.retrievers.encoded import VectorQueries
+from lexbench.storage.artifact_folder import write_references
+from lexbench.types import Corpus, Hits, Query
+
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class WeightedFusion(Retriever):
+    """Several retrievers whose scores are normalised by *scores* and added with *weights* (default: 1 each).
+
+    Weights "tuned" are chosen on the queries that the dataset's contract names for tuning. Weights "oracle" are chosen on the
+    tested queries themselves: an upper bound, not a result. `lexbench.fusion.normalise` explains the values of *scores*;
+    *rrf_k* is the constant of "rrf".
+    """
+
+    members: tuple[Any, ...] = ()
+    weights: tuple[float, ...] | str = at_search(())
+    scores: str = at_search("minmax")
+    rrf_k: int = at_search(60)
+
+    deterministic: ClassVar[bool] = True
+    can_rescore: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise CommandError for impossible settings; fill in the weights, so that they are in every key."""
+        name = self._name
+        if len(self.members) < _FEWEST:
+            raise CommandError(
+                f"{name} takes two retrievers or more, e.g. {name}(bm25, bm25(k1=2.0)); {len(self.members)} given"
+            )
+        for member in self.members:
+            if not has_index(member):
+                raise CommandError(f"{name}: {type(member).__name__} has no index to search, so it cannot be a member")
+        if not (isinstance(self.weights, str) and self.weights in CHOSEN_WEIGHTS):
+            object.__setattr__(self, "weights", self._numbers())
+        if self.scores not in SCORES:
+            raise CommandError(f"{name}(scores={self.scores!r}) is unknown; scores are one of {', '.join(SCORES)}")
+        if self.rrf_k < 0:
+            raise CommandError(f"{name}(rrf_k={self.rrf_k}): a whole number from 0, e.g. rrf_k=60")
+
+    def _numbers(self) -> tuple[float, ...]:
+        """Return the weights as floats, one per member."""
+        weights: Any = self.weights
+        listed = weights if isinstance(weights, tuple | list) else (weights,)
+        numbers = [item for item in listed if isinstance(item, Real) and not isinstance(item, bool) and 0 <= float(item) < inf]
+        if len(numbers) < len(listed) or (listed and not any(numbers)):
+            raise CommandError(
+                f"{self._name}(weights={weights!r}): weights are numbers from 0, not all 0, e.g. weights=[1, 0.3], "
+                'or "tuned", or "oracle"'
+            )
+        if listed and len(listed) != len(self.members):
+            raise CommandError(f"{self._name} of {len(self.members)} retrievers takes as many weights; {len(listed)} given")
+        return tuple(map(float, numbers)) or (1.0,) * len(self.members)
+
+    @property
+    def _name(self) -> str:
+        """What the user typed."""
+        return type(self).__name__.lower()
+
+    def _rule(self, missing: str = "min") -> Rule:
+        """Return how the lists become one. Raises CommandError while the weights are not chosen yet."""
+        if isinstance(self.weights, str):
+            raise CommandError(f'{self._name}(weights="{self.weights}"): they are chosen in a run; here type weights=[…]')
+        return Rule(self.weights, self.scores, missing, self.rrf_k)
+
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:  # noqa: ARG002 - the members read the corpus
+        """Write the names of the folders that searching reads into *path*."""
+        write_references(path, self.search_inputs(context))
+
+    def rescoring_inputs(self, context: BuildContext) -> list[Path]:
+        """Return the folders that scoring given documents reads."""
+        return [folder for member in self.members for folder in member.rescoring_inputs(context)]
+
+    def rescorer(self, folders: Iterator[Path]) -> "FusionRescorer":
+        """Open the rescorers of all members from the folders returned by `rescoring_inputs`."""
+        return FusionRescorer(tuple(member.rescorer(folders) for member in self.members), self._rule())
+
+
+def has_index(retriever: Any) -> bool:
+    """Return whether an object is a retriever that can be searched, and not a finished run."""
+    return isinstance(retriever, Retriever) and not retriever.finished
+
+
+def must_rescore(name: str, members: Sequence[Any]) -> None:
+    """Raise CommandError, naming the retriever *name*, if one of *members* cannot score given documents."""
+    for member in members:
+        if not member.can_rescore:
+            raise CommandError(
+                f"{name}: {type(member).__name__} cannot score documents that others found; bm25 and encoders can"
+            )
+        must_rescore(name, member.members)
+
+
+def check_candidates(name: str, k: int, depth: int) -> None:
+    """Raise CommandError, naming the retriever *name*, if a run of *depth* does not have all of its *k* candidates."""
+    if depth < k:
+        raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
+
+
+class FusedQueries(list[Any]):
+    """The encoded queries of each member. *own* (queries,): the position of the document to leave out of each, or -1."""
+
+    own: NDArray[np.int32] | None = None
+
+
+def search_without(member: Any, encoded: Any, k: int, own: NDArray[np.int32] | None) -> Hits:
+    """Return the best *k* documents that *member* finds for each query, without its *own* (queries,), if given."""
+    if own is None:
+        return member.search(encoded, k)  # type: ignore[no-any-return]  # members are of other packages too
+    hits = member.search(encoded, k + 1)
+    others = (hits.docs >= 0) & (hits.docs != own[:, None])
+    others &= np.cumsum(others, axis=1) <= k
+    return Hits(np.where(others, hits.docs, -1), hits.scores)
+
+
+@dataclass(frozen=True)
+class OpenedMembers(QueryEncoder):
+    """The opened members of a fusion; encoded queries are a list with those of each member."""
+
+    members: tuple[Any, ...]  # Searcher or Rescorer
+
+    @property
+    def queries_at_a_time(self) -> int:
+        """The smallest block that a member asks for."""
+        return min((member.queries_at_a_time for member in self.members), default=maxsize)
+
+    def encode(self, queries: Sequence[str]) -> Any:
+        """Let each member encode query texts."""
+        return FusedQueries(member.encode(queries) for member in self.members)
+
+    def encode_queries(self, queries: Sequence[Query], cache: dict[Any, Any] | None = None) -> Any:
+        """Do the same for queries with their ids. *cache* has the vectors of encoders, so that a shared one runs once."""
+        cache = {} if cache is None else cache
+        return FusedQueries(_encoded(member, queries, cache) for member in self.members)
+
+    def pair_scorers(self, encoded: Any) -> Sequence[tuple[PairScorer, Any]]:
+        """Return the members, and their members, that score pairs, each with its own of the *encoded* queries."""
+        opened = zip(self.members, encoded, strict=True)
+        return [one for member, queries in opened for one in member.pair_scorers(queries)]
+
+    def without(self, encoded: Any, own: NDArray[np.int32]) -> Any:
+        """Return *encoded* queries for which no member's list has the document *own* (queries,), a position, or -1 for none."""
+        fused = FusedQueries(member.without(queries, own) for member, queries in zip(self.members, encoded, strict=True))
+        fused.own = own
+        return fused
+
+
+def _encoded(member: Any, queries: Sequence[Query], cache: dict[Any, Any]) -> Any:
+    """Let *member* encode *queries*; vectors of an equal encoder are taken from *cache*."""
+    if isinstance(member, OpenedMembers):
+        return member.encode_queries(queries, cache)
+    if not isinstance(member, VectorQueries):
+        return member.encode_queries(queries)
+    if (key := cache_key(member.retriever.encoder)) not in cache:
+        cache[key] = member.retriever.encoder.encode_queries(queries)
+    return member.retriever.as_queries(cache[key])
+
+
+def cache_key(plugin: Any) -> Hashable:
+    """Return a key that plug-ins with the same settings share; one that cannot be hashed shares it with nobody."""
+    try:
+        hash(plugin)
+    except TypeError:
+        return id(plugin)
+    return plugin  # type: ignore[no-any-return]  # it has a hash
+
+
+@dataclass(frozen=True)
+class FusionRescorer(OpenedMembers, Rescorer):
+    """Scores given documents by all members; each member's scores are normalised over these documents."""
+
+    rule: Rule
+
+    def score(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weighted sums (queries, n) for *docs*."""
+        return weighted_sum(self.score_matrix(encoded, docs), self.rule.weights)
+
+    def score_matrix(self, encoded: Sequence[Any], docs: NDArray[np.int32]) -> ScoreMatrix:
+        """Return the normalised scores of *docs* (queries, n) by each member."""
+        scores = [member.score(queries, docs) for member, queries in zip(self.members, encoded, strict=True)]
+        return score_matrix(docs, scores, self.rule)
