@@ -17,7 +17,7 @@ from lexbench.engines.flat import Flat
 from lexbench.engines.impact import Impact
 from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
 from lexbench.fusion.normalise import Rule, weighted_sum
-from lexbench.plugins import Encoder
+from lexbench.plugins import Encoder, Searcher
 from lexbench.progress import Silent
 from lexbench.retrievers._fusion import FusionRescorer
 from lexbench.retrievers.encoded import Encoded, VectorQueries
@@ -36,7 +36,7 @@ SECOND = ((3, 10.0), (1, 5.0))
 ROOT = math.sqrt(14)  # the scores of FIRST have the standard deviation ROOT / 3 about 7 / 3
 
 
-class Listed:
+class Listed(Searcher):
     """A searcher whose encoded queries are finished lists."""
 
     def search(self, encoded, k):
