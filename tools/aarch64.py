@@ -1,11 +1,11 @@
-"""Run tests as on a 64-bit Arm processor, on a Debian or Ubuntu machine of another kind: each instruction is emulated, by QEMU.
+"""Run tests for a 64-bit Arm processor on another Debian or Ubuntu machine, emulated by QEMU.
 
     apt-get install qemu-user-static && dpkg --add-architecture arm64 && apt-get update      # once, as root
     python tools/aarch64.py build/aarch64 -q tests/test_impact.py                           # arguments of pytest
 
-Makes, in the folder that is named first, what Debian's packages of Python for arm64 hold and the core's dependencies as wheels
-for it, in the versions of constraints.txt. It shows whether answers are right there (NEON's code of the sparse engine among
-them), and nothing of speed: what takes a second takes twenty. Tests that need torch or Java cannot be run so.
+The first argument is a folder for Debian's Python for arm64 and the core's dependencies as wheels, in the versions of
+constraints.txt. This checks that answers are right there, including the NEON code of the sparse engine. It is about twenty
+times slower than the machine. Tests that need torch or Java cannot be run this way.
 """
 
 import os
@@ -22,13 +22,13 @@ DEBIAN = (
     "libbz2-1.0", "libc6", "libcrypt1", "libexpat1", "libffi8", "libgcc-s1", "libgomp1", "liblzma5", "libsqlite3-0", "libssl3",
     "libstdc++6", "libuuid1", "zlib1g", f"lib{PYTHON}-minimal", f"lib{PYTHON}-stdlib", f"{PYTHON}-minimal",
 )  # fmt: skip
-WHEELS = ("hypothesis", "pytest")  # beside the core's own dependencies
-NEEDS_TREC_EVAL = "ir-measures"  # of which there is no wheel for this kind: what calls it is not tested so
+WHEELS = ("hypothesis", "pytest")  # in addition to the core's dependencies
+NEEDS_TREC_EVAL = "ir-measures"  # its dependency has no wheel for this platform, so it is installed without
 PLATFORMS = ("2014", "_2_17", "_2_27", "_2_28", "_2_34")
 
 
 def command(*words: str | Path, where: Path | None = None) -> None:
-    """Run a command; SystemExit with what it said where it fails."""
+    """Run a command. Raises SystemExit with its output if it fails."""
     done = subprocess.run(words, cwd=where, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{words[0]} {words[1]}: {done.stderr.strip() or done.stdout.strip()}")
@@ -51,19 +51,19 @@ def make(folder: Path) -> None:
 
 
 def install(target: Path, *words: str) -> None:
-    """Put wheels for arm64 into the folder *target*."""
+    """Install wheels for arm64 into the folder *target*."""
     tags = [word for tag in PLATFORMS for word in ("--platform", f"manylinux{tag}_aarch64")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", *tags]
     command(*pip, "--target", target, "--constraint", ROOT / "constraints.txt", *words)
 
 
 def main() -> int:
-    """Make the folder where it is not there, and run pytest in it; return its exit status."""
+    """Make the folder if it does not exist, run pytest with it, and return the exit status."""
     if len(sys.argv) < 2:  # noqa: PLR2004 - its own name, and the folder
-        raise SystemExit("name a folder, and what pytest is to run: tools/aarch64.py build/aarch64 -q tests/test_impact.py")
+        raise SystemExit("name a folder and the arguments of pytest: tools/aarch64.py build/aarch64 -q tests/test_impact.py")
     folder, arguments = Path(sys.argv[1]).absolute(), sys.argv[2:]
     if not shutil.which(QEMU):
-        raise SystemExit(f"{QEMU} is not here; type apt-get install qemu-user-static")
+        raise SystemExit(f"{QEMU} is not installed; type apt-get install qemu-user-static")
     if not (folder / "site").exists():
         make(folder)
     paths = {

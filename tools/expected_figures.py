@@ -1,8 +1,8 @@
-"""Write suites/expected/<suite>.toml: published figures that no file of the catalogue has, for `lexbench verify`.
+"""Write suites/expected/<suite>.toml: published figures that the catalogue does not have, for `lexbench verify`.
 
-Run it as `python tools/expected_figures.py reference-results.json` after a change of the catalogue. The argument is a list of
-figures as their sources print them: system, variant, dataset, measure, value, source, place. What is no effectiveness of a
-retriever on a dataset with a contract stays out, and so does what the catalogue has already: nothing is stored twice.
+Run `python tools/expected_figures.py reference-results.json` after a change of the catalogue. The argument is a list of figures
+as their sources print them: system, variant, dataset, measure, value, source, place. Figures on datasets without a contract,
+and figures that the catalogue already has, are left out.
 """
 
 import json
@@ -19,14 +19,14 @@ from lexbench.errors import LexbenchError
 from lexbench.storage import atomic
 
 FOLDER = Path(__file__).parent.parent / "suites" / "expected"
-_FILES: dict[str, tuple[str, ...]] = {  # how the ids of a suite's datasets begin
+_FILES: dict[str, tuple[str, ...]] = {  # prefixes of the dataset ids of a suite
     "beir": ("beir/",),
     "msmarco_doc": ("msmarco-document/dev",),
     "msmarco_passage": ("msmarco-passage/dev", "msmarco-passage-titled/dev"),
     "trec_dl": ("msmarco-passage/trec", "msmarco-passage-titled/trec", "msmarco-document/trec"),
 }
 _PAPER = "LexMAE paper"
-_SYSTEMS = {  # what the sources call it -> what is typed here
+_SYSTEMS = {  # name in the sources -> expression
     r"bm25-flat|flat|flat/bm25|bm25(-doc)?(-default)?(-slim)?|bm25/bm25-default": "bm25",
     r"bm25-tuned|bm25/bm25-tuned": "bm25(k1=0.82, b=0.68)",
     r"bm25-doc-tuned": "bm25(k1=4.46, b=0.82)",
@@ -57,10 +57,10 @@ _TOP = re.compile(r"top-(\d+)")  # of the LexMAE paper's Table 4
 
 
 class Record(NamedTuple):
-    """One figure, under the names that are used here."""
+    """One figure under lexbench's names."""
 
-    called: str  # by its source
-    system: str  # what is typed; "" for what is not
+    called: str  # the name in its source
+    system: str  # the expression; "" if there is none
     source: str
     dataset: str
     where: str
@@ -69,7 +69,7 @@ class Record(NamedTuple):
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Yield the figures of the list *path* that belong into the files."""
+    """Yield the figures in *path* that belong into the files."""
     models = [found for found in catalog.listing().values() if not isinstance(found, LexbenchError)]
     kept = {
         (_typed(model), figure.source, figure.dataset, figure.measure, figure.value)
@@ -105,14 +105,14 @@ def _record(raw: dict[str, Any], models: list[Model]) -> Record:
     if base and base.titles and titled in all_contracts():
         dataset = titled
     if source == _PAPER and name == "BM25" and dataset.startswith("beir/"):
-        # Anserini's multifield figures but for ArguAna's, which is older than BEIR's rule for it: not the flat BM25 of here
+        # These are Anserini's multifield figures, not the flat BM25 of lexbench. ArguAna's is older than BEIR's rule for it.
         name, system = "BM25 (multifield)", ""
     own = f" ({variant})" if variant and source in (_PAPER, "repo README") else ""
     return Record(f"{name}{own}", system, source, dataset, raw["where"], raw["metric"], raw["value"])
 
 
 def text(found: list[Record]) -> str:
-    """Return the records of one suite as TOML: a table a system and source, a line a dataset."""
+    """Return the records of one suite as TOML: a table per system and source, a line per dataset."""
     tables = []
     for key in sorted({record[:3] for record in found}):
         own = [record for record in found if record[:3] == key]
@@ -130,7 +130,7 @@ def _line(place: tuple[Any, ...], own: list[Record]) -> str:
 
 
 def main() -> None:
-    """Write every file, and say how many figures it has."""
+    """Write every file, and print the number of its figures."""
     found = list(dict.fromkeys(records(Path(sys.argv[1]))))
     for name, begins in _FILES.items():
         own = [record for record in found if record.dataset.startswith(begins)]

@@ -1,9 +1,9 @@
-"""Write a table of weights for the tokens of queries: inverse document frequencies in a corpus, for `inference_free`.
+"""Write a table of query token weights, inverse document frequencies in a corpus, for the encoder `inference_free`.
 
     python tools/idf_table.py beir/scifact/test MODEL idf.json
 
-MODEL is a folder with the tokenizer. The weight of a token is log(1 + (N - n + 0.5) / (n + 0.5)), BM25's, where n of the N
-documents have it; special tokens and tokens in no document have none. Queries and judgements are not read.
+MODEL is a folder with a tokenizer. A token in n of the N documents has the weight log(1 + (N - n + 0.5) / (n + 0.5)), as in
+BM25. Special tokens and tokens in no document have none. Queries and judgements are not read.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _DOCUMENTS = 1024  # tokenised at once
 
 
 def table(dataset: str, tokenizer: Tokenizer) -> dict[str, float]:
-    """Return the weight of each token that a document of *dataset* has."""
+    """Return the weight of each token in the documents of *dataset*."""
     contract, source = find_dataset(dataset)
     seen: Counter[int] = Counter()
     documents = 0
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="an id, a folder, or hf:ORG/NAME")
     parser.add_argument("model", type=Path, help="the folder with the tokenizer")
-    parser.add_argument("file", type=Path, help="the table that is written")
+    parser.add_argument("file", type=Path, help="the table to write")
     chosen = parser.parse_args()
     weights = table(chosen.dataset, load_tokenizer(tokenizer_file(chosen.model)))
     chosen.file.write_text(json.dumps(weights, ensure_ascii=False) + "\n", encoding="utf-8")

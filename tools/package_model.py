@@ -1,11 +1,11 @@
-"""Put a trained model into a package: its weights in half precision, and its scores on its card.
+"""Put a trained model into a package: weights in half precision, and scores on its card.
 
     python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano
     lexbench run suite pydoc -r bm25 -r 'lexmae_nano@impact' -r 'ensemble(bm25, lexmae_nano@impact)' --results build/board
     python tools/package_model.py build/lexmae_nano/stage1 lexbench/catalog/lexmae_nano --scores build/board
 
-The second call writes the scores of the packaged weights, with bootstrap intervals over queries, on their card. Where the model
-was trained with a recipe whose paths are absolute, --root names the folder that they are to be relative to.
+The second call adds the scores of the packaged weights to the card, with bootstrap intervals over queries. --root names the
+folder that absolute paths in the recipe become relative to.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LIMITS = (
 
 
 def scores(folder: Path, name: str) -> Iterator[Score]:
-    """Yield the scores of all systems in *folder* that the model *name* is a part of."""
+    """Yield the scores of all systems in *folder* that use the model *name*."""
     paths = sorted(folder.glob("results/*/*.json"))
     for suite, result in [(path.parent.name, result) for path in paths for result in load_system(path).results]:
         if name in result.system:
@@ -46,7 +46,7 @@ def scores(folder: Path, name: str) -> Iterator[Score]:
 
 
 def relative(training: Training, roots: Sequence[str]) -> Training:
-    """Return what a model was trained by with its paths relative to the *roots* that they lie in."""
+    """Return the record of a training with paths below *roots* made relative."""
     text = msgspec.json.encode(training).decode()
     for root in roots:
         text = text.replace(root.rstrip("/") + "/", "")
@@ -54,12 +54,12 @@ def relative(training: Training, roots: Sequence[str]) -> Training:
 
 
 def main() -> None:
-    """Write the folder of the package."""
+    """Write the package folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trained", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--scores", type=Path, help="a folder of results")
-    parser.add_argument("--root", default=[], action="append", help="a folder that the recipe's paths are to be relative to")
+    parser.add_argument("--root", default=[], action="append", help="a folder that the recipe's paths become relative to")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     tensors = safetensors.torch.load((options.trained / "model.safetensors").read_bytes())

@@ -1,9 +1,9 @@
-"""Make the list of `pydoc` documents: what the Pythons on the command line agree on.
+"""Make the list of `pydoc` documents that the Pythons on the command line agree on.
 
     python tools/pydoc_corpus.py PYTHON3.11 PYTHON3.12 PYTHON3.13
 
-writes suites/pydoc/corpus.tsv, a line `id<TAB>digest` for each document that all of them have with the same text. A
-new list is a new corpus: judgements and expected scores made on the old one no longer hold.
+writes suites/pydoc/corpus.tsv, a line `id<TAB>digest` for each document with the same text in all of them. A new list is a new
+corpus: judgements and expected scores of the old one do not apply to it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ LIST = Path(__file__).parent.parent / "suites" / "pydoc" / "corpus.tsv"
 
 
 def main() -> None:
-    """Collect with each Python, write what they share, and say what each has besides."""
+    """Collect the documents of each Python, write the shared ones, and print the counts."""
     parser = argparse.ArgumentParser(description="Make the list of pydoc documents.")
     parser.add_argument("python", nargs="+", help="an interpreter; the supported versions, one each")
     parser.add_argument("--output", type=Path, default=LIST)

@@ -1,9 +1,9 @@
-"""Run the embedded suite on several Pythons and say whether they agree.
+"""Run the embedded suite on several Pythons and compare the results.
 
     python tools/pydoc_scores.py python3.11 python3.12 python3.13
 
-Each gets a virtual environment of its own with the pinned core. Prints the digests and the scores of each; exits with 1 if the
-corpus, the queries, the judgements or any value of any query differ.
+Each gets its own virtual environment with the pinned core. Prints digests and scores; exits with 1 if the corpus, the queries,
+the judgements or the value of any query differ.
 """
 
 import argparse

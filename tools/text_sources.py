@@ -1,6 +1,6 @@
-"""Readers of texts to train on: collections, docstrings, and the descriptions, manuals and dictionaries of Debian's packages.
+"""Readers of training texts: collections, docstrings, and descriptions, manuals and dictionaries of Debian packages.
 
-`training_texts.py` is the command. A reader yields texts with a title; long sections are cut into several.
+Used by `training_texts.py`. A reader yields texts with titles; long sections are split.
 """
 
 import ast
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lexbench.datasets.docstrings import FEWEST_WORDS, collect
 
-LONGEST = 240  # words of a text; a longer section is cut between paragraphs
+LONGEST = 240  # words of a text; longer sections are split between paragraphs
 _PART = 170  # words after which a part of a long section ends
 
 # fmt: off
@@ -58,7 +58,7 @@ _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class Text(NamedTuple):
-    """A text to train on; the title may be empty."""
+    """A training text; the title may be empty."""
 
     text_id: str
     title: str
@@ -84,7 +84,7 @@ def one_line(text: str) -> str:
 
 
 def sections(name: str, title: str, paragraphs: Iterable[str]) -> Iterator[Text]:
-    """Yield a section as one text, or, where it is long, as several, cut between paragraphs."""
+    """Yield a section as one text, or several if it is long, split between paragraphs."""
     lines = [line for paragraph in paragraphs if (line := one_line(paragraph))]
     part: list[str] = []
     words = number = 0
@@ -191,7 +191,7 @@ def without_rules(doc: str) -> str:
 
 
 class Debian:
-    """apt with lists and a cache of its own in a folder: nothing is installed, and the system's apt does not change."""
+    """apt with its own lists and cache in a folder: nothing is installed, and the system's apt does not change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()

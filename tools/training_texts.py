@@ -1,13 +1,13 @@
-"""Gather texts of many kinds to train on, with queries made of them, from packages that anyone can get and given collections.
+"""Gather training texts of many kinds, with queries made from them, from public packages and given collections.
 
     python tools/training_texts.py FOLDER [--shared ../shared/data] [--most 40000] [--without-collections]
 
-writes a BEIR folder for each kind (FOLDER/manuals: corpus.jsonl, queries.jsonl, qrels/train.tsv) and sources.json: where each
-source is from, its licence, how many texts it gives, and the SHA-256 of what was read and of what was written. Packages of
-Debian are fetched and checked by apt into FOLDER/debian, and not installed. Of collections the documents alone are read.
+writes a BEIR folder for each kind (FOLDER/manuals: corpus.jsonl, queries.jsonl, qrels/train.tsv) and sources.json: the origin,
+licence and number of texts of each source, and SHA-256 digests of the files read and written. apt fetches Debian packages into
+FOLDER/debian without installing them. Of collections only the documents are read.
 
-A query is made of a text, which is relevant to it and is left without what the query says: its title, a sentence (every second
-one with half of its words), or one of its halves. Other queries are phrases or key words of a text, which stays whole.
+A query is made from a text that is relevant to it: its title, a sentence (every second one with half of its words), or one
+half; the text then loses that part. Other queries are phrases or key words of a text, which stays whole.
 """
 
 import argparse
@@ -40,16 +40,16 @@ _STOP = frozenset((
     "when", "used", "use", "using", "than", "then",
 ))
 # fmt: on
-FEWEST, FEWEST_IN_DICTIONARIES = 8, 14  # words of a text
+FEWEST, FEWEST_IN_DICTIONARIES = 8, 14  # fewest words of a text
 _LETTERS = 0.75  # share of a text's characters that are letters or spaces
-_LEFT = 8  # words that a text without what its query says must have
-_SHARES = (("title", 0.35), ("sentence", 0.30), ("half", 0.15), ("phrase", 0.20))  # of queries, where a text allows it
-_LONG = 4  # letters: a word with more says something
+_LEFT = 8  # fewest words of a text without its query
+_SHARES = (("title", 0.35), ("sentence", 0.30), ("half", 0.15), ("phrase", 0.20))  # of queries, if a text allows them
+_LONG = 4  # words with more letters are key words
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"'])")
 
 
 class Source(NamedTuple):
-    """Where texts are from, and by what right."""
+    """The origin and licence of texts."""
 
     kind: str  # the folder that they are written into
     name: str
@@ -59,14 +59,14 @@ class Source(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A query, and its text without what the query says."""
+    """A query, and its text without the part that the query is made from."""
 
     query: str
     rest: str
 
 
 def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
-    """Yield all sources; of packages each when it has been fetched."""
+    """Yield all sources. A package is fetched before it is yielded."""
     if shared is not None:
         for name, licence in (("scifact", "CC BY-NC 2.0"), ("nfcorpus", "for academic use")):
             path = shared / "ir_datasets_home" / "beir" / name / "source.zip"
@@ -94,7 +94,7 @@ def sources(folder: Path, shared: Path | None) -> Iterator[Source]:
 
 
 def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
-    """Yield texts with enough words that are mostly letters, and each once; *seen* grows."""
+    """Yield distinct texts with enough words that are mostly letters. Their digests are added to *seen*."""
     for text in texts:
         letters = sum(character.isalpha() or character == " " for character in text.text)
         key = hashlib.sha256(text.text.lower().encode()).hexdigest()
@@ -105,7 +105,7 @@ def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
 
 
 def pair(kind: str, text: Text) -> Pair | None:
-    """Return a query of *text*, drawn by its id from the kinds of query that it allows; None where it allows none."""
+    """Return a query made from *text*; its id decides the kind of query. Return None if no kind is possible."""
     drawn = lot(text.text_id, "kind")
     order: list[str] = []
     for name, share in _SHARES:
@@ -129,7 +129,7 @@ def _is_left(rest: str) -> bool:
 
 
 def _title(kind: str, text: Text) -> Pair | None:
-    """Return what a text is called, or a docstring's first sentence, and the text without it."""
+    """Return the title of a text, or a docstring's first sentence, and the text without it."""
     title, rest = text.title, text.text
     if kind == "docstrings":
         title = re.split(r"\.(?=\s|$)", text.text, maxsplit=1)[0]
@@ -147,7 +147,7 @@ def _title(kind: str, text: Text) -> Pair | None:
 
 
 def _sentence(text: Text) -> Pair | None:
-    """Return a sentence, of every second text half of its words; most texts go without it."""
+    """Return a sentence, or half of its words for every second text; most texts lose it."""
     sentences = [part for part in _SENTENCE.split(text.text) if 4 <= len(part.split()) <= 40]  # noqa: PLR2004 - words
     if len(sentences) < 2:  # noqa: PLR2004 - one is left
         return None
@@ -171,7 +171,7 @@ def _half(text: Text) -> Pair | None:
 
 
 def _phrase(text: Text) -> Pair | None:
-    """Return two to four words that follow each other, or that are from anywhere in a text."""
+    """Return two to four words of a text, in a row or from anywhere."""
     words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
     telling = [len(word) > _LONG and word.lower() not in _STOP for word in words]
     if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
@@ -189,7 +189,7 @@ def _phrase(text: Text) -> Pair | None:
 
 
 def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:
-    """Write the texts of a kind as a BEIR folder; return how many queries it has, and the digest of its files."""
+    """Write the texts of a kind as a BEIR folder; return the number of queries and the digest of its files."""
     pairs = {text_id: drawn for text_id, text in texts.items() if (drawn := pair(kind, text))}
     corpus = [
         {"_id": text_id, "text": pairs[text_id].rest if text_id in pairs else text.whole} for text_id, text in texts.items()
@@ -208,11 +208,11 @@ def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]
 
 
 def main() -> None:
-    """Write the folders and say what is in them."""
+    """Write the folders and print their content."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where to write")
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"), help="the folder with the collections")
-    parser.add_argument("--most", type=int, default=0, help="texts of a kind, drawn by their ids; default: all")
+    parser.add_argument("--most", type=int, default=0, help="texts per kind, drawn by their ids; default: all")
     parser.add_argument("--without-collections", action="store_true", help="leave out the documents of collections")
     arguments = parser.parse_args()
     kinds: dict[str, dict[str, Text]] = {}
