@@ -219,7 +219,7 @@ def test_other_models_of_sentence_transformers_can_be_taught_by(hub):
     assert f"{place}/{weights[0]}" in files
     ((kind, message),) = hub.ask(("org/dense", None))
     assert kind == "CommandError"
-    assert "a model of Transformer and Pooling; of sentence-transformers' models lexbench takes" in message
+    assert "a model of Transformer and Pooling; lexbench takes sentence-transformers models of" in message
 
 
 def test_what_the_hub_does_not_give_is_said_in_one_line(hub):

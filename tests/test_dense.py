@@ -297,7 +297,7 @@ def test_the_weights_of_a_head_are_in_the_key(tmp_path, folder):
     [
         ("1_Pooling/config.json", {"pooling_mode": "max"}, "it pools by 'max'; lexbench does mean, cls"),
         ("2_Dense/config.json", {"activation_function": "torch.nn.Tanh"}, "a Dense layer with Tanh"),
-        ("modules.json", None, "a model of Transformer and Pooling and Weird; of sentence-transformers' models"),
+        ("modules.json", None, "a model of Transformer and Pooling and Weird; the encoder `dense` takes"),
     ],
 )
 def test_what_lexbench_does_not_do(tmp_path, folder, file, change, message):

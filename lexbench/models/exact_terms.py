@@ -41,18 +41,13 @@ class ExactTerms(nn.Module):
         *predicted* (n, vocabulary) are log(1 + max(0, Max-Pool(S))). *ids* (n, length) are the tokens of the texts, of which
         those where *pools* (n, length) is true count.
         """
-        return predicted * self.predicted.float() + self.saturated(ids, pools) * self.exact.float().clamp(min=0)
+        return predicted * self.predicted.float() + self.term_frequencies(ids, pools) * self.exact.float().clamp(min=0)
 
-    def saturated(self, ids: Tensor, pools: Tensor) -> Tensor:
-        """Return c of each text and word piece (n, vocabulary), float32."""
+    def term_frequencies(self, ids: Tensor, pools: Tensor) -> Tensor:
+        """Return BM25's term frequencies c of each text and word piece (n, vocabulary), float32; 0 if the text lacks it."""
         counts = torch.zeros((len(ids), len(self.exact)), device=ids.device).scatter_add_(1, ids, pools.float())
-        return saturated(counts, self.mean_length)
-
-
-def saturated(counts: Tensor, mean_length: float | Tensor) -> Tensor:
-    """Return BM25's term frequencies of *counts* (n, vocabulary), one row per whole text; 0 for a count of 0."""
-    norm = 1 - B + B * counts.sum(1, keepdim=True) / mean_length
-    return counts * (K1 + 1) / (counts + K1 * norm)
+        norm = 1 - B + B * counts.sum(1, keepdim=True) / self.mean_length
+        return counts * (K1 + 1) / (counts + K1 * norm)
 
 
 def write(terms: ExactTerms, folder: Path) -> None:

@@ -96,7 +96,7 @@ def sparse_encoder_modules(folder: Path, *, documents_only: bool = False) -> lis
         hint += ": type inference_free(model=…)" if "Router" in kinds and not documents_only else ""
         raise CommandError(
             f"{folder}: a model of {' and '.join(kinds) or 'no modules'}{hint}; "
-            f"of sentence-transformers' models lexbench takes those of {' and '.join(_SPLADE_MODULES)}"
+            f"lexbench takes sentence-transformers models of {' and '.join(_SPLADE_MODULES)}"
         )
     return listed
 
@@ -131,7 +131,7 @@ def dense_defaults(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     head = tuple(kind for kind in kinds[2:] if kind != "Normalize")
     if kinds[:2] != ["Transformer", "Pooling"] or head not in _HEADS:
         raise CommandError(
-            f"{folder}: a model of {' and '.join(kinds)}; of sentence-transformers' models lexbench's `dense` takes those of "
+            f"{folder}: a model of {' and '.join(kinds)}; the encoder `dense` takes sentence-transformers models of "
             "Transformer and Pooling, with or without Dense, LayerNorm and Normalize behind them"
         )
     for module in listed[2:]:
@@ -223,8 +223,8 @@ def late_interaction_defaults(folder: Path, config: Mapping[str, Any]) -> dict[s
 def _pylate_settings(folder: Path, kinds: list[str]) -> dict[str, Any]:
     if kinds != ["Transformer", "Dense"]:
         raise CommandError(
-            f"{folder}: a model of {' and '.join(kinds)}; of models of one vector per token lexbench takes ColBERT's own, and "
-            "PyLate's of Transformer and Dense"
+            f"{folder}: a model of {' and '.join(kinds)}; the encoder `late_interaction` takes models of ColBERT, and PyLate "
+            "models of Transformer and Dense"
         )
     stated = {name: value for name, value in optional_json(folder / ABOUT).items() if value is not None}
     pylate: dict[str, Any] = _PYLATE_DEFAULTS | stated
