@@ -14,7 +14,8 @@ from torch import Tensor
 from lexbench.models.architectures import classifier_files, load_reranker
 from lexbench.models.checkpoint import fetch
 from lexbench.models.loading import check_token_ids, load_encoding_tokenizer
-from lexbench.models.transformer_model import FrozenModel, ModelSpec, TokenRow, TransformerModel
+from lexbench.models.token_batches import Tokens
+from lexbench.models.transformer_model import FrozenModel, ModelSpec, TransformerModel
 from lexbench.types import Document
 
 _PAIRS = 4096  # pairs whose tokens are in memory at a time
@@ -44,10 +45,10 @@ class PairFormat(NamedTuple):
 class _SpecialTokens(NamedTuple):
     """The special tokens around the two texts of a pair."""
 
-    before: TokenRow
-    between: TokenRow
-    behind: TokenRow
-    types: NDArray[np.int64]  # (2,) the segments of query and document
+    before: NDArray[np.int32]
+    between: NDArray[np.int32]
+    behind: NDArray[np.int32]
+    segments: bool  # whether tokens have type 1 from the document on
 
 
 class PairScorer:
@@ -56,7 +57,7 @@ class PairScorer:
     def __init__(self, frozen: FrozenModel, pair_format: PairFormat) -> None:
         self.frozen, self.pair_format = frozen, pair_format
         self._special = _special_tokens(frozen)
-        self._room = max(pair_format.length - sum(len(row.ids) for row in self._special[:3]), 0)
+        self._room = max(pair_format.length - sum(map(len, self._special[:3])), 0)
 
     def scores(self, queries: Sequence[str], documents: Sequence[Document], most_tokens: int) -> Tensor:
         """Return the logits (n,) of queries[i] with documents[i], float32, on the model's device.
@@ -68,31 +69,30 @@ class PairScorer:
         for start in range(0, len(queries), _PAIRS):
             pairs = slice(start, start + _PAIRS)
             block = scores[pairs]
-            for batch in self.frozen.outputs(self._rows(queries[pairs], documents[pairs]), most_tokens):
-                logits = batch.output.logits.float()
-                block[batch.rows] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
+            for batch, output in self.frozen.outputs(self._tokens(queries[pairs], documents[pairs]), most_tokens):
+                logits = output.logits.float()
+                block[torch.from_numpy(batch.texts)] = logits[:, -1] - (logits[:, 0] if logits.shape[1] > 1 else 0.0)
         return scores
 
-    def _rows(self, queries: Sequence[str], documents: Sequence[Document]) -> list[TokenRow]:
+    def _tokens(self, queries: Sequence[str], documents: Sequence[Document]) -> Tokens:
         """Return the tokens of pairs. A text that occurs in many pairs is tokenised once."""
         texts = [self._text(document) for document in documents]
         distinct = list(dict.fromkeys((*queries, *texts)))
         encodings = self.frozen.tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-        ids = {text: np.array(encoding.ids, np.int64) for text, encoding in zip(distinct, encodings, strict=True)}
-        return [self._joined(ids[query], ids[text]) for query, text in zip(queries, texts, strict=True)]
+        ids = {text: np.array(encoding.ids, np.int32) for text, encoding in zip(distinct, encodings, strict=True)}
+        before, between, behind, segments = self._special
+        rows, seconds = [], []
+        for query, text in zip(queries, texts, strict=True):
+            first, second = pair_lengths(len(ids[query]), len(ids[text]), self._room, self.pair_format.truncation)
+            rows.append(np.concatenate([before, ids[query][:first], between, ids[text][:second], behind]))
+            seconds.append(len(before) + first + len(between))
+        starts = np.cumsum([0, *map(len, rows)])
+        return Tokens(np.concatenate(rows), starts, 0, np.array(seconds, np.int32) if segments else None)
 
     def _text(self, document: Document) -> str:
         if self.pair_format.titles == "string" and document.title:
             return f"{document.title}{self.frozen.separator}{document.body}"
         return document.text
-
-    def _joined(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> TokenRow:
-        """Return both with the special tokens around them, each cut to the available room."""
-        before, between, behind, (query_type, document_type) = self._special
-        first, second = pair_lengths(len(query), len(document), self._room, self.pair_format.truncation)
-        query_types, document_types = np.repeat(query_type, first), np.repeat(document_type, second)
-        ids = np.concatenate([before.ids, query[:first], between.ids, document[:second], behind.ids])
-        return TokenRow(ids, np.concatenate([before.types, query_types, between.types, document_types, behind.types]))
 
 
 def pair_lengths(first: int, second: int, room: int, truncation: str) -> tuple[int, int]:
@@ -112,8 +112,7 @@ def pair_lengths(first: int, second: int, room: int, truncation: str) -> tuple[i
 def _special_tokens(frozen: FrozenModel) -> _SpecialTokens:
     """Return the special tokens that the tokenizer puts around two texts, found by two letters."""
     pair = frozen.tokenizer.encode("a", "b")
-    ids, types = np.array(pair.ids, np.int64), np.array(pair.type_ids, np.int64)
+    ids = np.array(pair.ids, np.int32)
     first, second = ([at for at, sequence in enumerate(pair.sequence_ids) if sequence == number] for number in (0, 1))
-    gaps = slice(0, first[0]), slice(first[-1] + 1, second[0]), slice(second[-1] + 1, None)
-    before, between, behind = (TokenRow(ids[gap], types[gap]) for gap in gaps)
-    return _SpecialTokens(before, between, behind, types[[first[0], second[0]]])
+    segments = bool(pair.type_ids[second[0]])
+    return _SpecialTokens(ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :], segments)

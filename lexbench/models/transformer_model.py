@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from lexbench.errors import CannotStart, CommandError, LexbenchError
-from lexbench.models.token_batches import Batch, cutter
+from lexbench.models.token_batches import Batch, Tokens, batches, cutter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -210,21 +210,6 @@ def side_by_side(threads: int) -> Iterator[Callable[[Callable[[Batch], V], Seque
 # ---- frozen models ---------------------------------------------------------------------------------------------------------
 
 
-class TokenRow(NamedTuple):
-    """The tokens of one text or pair, special ones included."""
-
-    ids: NDArray[np.int64]  # (tokens,)
-    types: NDArray[np.int64]  # (tokens,) the segment of each
-
-
-class Outputs(NamedTuple):
-    """The output of the model for one batch."""
-
-    rows: list[int]  # the rows of the input that are in the batch
-    output: Any  # of transformers: has last_hidden_state, or logits
-    real: Tensor  # bool (rows, longest), False for padding
-
-
 class FrozenModel:
     """A model that is not trained, on its device, and its tokenizer, which does not truncate.
 
@@ -242,34 +227,18 @@ class FrozenModel:
         self._takes_types = "token_type_ids" in tokenizer.model_input_names
 
     @torch.no_grad()  # not inference_mode: a loss cannot take its tensors
-    def outputs(self, rows: Sequence[TokenRow], most_tokens: int) -> Iterator[Outputs]:
-        """Yield the outputs for all *rows*, the longest first, so that there is little padding.
+    def outputs(self, tokens: Tokens, most_tokens: int) -> Iterator[tuple[Batch, Any]]:
+        """Yield batches of *tokens*, the longest texts first, with the model's output (it has last_hidden_state, or logits).
 
-        A batch has at most *most_tokens* tokens, padding included, or one row.
+        A batch has at most *most_tokens* tokens, padding included, or one text.
         """
-        longest_first = sorted(range(len(rows)), key=lambda row: -len(rows[row].ids))
-        start = 0
-        while start < len(longest_first):
-            width = max(len(rows[longest_first[start]].ids), 1)
-            batch = longest_first[start : start + max(1, most_tokens // width)]
-            inputs, real = self._inputs([rows[row] for row in batch], width)
+        for batch in batches(tokens, most_tokens, len(tokens.starts), pad=self._pad, silent=()):
+            inputs = {"input_ids": batch.ids}
+            if self._takes_types:
+                inputs["token_type_ids"] = np.zeros_like(batch.ids) if batch.types is None else batch.types
+            if not batch.real.all():
+                inputs["attention_mask"] = batch.real.astype(np.int64)
+            given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != self.model.dtype):
-                output = self.model(**inputs)
-            yield Outputs(batch, output, real)
-            start += len(batch)
-
-    def _inputs(self, rows: Sequence[TokenRow], width: int) -> tuple[dict[str, Tensor], Tensor]:
-        """Return the model's arguments for *rows*, padded on the right to *width*, and which positions are real."""
-        real = np.arange(width) < np.array([[len(row.ids)] for row in rows])
-        arrays = {"input_ids": _padded([row.ids for row in rows], real, self._pad)}
-        if self._takes_types:
-            arrays["token_type_ids"] = _padded([row.types for row in rows], real, 0)
-        inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
-        mask = torch.from_numpy(real).to(self.device)
-        return inputs if real.all() else inputs | {"attention_mask": mask.long()}, mask
-
-
-def _padded(rows: Sequence[NDArray[np.int64]], real: NDArray[np.bool_], filler: int) -> NDArray[np.int64]:
-    padded = np.full(real.shape, filler, np.int64)
-    padded[real] = np.concatenate(rows)
-    return padded
+                output = self.model(**given)
+            yield batch, output

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -20,7 +19,8 @@ from lexbench.models.checkpoint import TRANSFORMER, fetch_model, modules, option
 from lexbench.models.loading import load_complete_model, load_tokenizer
 from lexbench.models.pair_scoring import PairFormat, PairScorer
 from lexbench.models.stated_settings import pooling_mode
-from lexbench.models.transformer_model import FrozenModel, TokenRow
+from lexbench.models.token_batches import tokenise
+from lexbench.models.transformer_model import FrozenModel
 from lexbench.types import Document
 
 LENGTH = 192  # tokens that a teacher reads unless its model takes fewer, including special ones
@@ -66,12 +66,12 @@ class DualEncoder(Teacher):
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Return vectors of length 1 (n, width), float32."""
         vectors = torch.empty(len(texts), self._frozen.model.config.hidden_size, device=self._frozen.device)
-        encodings = self._frozen.tokenizer.encode_batch(list(texts))
-        rows = [TokenRow(np.array(encoding.ids, np.int64), np.array(encoding.type_ids, np.int64)) for encoding in encodings]
-        for batch in self._frozen.outputs(rows, BATCH):
-            states = batch.output.last_hidden_state.float()
-            real = batch.real.unsqueeze(2)
-            vectors[batch.rows] = states[:, 0] if self._pooling == "cls" else (states * real).sum(1) / real.sum(1)
+        for batch, output in self._frozen.outputs(tokenise(self._frozen.tokenizer, texts), BATCH):
+            states = output.last_hidden_state.float()
+            real = torch.from_numpy(batch.real).to(states.device).unsqueeze(2)
+            vectors[torch.from_numpy(batch.texts)] = (
+                states[:, 0] if self._pooling == "cls" else (states * real).sum(1) / real.sum(1)
+            )
         return functional.normalize(vectors, dim=1)
 
 
