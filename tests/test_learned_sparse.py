@@ -239,7 +239,7 @@ def test_documents_are_not_encoded_again_for_another_query_length(checkpoint):
 def test_an_engine_that_adds_whole_numbers_gets_them(checkpoint):
     """For `impact` vectors are quantised by default, and the recipe says so."""
     recipes = [
-        system(f'splade(model="{checkpoint}"){rest}', label="s").retriever.transforms
+        system(f'splade(model="{checkpoint}"){rest}', name="s").retriever.transforms
         for rest in ("@impact", "|quantize(50)@impact", "|top_k(8)@impact", "@csr")
     ]
     names = [[f"{type(one).__name__}({getattr(one, 'scale', '')})" for one in transforms] for transforms in recipes]

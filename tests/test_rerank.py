@@ -257,7 +257,7 @@ def test_a_pair_is_scored_once(folder, models, tmp_path, monkeypatch):
 def test_a_run_that_was_cut_off_goes_on(folder, models, tmp_path, monkeypatch):
     """With k=100 a block has 15 queries; after an interruption in the third block, the first two are not scored again."""
     job = plan.plan_dataset(str(folder), [written(models[0], first="bm25", k=100)], ["nDCG@10"], 1000).jobs[0]
-    calm = workbench(folder, Store(tmp_path / "calm")).run(job.system, 1000)
+    calm = workbench(folder, Store(tmp_path / "calm")).run(job.system, 1000).folder
     with pytest.MonkeyPatch.context() as patch:
         Spy(patch, most=2)
         with pytest.raises(KeyboardInterrupt):
@@ -397,7 +397,7 @@ def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [
-        ("rerank(bm25)", CommandError, 'as in rerank(bm25, cross_encoder(model="FOLDER"), k=100)'),
+        ("rerank(bm25)", CommandError, 'e.g. rerank(bm25, cross_encoder(model="FOLDER"), k=100)'),
         ("rerank(bm25, bm25, M)", CommandError, "takes a retriever and a reranker"),
         ("rerank(bm25, bm25(k1=2.0))", CommandError, "write pipeline(bm25, bm25(k1=2.0), weights=[0, 1])"),
         (
