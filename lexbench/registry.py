@@ -178,10 +178,10 @@ def create(group: str, call: Call, shown: str = "") -> Any:
     defaults = plugin.checkpoint_defaults(values)
     values = {name: value for name, value in defaults.items() if name in known} | values
     types = get_type_hints(plugin)
-    return plugin(**{name: _fitted(value, types[name], f"{call.name}({name}=…)") for name, value in values.items()})
+    return plugin(**{name: _converted(value, types[name], f"{call.name}({name}=…)") for name, value in values.items()})
 
 
-def _fitted(value: Value, annotation: Any, setting: str) -> Any:
+def _converted(value: Value, annotation: Any, setting: str) -> Any:
     """Return *value* as the type of its field. Whole numbers are accepted as floats, and nothing else is converted."""
     types = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if not all(isinstance(kind, type) for kind in types) or type(value) in types:

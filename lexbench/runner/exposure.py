@@ -37,20 +37,20 @@ _LANGUAGE_MODELS = {  # made from general text alone
 
 def exposure_of(system: System, contract: Contract) -> Exposure:
     """Return the exposure of *system* to the dataset of *contract*."""
-    named = dict(_named(parse(system.expression))) if system.expression else {}
-    found = [_exposure_of_member(part, contract, named) for part in trained_members(system.retriever)]
-    worst = max((part.status for part in found), key=EXPOSURES.index)
-    return Exposure(status=worst, because=list(dict.fromkeys(line for part in found for line in part.because)))
+    named = dict(_catalogued_models(parse(system.expression))) if system.expression else {}
+    found = [_exposure_of_member(member, contract, named) for member in trained_members(system.retriever)]
+    worst = max((one.status for one in found), key=EXPOSURES.index)
+    return Exposure(status=worst, because=list(dict.fromkeys(line for one in found for line in one.because)))
 
 
 def exposure_to(data: TrainingData, contract: Contract, what: str) -> Exposure:
     """Return the exposure to *contract* of a model that was trained on *data* alone; the reasons call it *what*."""
     same, over = {contract.corpus, *contract.related.queries}, set(contract.related.texts)
-    trained = [name for name in data.queries if same & _names(name)]
-    seen = [name for name in (*data.queries, *data.texts) if (same | over) & _names(name)]
+    trained = [name for name in data.queries if same & _all_names(name)]
+    seen = [name for name in (*data.queries, *data.texts) if (same | over) & _all_names(name)]
     if trained:
         return Exposure(status=IN_DOMAIN, because=[f"{what} was trained on {', '.join(trained)} ({data.source})"])
-    chosen = [name for name in data.chosen if same & _names(name)]
+    chosen = [name for name in data.chosen if same & _all_names(name)]
     because = [f"{what} has read {', '.join(dict.fromkeys(seen))} ({data.source})"] if seen else []
     because += [f"{what} was chosen by judgements of {', '.join(chosen)} ({data.source})"] if chosen else []
     if because:
@@ -82,7 +82,7 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
     return known.name, [exposure_of(known, contract) for contract in contracts]
 
 
-def _names(collection: str) -> set[str]:
+def _all_names(collection: str) -> set[str]:
     """Return all names of a collection that training data call *collection*: a dataset's id or another name."""
     contract = find_contract(collection)
     return {contract.corpus, *contract.related.queries} if contract else {collection}
@@ -133,12 +133,12 @@ def _known(model: str) -> Model | None:
     return entries.get(model) or next((entry for entry in entries.values() if entry.settings.get("model") == model), None)
 
 
-def _named(expression: Expression) -> Iterator[tuple[str, Model]]:
+def _catalogued_models(expression: Expression) -> Iterator[tuple[str, Model]]:
     """Yield the weights (a folder or a name) and the entry of each model in *expression* that the catalogue knows."""
     values: list[Value] = [*expression.head.args, *(value for _, value in expression.head.kwargs)]
     for value in values:
         if isinstance(value, Expression):
-            yield from _named(value)
+            yield from _catalogued_models(value)
     try:
         call, entry = catalog.expand(expression.head), catalog.model(expression.head.name)
     except LexbenchError:

@@ -133,7 +133,7 @@ class PairScores(NamedTuple):
     path: Path
     corpus: PairCorpus
 
-    def of(self, block: int) -> tuple[Sequence[tuple[str, int]], NDArray[np.float32]]:
+    def for_block(self, block: int) -> tuple[Sequence[tuple[str, int]], NDArray[np.float32]]:
         """Return the pairs of a block of queries, by its number, and their scores."""
         if not (pairs := self.corpus.blocks[block]):
             return pairs, np.empty(0, np.float32)

@@ -152,7 +152,7 @@ class DatasetRunner:
             with watch.time("encode_queries"):
                 encoded = self.encoded(searcher, block.queries)
             with watch.time("search"):
-                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
                 hits = searcher.search(encoded, depth + drop)
             write_hits(hits, block.file, searcher.work(encoded))
         files = block_files(path, len(self.dataset.queries), block_size(searcher))
@@ -179,7 +179,7 @@ class DatasetRunner:
         def pairs_of(number: int) -> Iterator[tuple[int, PairScorer, Any]]:
             for block in left:
                 encoded = self.encoded(searcher, block.queries)
-                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
                 yield block.number, *searcher.pair_scorers(encoded)[number]
 
         count = len(searcher.pair_scorers(self.encoded(searcher, left[0].queries[:1])))

@@ -241,7 +241,7 @@ class WeightSearch:
             with watch.time("search"):
                 own = own_positions(self.runner.corpus, block.queries) if drop else np.full(len(block.queries), -1)
                 encoded = runner.encoded(searcher, block.queries)
-                learn(searcher, encoded, [scores.of(block.number) for scores in scored])
+                learn(searcher, encoded, [scores.for_block(block.number) for scores in scored])
                 matrix = searcher.score_matrix(encoded, self.depth + drop)
             others = np.where(matrix.docs == own[:, None], -1, matrix.docs)
             docs, values = candidates(ScoreMatrix(others, matrix.values), self._cutoff)
