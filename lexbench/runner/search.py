@@ -88,7 +88,7 @@ class DatasetRunner:
     def corpus(self) -> StoredCorpus:
         """The corpus, read from its source once and checked against the contract before it is kept."""
         name, source = self.dataset.contract.corpus, self.dataset.source
-        with self.workspace.draft("corpora", f"{name} {name}", {"format": FORMAT, "source": source.identity()}) as draft:
+        with self.store.draft("corpora", name, {"format": FORMAT, "source": source.identity()}) as draft:
             if draft.unfinished:
                 self.progress.start(name, "read corpus", self.dataset.contract.expected.documents, "documents")
                 watch = Stopwatch()
