@@ -196,7 +196,7 @@ def test_a_full_disk_costs_one_line(folder):
     store = Store(folder.parent / "store")
     (full,) = carry_out(plan_dataset(str(folder), {"full": Full()}, ["nDCG@10"], 10), store)
 
-    assert full.error == f"the disk of {store.root} is full; free some, and the same command goes on from here"
+    assert full.error == f"the disk of {store.root} is full; free some space, and the same command continues"
     assert not list((store.root / "indexes").iterdir())
 
 
@@ -350,7 +350,7 @@ def test_what_is_replaced_is_said(folder, capsys):
     assert "replaced" not in run(capsys, "import", "trec", "a.run", "b.run")[2]
     assert run(capsys, "import", "trec", "a.run", "b.run")[2].startswith("replaced: b.run\n")
     exit_code, _, err = run(capsys, "import", "trec", "a.run", "./a.run")
-    assert (exit_code, "a.run is what is read" in err) == (2, True)
+    assert (exit_code, "a.run is the file to read" in err) == (2, True)
     assert Path("a.run").read_text() == "q1 Q0 d1 1 1.0 x\n"
 
 

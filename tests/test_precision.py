@@ -70,7 +70,7 @@ def test_the_command_line_prints_both(files, capsys):
     words = ["score", str(path), "--qrels", str(qrels), "-m", "RR@10"]
 
     app.main(words, standalone_mode=False)
-    assert "as float32, as trec_eval to v9.0.8 of 2020, pytrec_eval" in " ".join(capsys.readouterr().out.split())
+    assert "as float32, like trec_eval to v9.0.8 of 2020, pytrec_eval" in " ".join(capsys.readouterr().out.split())
     app.main([*words, "--scores", "float32", "--json"], standalone_mode=False)
     document = json.loads(capsys.readouterr().out)
     assert (document["means"], document["other_precision"]) == ({"RR@10": 0.5}, {"RR@10": 1.0})
