@@ -365,6 +365,7 @@ def test_what_cannot_be_meant_is_refused(typed, said):
             CommandError,
             'adore needs query_model="FOLDER": its weights are on the authors\' Google Drive (lexbench show model adore says',
         ),
+        ("minilm_reranker", CommandError, "minilm_reranker is a reranker; write rerank(bm25, minilm_reranker, k=100)"),
     ],
 )
 def test_what_is_no_encoder_says_what_to_type(typed, error, said):
@@ -373,12 +374,6 @@ def test_what_is_no_encoder_says_what_to_type(typed, error, said):
         systems.system(typed)
     assert str(raised.value).startswith(said)
     assert "\n" not in str(raised.value)
-
-
-def test_a_reranker_by_its_name_comes_after_a_retriever():
-    """The error for a reranker alone says how to use it."""
-    with pytest.raises(CommandError, match=r"rerank\(bm25, minilm_reranker, k=100\)"):
-        systems.system("minilm_reranker")
 
 
 def test_an_unknown_model_says_what_is_near():

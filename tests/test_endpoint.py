@@ -165,7 +165,7 @@ def test_a_served_model_runs_and_says_so(serve, bread, tmp_path, monkeypatch, ca
     server = serve()
     run = ["run", "dataset", str(bread / "qrels" / "test.tsv"), "-r", system.format(url=server.url)]
     assert code(run) == 0
-    assert f"the {what} are those of a server, which cannot be pinned" in " ".join(capsys.readouterr().out.split())
+    assert f"a server computed the {what}, and its model cannot be pinned" in " ".join(capsys.readouterr().out.split())
     asked = sum(path == route for path, *_ in server.requests)
     assert asked > 0
     assert code(run) == 0

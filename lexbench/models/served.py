@@ -75,7 +75,7 @@ class ServedModel(Model):
     def remarks(self) -> list[str]:
         """Return a note with the server's description of itself."""
         said = self.identity()["said"]
-        return [f"the {self.made} are those of a server, which cannot be pinned; it says of itself: {said}"]
+        return [f"a server computed the {self.made}, and its model cannot be pinned; it describes itself as: {said}"]
 
 
 @dataclass(frozen=True)
