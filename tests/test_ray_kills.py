@@ -28,7 +28,7 @@ IN_FLIGHT = {
     "worker": MOST_SHARDS,
     "machine": MOST_SHARDS,
     "command": WORKERS * MOST_SHARDS,
-}  # shards that who is killed has in hand, at most
+}  # the most shards at a time, by what is killed
 
 pytestmark = [
     pytest.mark.slow,

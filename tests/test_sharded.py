@@ -25,7 +25,7 @@ DOCUMENTS, QUERIES = RNG.integers(0, 3, (700, 9)), RNG.integers(0, 3, (25, 9))
 
 
 class TestSharded(EngineContract):
-    """What every engine must do."""
+    """The contract of engines."""
 
     plugin = Sharded(Csr(), shards=3, threads=2)
     test_vectors_like_learned_sparse_ones = None  # `csr` itself is tested with them
@@ -52,7 +52,7 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 
 @pytest.mark.parametrize("name", ["here", "processes(2)", pytest.param("ray", marks=[needs_ray, pytest.mark.slow])])
 def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
-    """Five parts that workers build and search have the files of this process, and the lists of one index, ties too."""
+    """Five shards that workers build and search have the files of this process, and the lists of a single index."""
     text = f'ray("{request.getfixturevalue("two_raylets").address}", workers=2)' if name == "ray" else name
     notes = []
     parts = Sharded(Impact(), 5)
@@ -76,7 +76,7 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
 @pytest.mark.parametrize("seen", [True, False], ids=["files that the worker sees", "files that it is sent"])
 def test_a_part_is_loaded_again_where_its_worker_is_killed(seen, tmp_path, monkeypatch):
     """A process that holds parts is killed between two searches: one line says so, and the lists are the same."""
-    if not seen:  # as on a machine that shares no file system
+    if not seen:  # like on a machine without a shared file system
         monkeypatch.setattr(
             sharded, "files_of", lambda folder: {name: (size, 0) for name, (size, _) in files_of(folder).items()}
         )
@@ -118,7 +118,7 @@ def contents(folder):
 
 
 def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
-    """An engine among the settings is resolved, with what it asks of vectors; what is none is refused."""
+    """An engine as a setting is resolved, with its requirements on vectors; anything else is refused."""
     monkeypatch.chdir(tmp_path)
     for name in ("d.jsonl", "q.tsv"):
         (tmp_path / name).touch()
@@ -135,7 +135,7 @@ def test_it_is_named_as_other_engines_are(tmp_path, monkeypatch):
 
 
 def test_no_documents_at_all(tmp_path):
-    """Nothing indexed, nothing found."""
+    """Without documents nothing is found."""
     Sharded(Csr()).build(iter([]), tmp_path)
 
     assert Sharded(Csr()).open(tmp_path).search(sparse.csr_array(np.ones((2, 3), np.float32)), 5).docs.shape == (2, 0)
@@ -143,5 +143,5 @@ def test_no_documents_at_all(tmp_path):
 
 @pytest.mark.parametrize("text", ["here", "processes(workers=3)", "processes"])
 def test_an_executor_is_written_as_it_is_typed(text):
-    """What a timed process is told is what `--on` takes."""
+    """`written` is the inverse of `executor`."""
     assert written(executor(text)) == text

@@ -1,4 +1,4 @@
-"""Timing: a fresh process per system, every duration kept, statistics by hand, and flags for whatever was not proved."""
+"""Timing: a fresh process per system, every duration kept, statistics by hand, and flags for what was not proved."""
 
 import json
 import os
@@ -248,7 +248,7 @@ def run_of(docs, scores):
         ([1, 2], [9, 8], 2, 0),  # fewer were asked for
         ([1, 2], [9, 8], 3, 1),  # one is missing
         ([2, 1, 3], [9, 8, 7], 3, 1),
-        ([1, 2, 4], [9, 8, 7.004], 3, 0),  # 4 is as good as 3 but for rounding
+        ([1, 2, 4], [9, 8, 7.004], 3, 0),  # 4 is as good as 3 except for rounding
         ([1, 2, 5], [9, 8, 7], 3, 1),
         ([1, 2, 6], [9, 8, 7.5], 3, 1),  # a document that the run lacks cannot be better than its last one
         ([], [], 3, 1),

@@ -1,4 +1,4 @@
-"""Executors: where corpora are encoded and parts of indexes are held. One file adds one (see `lexbench.registry`).
+"""Executors: where corpora are encoded and shards of indexes are held. One file adds one (see `lexbench.registry`).
 
 `executor` finds one from the text of `--on` or LEXBENCH_ON, and `written` returns that text. Other packages use these two,
 `suited`, and `here`, the default.

@@ -34,7 +34,7 @@ class Processes(Executor):
 
     *workers*: the number of processes; 0 is one per device of the encoder, e.g. two for `device="cuda:0,cuda:1"`. More
     processes than devices share these in turn, and share the processor's cores if the encoder has the setting `threads`. For
-    held objects, e.g. the parts of an index, 0 is one process per core.
+    held objects, e.g. the shards of an index, 0 is one process per core.
     """
 
     workers: int = runtime(0)

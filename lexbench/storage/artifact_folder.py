@@ -1,4 +1,4 @@
-"""What is in the folder of an artifact: its manifest, its measurement, and the references and remarks of an index.
+"""The content of the folder of an artifact: its manifest, its measurement, and the references and remarks of an index.
 
 An artifact is a finished folder in the store, named by a digest of its key facts. Its manifest is written last and lists the
 sizes and digests of its files. `lexbench.storage.store` makes artifacts; retrievers write references and remarks into theirs.

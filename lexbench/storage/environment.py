@@ -48,7 +48,7 @@ def _processor() -> str:
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return versions by distribution: of those that scores or speed always depend on, and of those that provide *packages*.
+    """Return versions by distribution: of packages that always matter for scores or speed, and of *packages*.
 
     *packages* are what plug-ins need: modules (`faiss`) or distributions (`faiss-cpu`). Missing ones are left out.
     """

@@ -66,7 +66,7 @@ def _file_digest(path: Path, algorithm: str, _size: int, _modified: int) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz, whatever its name is.
+    """Open a file for reading bytes, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
     Raises InvalidFile for zstd files and zip archives.
     """

@@ -254,7 +254,7 @@ class Store:
         total = 0
         for folder, _, names in os.walk(self.root):  # skips folders that another process renames meanwhile
             for name in names:
-                with suppress(OSError):  # likewise files
+                with suppress(OSError):  # or files that it removes
                     total += Path(folder, name).stat().st_size
         return total
 

@@ -66,7 +66,7 @@ def content(vectors: Any) -> list[bytes]:
 
 
 def close(vectors: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]) -> bool:
-    """Whether two results of `rows` are equal but for rounding."""
+    """Whether two results of `rows` are equal except for rounding."""
     return len(vectors) == len(expected) and all(
         row.shape == other.shape and np.allclose(row, other, rtol=_ROUNDING, atol=_ROUNDING)
         for row, other in zip(vectors, expected, strict=True)
@@ -154,7 +154,7 @@ def check_order(case: EncoderCase) -> str:
 
 
 def check_neighbours(case: EncoderCase) -> str:
-    """Check that a text has the same vector alone, among others and among many, but for rounding."""
+    """Check that a text has the same vector alone, among others and among many, except for rounding."""
     encoder = case.make()
     documents, queries = (rows(vectors) for vectors in both(encoder))
 
@@ -204,7 +204,7 @@ def check_truncated(case: EncoderCase) -> str:
 
 
 def check_runtime_settings(case: EncoderCase) -> str:
-    """Check that `runtime` settings, numbers and switches, change no vector but for rounding, and no key."""
+    """Check that `runtime` settings, numbers and switches, change no vector except for rounding, and no key."""
     encoder = case.make()
     expected, key = [rows(vectors) for vectors in both(encoder)], systems.describe(encoder)
     tried = _other_values(encoder, "runtime")

@@ -41,7 +41,7 @@ class RerankerContract:
         assert reranker.score([], []).shape == (0,)
 
     def test_a_score_depends_on_its_pair_alone(self, reranker: Any) -> None:
-        """A pair has the same score alone, among others and in another order, but for rounding."""
+        """A pair has the same score alone, among others and in another order, except for rounding."""
         scores = reranker.score(QUERIES, DOCUMENTS)
         alone = [reranker.score([query], [document])[0] for query, document in zip(QUERIES, DOCUMENTS, strict=True)]
         backwards = reranker.score(QUERIES[::-1] * 3, DOCUMENTS[::-1] * 3)

@@ -216,7 +216,7 @@ def _agree(
         return False
     if np.array_equal(docs, known[: len(docs)]):
         return True
-    # The order differs: each document must have its score but for rounding, and a document that is in only one of the lists
+    # The order differs: each document must have its score except for rounding, and a document that is in only one of the lists
     # must score like the last one.
     rounding = _ROUNDING * float(np.abs(true).max())
     last = true[len(docs) - 1]

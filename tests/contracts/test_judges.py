@@ -22,7 +22,7 @@ class TestJudges(JudgeContract):
 
 @pytest.mark.parametrize("name", registry.names("judges"))
 def test_an_unknown_setting_is_refused(name):
-    """A setting that there is not costs one line."""
+    """An unknown setting is an error in one line."""
     with pytest.raises((UnknownName, CommandError)) as caught:
         registry.create("judges", Call(name, kwargs=(("no_such_setting", 1),)))
     assert "\n" not in str(caught.value)

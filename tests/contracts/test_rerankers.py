@@ -37,7 +37,7 @@ class TestRerankers(RerankerContract):
 
 @pytest.mark.parametrize("name", registry.names("rerankers"))
 def test_an_unknown_setting_is_refused(name):
-    """A setting that there is not costs one line."""
+    """An unknown setting is an error in one line."""
     with pytest.raises((UnknownName, CommandError, MissingExtra)) as caught:
         registry.create("rerankers", Call(name, kwargs=(("no_such_setting", 1),)))
     assert "\n" not in str(caught.value)
