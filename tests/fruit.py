@@ -1,4 +1,4 @@
-"""A BEIR folder in which the order of BM25 is plain: documents have four words each, so one with more of a word is better."""
+"""A BEIR folder with an obvious BM25 order: documents have four words, so more occurrences of a word rank higher."""
 
 import json
 
@@ -25,7 +25,7 @@ JUDGED = [
 
 
 def write(path, judged=JUDGED, split="train", queries=QUERIES):
-    """Write the folder, or one more of its qrels; return its path."""
+    """Write the folder, or another qrels file into it, and return its path."""
     (path / "qrels").mkdir(parents=True, exist_ok=True)
     (path / "corpus.jsonl").write_text(lines({"_id": name, "title": "", "text": text} for name, text in CORPUS.items()))
     (path / "queries.jsonl").write_text(lines({"_id": name, "text": text} for name, text in queries.items()))
@@ -35,10 +35,10 @@ def write(path, judged=JUDGED, split="train", queries=QUERIES):
 
 
 def lines(records):
-    """Return JSON lines."""
+    """Return *records* as JSON lines."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def ids(corpus, positions):
-    """Return document ids of corpus positions."""
+    """Return the document ids at corpus *positions*."""
     return [corpus.doc_ids[position].decode() for position in positions]

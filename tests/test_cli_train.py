@@ -1,4 +1,4 @@
-"""`lexbench train`: which recipe, what it will take, and what is refused before any work."""
+"""The command `lexbench train`: recipes, options, estimates, and errors before any work."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ CONFIG = {"num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 16, "vo
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Make a folder with a recipe, a BEIR folder of three documents for training, and the sizes of a model."""
+    """Make a folder with a recipe, a BEIR folder of three documents, and a model's config, and return it."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "nothing"))
@@ -60,7 +60,7 @@ def run(capsys, *arguments):
 
 
 def planned(capsys, *arguments):
-    """Return the parts that a dry run tells as JSON, by name."""
+    """Return the parts of a dry run by name."""
     exit_code, out, err = run(capsys, "train", *arguments, "--dry-run", "--json")
     assert exit_code == 0, err
     return {row["part"]: row for row in json.loads(out)["parts"]}
@@ -77,7 +77,7 @@ def test_help_imports_nothing_heavy(arguments):
 
 
 def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
-    """The table has pretraining, mining and fine-tuning of each stage; neither output nor store is made."""
+    """A dry run lists pretraining, mining and fine-tuning of each stage, and makes neither output nor store."""
     exit_code, out, err = run(capsys, "train", "all", "mine.toml", "--dry-run")
 
     assert (exit_code, err) == (0, "")
@@ -91,7 +91,7 @@ def test_a_dry_run_shows_every_part_and_does_nothing(place, capsys):
 
 
 def test_a_dry_run_counts(place, capsys):
-    """Two epochs of three documents are two steps of four; five steps of two queries are five; the start is no row."""
+    """Two epochs of three documents are two steps of four; five steps of two queries are five; the start has no row."""
     found = planned(capsys, "all", "mine.toml")
 
     assert list(found) == ["pretrain", "mine --stage 1", "finetune --stage 1", "mine --stage 2", "finetune --stage 2"]
@@ -100,7 +100,7 @@ def test_a_dry_run_counts(place, capsys):
 
 
 def test_options_are_overrides_of_the_commands_section(place, capsys):
-    """--steps and --batch-size of pretraining are pretraining's; --set reaches everything; --seed is the recipe's."""
+    """--steps and --batch-size apply to the command's section, --set to any setting, --seed to the recipe."""
     options = ("--steps", 7, "--batch-size", 3, "--learning-rate", 0.1, "--set", "encoding.document_length=50")
     found = planned(capsys, "pretrain", "mine.toml", *options)["pretrain"]
     wrong = run(capsys, "train", "pretrain", "mine.toml", "--seed", "-1")
@@ -111,7 +111,7 @@ def test_options_are_overrides_of_the_commands_section(place, capsys):
 
 
 def test_epochs_on_the_command_line_take_the_place_of_steps(place, capsys):
-    """--epochs beats the steps of the file."""
+    """--epochs replaces the steps of the file."""
     (place / "out" / "negatives" / "stage1").mkdir(parents=True)
     (place / "out" / "negatives" / "stage1" / "mine.trec.gz").touch()
     (place / "out" / "pretrained").mkdir()
@@ -120,7 +120,7 @@ def test_epochs_on_the_command_line_take_the_place_of_steps(place, capsys):
 
 
 def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
-    """`msmarco` is the recipe in recipes/. Its data are not here: the plan is shown all the same, and the exit code is 3."""
+    """`msmarco` is the recipe in recipes/. Without its data the estimate is still shown, with exit code 3."""
     exit_code, out, err = run(
         capsys, "train", "all", "msmarco", "--device", "cpu", "--precision", "fp32", "--dry-run", "--json"
     )
@@ -166,7 +166,7 @@ def test_a_recipe_of_ours_is_named_without_its_path(place, capsys):
     ],
 )
 def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, exit_code, said):
-    """What is wrong stands in one line on stderr before any work, the real command and the dry run alike; nothing is made."""
+    """An error is one line on stderr before any work, with and without --dry-run, and nothing is made."""
     found, out, err = run(capsys, "train", *arguments)
 
     assert (found, out) == (exit_code, "")
@@ -178,7 +178,7 @@ def test_a_mistake_costs_one_line_and_the_right_code(place, capsys, arguments, e
 
 
 def test_negatives_are_asked_for_before_training(place, capsys):
-    """A stage whose negatives are not mined says so, and how."""
+    """Fine-tuning without mined negatives names the command that mines them."""
     (place / "out" / "pretrained").mkdir(parents=True)
     exit_code, _, err = run(capsys, "train", "finetune", "mine.toml", "--stage", 1)
 
@@ -187,7 +187,7 @@ def test_negatives_are_asked_for_before_training(place, capsys):
 
 
 def test_mining_says_what_it_made_and_what_is_next(place, capsys):
-    """The answer is the file of negatives, and the command that goes on, with this one's options; as JSON, what was made."""
+    """Mining prints its file and the next command with the same options, or JSON."""
     options = ("--stage", 1, "--output", "other out", "--set", "stage1.depth=2")
     exit_code, out, err = run(capsys, "train", "mine", "mine.toml", *options)
     again = run(capsys, "train", "mine", "mine.toml", *options, "--json")
@@ -201,14 +201,14 @@ def test_mining_says_what_it_made_and_what_is_next(place, capsys):
 
 
 def test_only_the_first_process_of_torchrun_speaks(place, capsys, monkeypatch):
-    """The second process makes nothing visible on stdout or stderr."""
+    """The second process prints nothing."""
     monkeypatch.setenv("RANK", "1")
 
     assert run(capsys, "train", "mine", "mine.toml", "--stage", 1) == (0, "", "")
 
 
 def test_a_missing_package_is_named_with_its_extra(place, capsys, monkeypatch):
-    """Without accelerate, what to type is the extra `train`."""
+    """Without accelerate the error names the extra `train`."""
     monkeypatch.setattr("lexbench.errors.find_spec", lambda module: None if module == "accelerate" else module)
     exit_code, out, err = run(capsys, "train", "all", "mine.toml")
 

@@ -1,4 +1,4 @@
-"""Which texts make up which step, and what a batch is."""
+"""The order of examples and the tensors of a batch."""
 
 import numpy as np
 import pytest
@@ -12,37 +12,37 @@ from lexbench.lexmae.data.batches import Draws, InOrder, padded, tensors
 
 
 def chosen(index, rng):
-    """Stand for an example: which one it is, and the first number of its generator."""
+    """Return the index and the first random number, in place of an example."""
     return index, int(rng.integers(1 << 60))
 
 
 def taken(draws):
-    """Return all draws in their order."""
+    """Return all draws in order."""
     return [draws[draw] for draw in range(len(draws))]
 
 
 def epochs(draws, examples, number):
-    """Return which examples each of *number* epochs takes (number, examples)."""
+    """Return the examples of each epoch (number, examples)."""
     return np.array([draws[draw][0] for draw in range(examples * number)]).reshape(number, examples)
 
 
 @pytest.mark.parametrize("lengths", [None, np.arange(23) % 7])
 def test_an_epoch_takes_every_example_once(lengths):
-    """Whatever the batch and the grouping, each epoch is a permutation, and no two are the same."""
+    """With any batch size and grouping each epoch is a permutation, and all epochs differ."""
     orders = epochs(Draws(chosen, 23, 92, 5, batch=4, lengths=lengths), 23, 4)
     assert (np.sort(orders, axis=1) == np.arange(23)).all()
     assert len({tuple(order) for order in orders.tolist()}) == 4
 
 
 def test_seeds_differ():
-    """Another seed has another order and other random numbers, even for the same example."""
+    """Another seed gives another order and other random numbers for the same example."""
     first, second = Draws(chosen, 50, 50, 1), Draws(chosen, 50, 50, 2)
     assert [index for index, _ in taken(first)] != [index for index, _ in taken(second)]
     assert not {number for _, number in taken(first)} & {number for _, number in taken(second)}
 
 
 def test_the_order_is_shuffled():
-    """Without lengths every example is as likely to come first as any other: 5 of them, 1000 epochs, 200 +- 5 x 12.6 each."""
+    """Without lengths each of 5 examples comes first equally often: in 1000 epochs 200 +- 5 x 12.6 times."""
     draws = Draws(chosen, 5, 5000, 0)
     firsts = np.bincount([draws.order(epoch)[0] for epoch in range(1000)], minlength=5)
     assert (abs(firsts - 200) < 5 * 12.6).all()  # (1000 x .2 x .8)^(1/2) = 12.6
@@ -50,7 +50,7 @@ def test_the_order_is_shuffled():
 
 @pytest.mark.parametrize("lengths", [None, np.arange(10) % 4])
 def test_resuming_changes_nothing(lengths):
-    """Draw 17 and those after it are the same for one who begins there, and in whatever order they are asked for."""
+    """Draws from 17 on are the same if training resumes there, in whatever order they are requested."""
     whole = taken(Draws(chosen, 10, 40, 3, batch=4, lengths=lengths))
     resumed = Draws(chosen, 10, 40, 3, batch=4, lengths=lengths)
     assert [resumed[draw] for draw in range(17, 40)] == whole[17:]
@@ -64,11 +64,7 @@ def test_every_draw_has_its_own_generator():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_batches_are_of_like_length(seed):
-    """Ten texts of ten lengths by fours: the batches of the first epoch are the shortest four, the next four, and two.
-
-    Those two wait for two of the next epoch, the other eight of which are two batches of neighbours in length again, and the
-    third epoch is as the first. All but the last batch of an epoch come in any order.
-    """
+    """Ten texts of ten lengths in batches of four: neighbours in length share a batch, across the end of an epoch too."""
     draws = Draws(chosen, 10, 30, seed, batch=4, lengths=np.arange(10) * 11)
     first, second, third = epochs(draws, 10, 3).tolist()
     assert {frozenset(first[:4]), frozenset(first[4:8])} == {frozenset(range(4)), frozenset(range(4, 8))}
@@ -79,14 +75,14 @@ def test_batches_are_of_like_length(seed):
 
 
 def test_short_batches_come_at_any_time():
-    """Batches are shuffled, so that training does not go from short texts to long ones."""
+    """Batches are shuffled, so training does not proceed from short to long texts."""
     draws = Draws(chosen, 40, 40, 0, batch=4, lengths=np.arange(40))
     shortest = [int(draws.order(epoch)[:4].min()) for epoch in range(20)]
     assert len(set(shortest)) > 3
 
 
 def test_little_is_padded_in_every_epoch():
-    """Of 1003 texts of 10 to 144 tokens by 16s, padding is less than 10 % in the fourth epoch too; unsorted it is over half."""
+    """With 1003 texts in batches of 16 padding is below 10 % in the fourth epoch too; unsorted it is above 50 %."""
     lengths = np.random.default_rng(0).integers(10, 145, 1003)
 
     def share(**grouped):
@@ -99,13 +95,13 @@ def test_little_is_padded_in_every_epoch():
 
 
 def test_fewer_examples_than_a_batch_holds():
-    """A batch may take several epochs."""
+    """A batch can span several epochs."""
     orders = epochs(Draws(chosen, 3, 12, 0, batch=8, lengths=np.array([5, 6, 7])), 3, 4)
     assert (np.sort(orders, axis=1) == np.arange(3)).all()
 
 
 def test_the_sampler_takes_draws_as_they_come():
-    """A DataLoader with InOrder hands out batches of draws 0, 1, 2 and so on."""
+    """A DataLoader with InOrder returns draws 0, 1, 2 and so on."""
     draws = Draws(chosen, 4, 10, 0)
     loaded = DataLoader(draws, batch_size=4, sampler=InOrder(10), collate_fn=list)
     assert len(draws) == len(InOrder(10)) == 10
@@ -113,13 +109,13 @@ def test_the_sampler_takes_draws_as_they_come():
 
 
 def test_padded():
-    """Rows are filled up on the right to the longest."""
+    """Rows are padded on the right."""
     rows = [np.array([1, 2, 3]), np.array([4])]
     assert padded(rows, 9).tolist() == [[1, 2, 3], [4, 9, 9]]
 
 
 def test_tensors():
-    """Padding is not real, and neither it nor silent ids pool; a padding id inside a text is real."""
+    """Padding is not real, and neither padding nor silent ids are pooled; the padding id inside a text is real."""
     found = tensors([np.array([2, 7, 3, 0, 3]), np.array([2, 3])], pad=0, silent=[2, 3])
     assert found["ids"].tolist() == [[2, 7, 3, 0, 3], [2, 3, 0, 0, 0]]
     assert found["real"].tolist() == [[True] * 5, [True, True, False, False, False]]
@@ -128,6 +124,6 @@ def test_tensors():
 
 
 def test_nothing_silent():
-    """With no silent ids all but padding pools."""
+    """Without silent ids everything except padding is pooled."""
     found = tensors([np.array([2, 7]), np.array([2])], pad=0, silent=[])
     assert torch.equal(found["pools"], found["real"])

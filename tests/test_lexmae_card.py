@@ -1,4 +1,4 @@
-"""What a trained folder says of itself: lexbench encodes with it as it was trained, and how it came to be can be read."""
+"""The card of a trained folder: how to encode with it, and how it was trained."""
 
 import json
 import re
@@ -57,12 +57,12 @@ FACTS = Facts(
 
 @pytest.fixture
 def draft(tmp_path):
-    """Make a folder as training drafts it: a model and its tokenizer."""
+    """Return a folder with a model and its tokenizer, as training makes it."""
     return sparsified(tiny_bert(tmp_path / "model", form="transformers", safetensors=True))
 
 
 def finished(draft, recipe=RECIPE, facts=FACTS, what="stage1"):
-    """Finish a folder; return its card."""
+    """Finish a folder and return its card."""
     card.finish(draft, recipe, what, facts)
     return (draft / "README.md").read_text(encoding="utf-8")
 
@@ -73,7 +73,7 @@ def section(text, name):
 
 
 def block(text, language):
-    """Return what a fenced block of a card holds, as a reader of Markdown finds it."""
+    """Return the content of a fenced block, as a Markdown parser sees it."""
     return next(token.content for token in MarkdownIt().parse(text) if token.type == "fence" and token.info == language)
 
 
@@ -86,7 +86,7 @@ ENCODINGS = [
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
 def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
-    """The folder alone tells the encoder positions, titles and lengths; a setting that is typed still wins."""
+    """The encoder takes positions, titles and lengths from the folder; typed settings override them."""
     finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
     own = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
     typed = systems.system(f'sparse_mlm(model="{draft}", query_length=30)').retriever.encoder
@@ -97,7 +97,7 @@ def test_lexbench_encodes_as_the_recipe_says(draft, encoding):
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.titles)
 def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
-    """The ten lines for transformers run as they stand and give lexbench's vectors, of queries and of documents with titles."""
+    """The Python lines of the card run unchanged and give lexbench's vectors."""
     text = finished(draft, msgspec.structs.replace(RECIPE, encoding=encoding))
     place = {}
     exec(block(text, "python").replace("FOLDER", str(draft)), place)
@@ -118,7 +118,7 @@ def test_the_python_of_the_card_gives_the_same_vectors(draft, encoding):
 
 
 def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
-    """Where a model has exact terms, the lines for transformers count them too."""
+    """The Python lines of a card with exact terms count them too."""
     vocabulary = json.loads((draft / "config.json").read_text())["vocab_size"]
     predicted, exact = torch.rand(2, vocabulary, generator=torch.Generator().manual_seed(1))
     terms = exact_terms.ExactTerms(predicted, exact - 0.2, mean_length=5.5)
@@ -139,7 +139,7 @@ def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
 
 
 def test_the_hub_reads_the_front_matter(draft):
-    """The hub's own reader finds language, licence, kind and base model; what was not given is not there."""
+    """The hub's own parser finds language, licence, kind and base model; missing facts are left out."""
     known = ModelCard(finished(draft)).data.to_dict()
     bare = ModelCard(finished(draft, msgspec.structs.replace(RECIPE, license=""), msgspec.structs.replace(FACTS, language="")))
 
@@ -156,7 +156,7 @@ def test_the_hub_reads_the_front_matter(draft):
 
 
 def test_a_folder_is_no_base_model(draft):
-    """Where training starts from a folder, the card names it in the recipe only, unless it is told what is in the folder."""
+    """A local folder is not named as base model, unless the facts say which model it has."""
     local = msgspec.structs.replace(RECIPE, start=Start(model=str(draft)))
 
     assert ModelCard(finished(draft, local)).data.base_model is None
@@ -200,7 +200,7 @@ SCORES = """\
 
 
 def test_the_card_says_what_was_given(draft):
-    """Data, training, selection and scores stand in the card as they were given; nobody takes it for the authors' model."""
+    """Data, training, selection and scores appear as given, and the card says that it is a re-training."""
     text = finished(draft)
 
     assert section(text, "Data") == DATA
@@ -212,7 +212,7 @@ def test_the_card_says_what_was_given(draft):
 
 
 def test_the_card_says_nothing_else(draft):
-    """Without selection and scores there is no table of them, and a training that was stopped says what its time is of."""
+    """Without selection and scores there are no tables of them; a resumed training says which steps its time covers."""
     facts = Facts(data=(), steps=5, seconds=2.25, resumed=3, machine="m", versions={})
     text = finished(draft, facts=facts)
 
@@ -223,7 +223,7 @@ def test_the_card_says_nothing_else(draft):
 
 @pytest.mark.parametrize("name", ["nano", HOSTILE])
 def test_the_recipe_is_there_in_full(draft, name):
-    """The TOML in the card reads back to the recipe, whatever its strings hold."""
+    """The TOML in the card parses to the recipe, whatever its strings contain."""
     recipe = msgspec.structs.replace(RECIPE, name=name, description=f"{HOSTILE}\n```\n# no heading")
     found = block(finished(draft, recipe), "toml")
 
@@ -232,7 +232,7 @@ def test_the_recipe_is_there_in_full(draft, name):
 
 
 def test_hostile_names_are_shown_as_they_are(draft):
-    """Names that are Markdown or HTML are text to a reader of Markdown: no link, no tag, no cell more."""
+    """Names with Markdown or HTML are shown as plain text: no links, tags or additional cells."""
     recipe = msgspec.structs.replace(RECIPE, name=HOSTILE, description=HOSTILE)
     data = Data(dataset=HOSTILE, use="training", counts={HOSTILE: 1}, note=HOSTILE)
     score = Score(dataset=HOSTILE, measure=HOSTILE, value=0.5, command=HOSTILE)
@@ -255,7 +255,7 @@ def test_hostile_names_are_shown_as_they_are(draft):
 
 
 def test_programs_read_the_same_facts(draft):
-    """training.json has what was given, and comes back as it was; writing it again gives the same bytes everywhere."""
+    """training.json reads back to the same facts, and writing it again gives the same bytes."""
     finished(draft)
     before = {path.name: path.read_bytes() for path in draft.iterdir()}
     read = card.read(draft)
@@ -267,7 +267,7 @@ def test_programs_read_the_same_facts(draft):
 
 
 def test_a_folder_that_tells_nothing_is_said(draft):
-    """A folder without training.json, or with one cut short, is one line that names the file."""
+    """A missing or truncated training.json is one line that names the file."""
     with pytest.raises(InvalidFile, match=r"training\.json: .*No such file"):
         card.read(draft)
     finished(draft)

@@ -1,4 +1,4 @@
-"""`lexbench train all` on a tiny collection: pretraining, three stages, and what one can do with the folders."""
+"""`lexbench train all` on a tiny collection: pretraining, three stages, and the use of the folders."""
 
 import json
 import stat
@@ -30,7 +30,7 @@ PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Train all in a process of its own, and return the folder and what was said."""
+    """Train everything in a new process, and return the folder and the output."""
     place = write(tmp_path_factory.mktemp("trained"))
     reranker(place / "teacher")
     process = Process(place, code, ["train", "all", "tiny.toml"])
@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def place(trained, monkeypatch):
-    """Return the folder in which all was trained, as the current one."""
+    """Return the folder of the training as current folder."""
     enter(trained[0], monkeypatch)
     return trained[0]
 
@@ -56,7 +56,7 @@ def reranker(path):
 
 
 def test_all_parts_are_made_and_named(trained):
-    """The answer names every folder and file in the order in which they were made, and what to type next."""
+    """The output names every folder and file in order, and the next command."""
     place, said = trained
     answer = [line for line in said.splitlines() if line.startswith(("out/", "next:"))]
     made = ["out/start", "out/pretrained"]
@@ -67,7 +67,7 @@ def test_all_parts_are_made_and_named(trained):
 
 
 def test_progress_tells_losses_and_scores_and_nothing_else(trained):
-    """Every line that is no answer is one of ours: no library's warnings, bars or banners."""
+    """Every other line is lexbench's progress: no warnings, bars or banners of libraries."""
     _, said = trained
     told = [line for line in said.splitlines() if not line.startswith(("out/", "next:"))]
 
@@ -79,7 +79,7 @@ def test_progress_tells_losses_and_scores_and_nothing_else(trained):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_fall(trained, name):
-    """The last line of the log is of the last step, and its loss is below the first; so are both halves of pretraining's."""
+    """The log ends at the last step with a lower loss than at first; so do both halves of pretraining."""
     lines = losses(trained[0] / "out" / name)
 
     assert lines[-1]["step"] == {"pretrained": 60, "stage3": 10}.get(name, 30)
@@ -93,7 +93,7 @@ def test_losses_fall(trained, name):
 
 
 def test_stages_learn_what_queries_mean(trained):
-    """Held-out queries, for which BM25 finds the wrong topic, are answered better after stages 1 and 2 than before."""
+    """Stages 1 and 2 improve held-out queries for which BM25 finds the wrong topic."""
     for name in ("stage1", "stage2"):
         first, *others = [line["RR@10"] for line in scores(trained[0] / "out" / name)]
         assert max(others) > first + 0.1
@@ -101,7 +101,7 @@ def test_stages_learn_what_queries_mean(trained):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_plain_transformers_loads_the_folder(trained, name):
-    """Of the weights none is missing and none is unexpected, and nothing of ours is needed; all files can be read by others."""
+    """transformers alone loads the folder without missing or unexpected weights, and others can read all files."""
     folder = trained[0] / "out" / name
     _, told = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
 
@@ -111,7 +111,7 @@ def test_plain_transformers_loads_the_folder(trained, name):
 
 
 def test_no_pickle_is_left(trained):
-    """Neither training_args.bin nor anything else that is unpickled is in the output, nor the state of a training."""
+    """No pickle and no training state is left in the output."""
     out = trained[0] / "out"
 
     assert {path.suffix for path in out.rglob("*") if path.is_file()}.isdisjoint(PICKLES)
@@ -119,7 +119,7 @@ def test_no_pickle_is_left(trained):
 
 
 def test_our_encoder_reads_how_to_encode_in_the_folder(place):
-    """Without a setting `sparse_mlm` pools, cuts and puts titles as in training, and its vectors are the trained encoder's."""
+    """`sparse_mlm` reads positions, lengths and titles in the folder, and gives the trained encoder's vectors."""
     encoder = system('sparse_mlm(model="out/stage3", dense_ok=True)@impact').retriever.encoder
     model, tokenizer = load(place / "out" / "stage3")
     model.eval()
@@ -135,7 +135,7 @@ def test_our_encoder_reads_how_to_encode_in_the_folder(place):
 
 
 def test_negatives_of_stage_2_are_the_first_models(place):
-    """They were mined by the model of stage 1, and the ones of stage 1 by BM25."""
+    """Stage 2 uses negatives of stage 1's model, stage 1 those of BM25."""
     mined = [json.loads((place / f"out/negatives/stage{stage}/topics.json").read_text())["retriever"] for stage in (1, 2, 3)]
 
     assert mined[0] == "bm25"
@@ -143,7 +143,7 @@ def test_negatives_of_stage_2_are_the_first_models(place):
 
 
 def test_the_card_counts_what_was_seen(place):
-    """Stage 3 has seen all that stages before it saw, each collection once, and held-out queries for selection only."""
+    """The card of stage 3 lists all collections of earlier stages once, and held-out queries only for selection."""
     asked = recipe.read(place / "tiny.toml")
     train = open_training_set("topics", Store(), Silent())
     held = len(selection.held_out_ids(train, 0.2, 42))
@@ -159,7 +159,7 @@ def test_the_card_counts_what_was_seen(place):
 
 
 def test_what_is_finished_is_not_made_again(trained, place, capfd):
-    """The same command says the same answer and leaves every file as it is."""
+    """The same command gives the same output and leaves every file unchanged."""
     before = {path: path.stat().st_mtime_ns for path in (place / "out").rglob("*")}
     exit_code = code(["train", "all", "tiny.toml"])
     out, err = capfd.readouterr()
@@ -184,7 +184,7 @@ def test_what_is_finished_is_not_made_again(trained, place, capfd):
     ],
 )
 def test_another_recipe_does_not_take_a_finished_folder_for_its_own(place, capfd, setting, said):
-    """The setting that differs is named with both values, and what to do; nothing is trained, as nothing that it decides is."""
+    """The first different setting is named with both values and a remedy, and nothing is trained."""
     exit_code = code(["train", "all", "tiny.toml", "--set", setting])
     out, err = capfd.readouterr()
 
@@ -195,7 +195,7 @@ def test_another_recipe_does_not_take_a_finished_folder_for_its_own(place, capfd
 
 
 def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
-    """A finished model stands, whatever is said of later stages, of how models are chosen later, of hardware and of names."""
+    """Settings of later stages, later selection, hardware and names do not invalidate a finished model."""
     asked = recipe.read(place / "tiny.toml", ["stage3.steps=5", "hardware.precision=bf16", "name=other", "selection.every=7"])
 
     assert provenance.finished(place / "out/pretrained", asked, "pretrained") == place / "out/pretrained"
@@ -204,7 +204,7 @@ def test_what_comes_later_or_decides_nothing_is_not_another_recipe(place):
 
 
 def test_a_chosen_model_is_the_best_one(place):
-    """The weights of a stage are those of its best step: its score is the largest, and the card says so."""
+    """A stage keeps the weights of its best step, and the card says so."""
     lines, best = scores(place / "out/stage1"), max(line["RR@10"] for line in scores(place / "out/stage1"))
     (told,) = json.loads((place / "out/stage1/training.json").read_text())["facts"]["selection"]
 

@@ -1,4 +1,4 @@
-"""What a training is said to take: by hand for a small shape, and where the sizes come from."""
+"""Estimates of a training, computed by hand for a small shape, and where the sizes come from."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ PRETRAIN, MINE, FINETUNE = Task("pretrain"), Task("mine", 1), Task("finetune", 1
 
 
 def recipe(pretrain=None, stage=None, **settings) -> Recipe:
-    """Make a recipe for texts of 10 tokens, and queries of 8."""
+    """Return a recipe for documents of 10 tokens and queries of 8."""
     pretrained = Pretrain(**{"batch_size": 5, "steps": 2, "learning_rate": 1.0, "corpora": ("q",), **(pretrain or {})})
     asked = {"batch_size": 4, "epochs": 2.0, "learning_rate": 1.0, "queries": ("q",), "negatives": "bm25", "depth": 3}
     stage1 = Stage(**{**asked, "documents": 2, "lambda_d": 0.0, "lambda_q": 0.0, **(stage or {})})
@@ -43,13 +43,13 @@ def recipe(pretrain=None, stage=None, **settings) -> Recipe:
 
 
 def cost(task, data=DATA, machine=MACHINE, **settings) -> Cost:
-    """Return what one task takes."""
+    """Return the cost of one task."""
     (found,) = costs(recipe(**settings), [task], SHAPE, {task: data}, machine)
     return found
 
 
 def test_weights_are_counted():
-    """A layer of width 4 has 4 x 16 + 2 x 32 weights; the whole adds 100 + 16 embeddings and a dense layer, 4 wide each."""
+    """A layer of width 4 has 4 x 16 + 2 x 32 weights; the model adds 100 + 16 embeddings and a dense layer, 4 wide each."""
     assert (SHAPE.layer, SHAPE.body, SHAPE.parameters) == (128, 256, 256 + 464 + 16)
 
 
@@ -71,7 +71,7 @@ def test_pretraining_by_hand():
 
 
 def test_a_bottleneck_without_maxima_takes_less():
-    """The bottleneck `cls` looks for no maxima over the vocabulary."""
+    """The bottleneck `cls` needs no maxima over the vocabulary."""
     less = cost(PRETRAIN).operations - cost(PRETRAIN, pretrain={"bottleneck": "cls"}).operations
 
     assert less == pytest.approx(10 * (2 * 10 + 4) * 400)
@@ -87,7 +87,7 @@ def test_memory_of_pretraining_by_hand():
 
 
 def test_epochs_are_counted_in_relevant_documents():
-    """Two epochs of 20 pairs are 10 steps of 4; with one example a query, 5; a tenth of them held out, 9."""
+    """Two epochs of 20 pairs are 10 steps of 4; one example per query makes 5; a tenth held out makes 9."""
     assert cost(FINETUNE).steps == 10
     assert cost(FINETUNE, stage={"pairs": "one_per_query"}).steps == 5
     assert cost(FINETUNE, selection=Selection(held_out=0.1)).steps == 9
@@ -103,14 +103,14 @@ def test_fine_tuning_by_hand():
 
 
 def test_a_teacher_reads_each_pair():
-    """A teacher of the model's size takes 2 x 256 operations for each of 2 x (10 + 8) tokens of a query."""
+    """A teacher of the model's size takes 2 x 256 operations for each of a query's 2 x (10 + 8) tokens."""
     more = cost(FINETUNE, stage={"teacher": "t"}).operations - cost(FINETUNE).operations
 
     assert more == pytest.approx(40 * 2 * 256 * 2 * 18)
 
 
 def test_mining_with_a_model_encodes_the_corpus():
-    """Each of 50 documents passes through body, head and projection once; BM25 takes no operations that are counted."""
+    """Each of 50 documents passes through the model once; BM25 has no counted operations."""
     found = cost(MINE, stage={"negatives": 'sparse_mlm(model="{start}")@impact'})
 
     assert (found.texts, found.tokens, found.operations) == (50, 500, 50 * 2 * (256 + 16 + 400) * 10)
@@ -119,7 +119,7 @@ def test_mining_with_a_model_encodes_the_corpus():
 
 
 def test_devices_and_pieces_share_the_work():
-    """Two devices take half the time; twice the pieces, half of what a batch takes besides the weights."""
+    """Two devices halve the time; two pieces halve a batch's memory."""
     alone = cost(FINETUNE)
     two = cost(FINETUNE, machine=MACHINE._replace(devices=2))
     pieces = cost(FINETUNE, hardware=Hardware(accumulate=2))
@@ -131,7 +131,7 @@ def test_devices_and_pieces_share_the_work():
 
 
 def test_what_nobody_knows_is_unknown():
-    """Epochs over a set of unknown size have no number of steps, and no time; steps that are given have both."""
+    """Epochs over a set of unknown size have unknown steps and time; given steps have both."""
     unknown = {"q": Size(None, None, None)}
     assert cost(FINETUNE, unknown)[1:6] == (None,) * 5
     assert cost(PRETRAIN, unknown).operations == cost(PRETRAIN).operations
@@ -141,12 +141,12 @@ def test_what_nobody_knows_is_unknown():
 
 
 def test_queries_for_selection_are_not_trained_on():
-    """What a model is chosen by does not add to the examples."""
+    """Queries for selection do not count as examples."""
     assert cost(FINETUNE, {**DATA, "chosen": Size(1, 1000, 1000)}) == cost(FINETUNE)
 
 
 def test_contracts_say_their_sizes():
-    """pydoc/dev: 5,048 documents, 50 queries, and 148 + 111 judgements of grade 2, its threshold, and above."""
+    """pydoc/dev has 5,048 documents, 50 queries, and 148 + 111 judgements of grade 2 or more."""
     assert collections.dataset_size("pydoc/dev") == Size(5048, 50, 259)
     assert collections.corpus_size("pydoc/dev") == Size(5048, None, None)
     with pytest.raises(UnknownName, match="did you mean 'pydoc/dev'"):
@@ -154,7 +154,7 @@ def test_contracts_say_their_sizes():
 
 
 def test_folders_are_counted(tmp_path):
-    """The split `train` counts, and its queries with a relevant document; a corpus may be gzipped, and one folder up."""
+    """The split `train` counts; a corpus can be gzipped and one folder up."""
     folder = tmp_path / "all" / "mine"
     (folder / "qrels").mkdir(parents=True)
     with gzip.open(folder.parent / "corpus.jsonl.gz", "wt") as file:
@@ -171,7 +171,7 @@ def test_folders_are_counted(tmp_path):
 
 
 def test_the_shape_is_the_models(tmp_path, monkeypatch):
-    """The initial model's config.json counts, cut as the recipe cuts it; DistilBERT calls its sizes otherwise."""
+    """The shape comes from the initial model's config.json, reduced as the recipe says; DistilBERT has other names."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     distilbert = {"n_layers": 6, "dim": 32, "hidden_dim": 64, "vocab_size": 200, "max_position_embeddings": 64}
@@ -189,7 +189,7 @@ def test_the_shape_is_the_models(tmp_path, monkeypatch):
 
 
 def test_the_machine_is_measured():
-    """A processor does more than a hundred million operations a second, and the number of threads is as it was."""
+    """A processor does more than 10^8 operations per second; the number of threads is restored."""
     threads = torch.get_num_threads()
     found = measured(Hardware(device="cpu", threads=1))
 

@@ -1,4 +1,4 @@
-"""Examples of fine-tuning: pairs of a query and a relevant document, with negatives that are drawn anew each time."""
+"""Examples of fine-tuning: pairs of a query and a relevant document, with negatives drawn anew each time."""
 
 from collections import Counter
 from itertools import chain
@@ -17,7 +17,7 @@ MINED = {"qa": ["a4", "a2", "a1"], "qf": ["a1"], "qp": []}
 
 
 def source(path, mined=MINED, left_out=frozenset()):
-    """Return the folder of fruit as a training set, with what was mined for its queries."""
+    """Return the fruit folder as a training set, with mined negatives."""
     one = open_training_set(str(write(path)), Store(path.parent / "store"), Silent())
     code = {doc_id.decode(): position for position, doc_id in enumerate(one.corpus.doc_ids)}
     lists = [[code[name] for name in mined[query.query_id]] for query in one.queries]
@@ -26,14 +26,14 @@ def source(path, mined=MINED, left_out=frozenset()):
 
 
 def drawn(examples, index, negatives=2, seed=0):
-    """Return an example with ids in place of numbers."""
+    """Return an example with ids instead of positions."""
     found = examples.draw(index, np.random.default_rng(seed), negatives)
     one = examples.sources[found.source].training_set
     return one.queries[found.query].query_id, ids(one.corpus, [found.positive])[0], ids(one.corpus, found.negatives)
 
 
 def test_an_example_for_each_relevant_document(tmp_path):
-    """Each relevant document of each query with negatives is in one example; qp has none, so it is in none."""
+    """Each relevant document of a query with negatives makes one example; qp has no negatives."""
     examples = Examples([source(tmp_path / "fruit")], 3)
 
     assert Counter(drawn(examples, index)[:2] for index in range(len(examples))) == Counter(
@@ -42,7 +42,7 @@ def test_an_example_for_each_relevant_document(tmp_path):
 
 
 def test_an_example_for_each_query(tmp_path):
-    """With one example a query, its relevant document is drawn: over many draws each about as often."""
+    """With one example per query the relevant document is drawn, each about equally often."""
     examples = Examples([source(tmp_path / "fruit")], 3, "one_per_query")
     assert len(examples) == 2
     rng = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_an_example_for_each_query(tmp_path):
 
 
 def test_negatives_are_drawn_without_replacement(tmp_path):
-    """Of three negatives, two are never the same, and over many draws each pair in each order is about as frequent."""
+    """Two of three negatives are never the same, and all ordered pairs are about equally frequent."""
     examples = Examples([source(tmp_path / "fruit")], 3)
     rng = np.random.default_rng(0)
     found = Counter(tuple(examples.draw(0, rng, 2).negatives.tolist()) for _ in range(1200))
@@ -65,7 +65,7 @@ def test_negatives_are_drawn_without_replacement(tmp_path):
 
 
 def test_too_few_negatives_are_repeated(tmp_path):
-    """A query with fewer negatives than asked for has each of them as often as any other, but for one."""
+    """A query with too few negatives repeats each about equally often."""
     examples = Examples([source(tmp_path / "fruit")], 3)
 
     assert sorted(Counter(drawn(examples, 0, 7)[2]).values()) == [2, 2, 3]
@@ -83,7 +83,7 @@ def test_depth_bounds_what_is_drawn(tmp_path):
 
 
 def test_the_generator_decides(tmp_path):
-    """One seed gives one example, another gives another in some draw."""
+    """The same seed gives the same example, other seeds others."""
     examples = Examples([source(tmp_path / "fruit")], 3)
 
     assert drawn(examples, 0, seed=5) == drawn(examples, 0, seed=5)
@@ -91,7 +91,7 @@ def test_the_generator_decides(tmp_path):
 
 
 def test_held_out_queries_are_never_trained_on(tmp_path):
-    """No example has a query that is left out, in either kind of pairing; where all are, nothing is trained."""
+    """Left-out queries make no example with either kind of pairs; if all are left out, training is refused."""
     for pairs, count in (("all", 1), ("one_per_query", 1)):
         examples = Examples([source(tmp_path / "fruit", left_out={"qf"})], 3, pairs)
         assert len(examples) == count
@@ -102,7 +102,7 @@ def test_held_out_queries_are_never_trained_on(tmp_path):
 
 
 def test_several_training_sets_follow_each_other(tmp_path):
-    """Examples of several sets are one sequence; each knows its set, also behind a set that has none."""
+    """Examples of several sets form one sequence and know their set, also after an empty set."""
     none = source(tmp_path / "none", dict.fromkeys(MINED, ()))
     first, second = source(tmp_path / "one"), source(tmp_path / "two", left_out={"qf"})
     examples = Examples([first, none, second], 3)
@@ -112,7 +112,7 @@ def test_several_training_sets_follow_each_other(tmp_path):
 
 
 def test_negatives_are_drawn_from_every_part_of_a_list(tmp_path):
-    """With a boundary at rank 1, one negative of two is the best one, and the other is of those below it."""
+    """With a boundary at rank 1, one of two negatives is the best one and the other is below it."""
     examples = Examples([source(tmp_path / "fruit")], 3, strata=[1])
     seconds = set()
     for seed in range(20):
@@ -123,6 +123,6 @@ def test_negatives_are_drawn_from_every_part_of_a_list(tmp_path):
 
 
 def test_a_list_that_ends_before_a_boundary(tmp_path):
-    """A list with fewer documents than a boundary has fewer parts; what lacks is repeated."""
+    """A list that ends before a boundary has fewer parts, and negatives are repeated."""
     examples = Examples([source(tmp_path / "fruit", {"qa": ["a1"], "qf": [], "qp": []})], 3, strata=[2, 8])
     assert drawn(examples, 0, 3)[2] == ["a1"] * 3

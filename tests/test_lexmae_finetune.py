@@ -1,4 +1,4 @@
-"""A stage of fine-tuning: what it is trained on, the loss, and how a model in training is scored."""
+"""A stage of fine-tuning: its data, its loss, and scoring a model in training."""
 
 import gzip
 import sys
@@ -50,26 +50,26 @@ def world(tmp_path_factory):
 
 @pytest.fixture
 def place(world, monkeypatch):
-    """Return the folder with the collection, as the current one."""
+    """Return the folder with the collection as current folder."""
     enter(world, monkeypatch)
     return world
 
 
 @pytest.fixture
 def asked(place):
-    """Return the recipe, whose first stage begins with the initial model."""
+    """Return the recipe with a first stage that starts from the initial model."""
     return recipe.read(place / "tiny.toml", ["stage1.start=start", "encoding.query_length=8"])
 
 
 @pytest.fixture
 def stage(asked):
-    """Return the first stage, opened."""
+    """Return the data of the first stage."""
     _, tokenizer = load(start.make(asked, Silent()))
     return Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
 
 
 def told(command):
-    """Run *command*, and say the id of each query that a batch has."""
+    """Run *command* and print the id of each query in a batch."""
     real = Ranking.query
 
     def heard(self, example):
@@ -82,7 +82,7 @@ def told(command):
 
 
 def test_held_out_queries_are_never_trained_on(place):
-    """Of all batches of a stage none has a query that models are chosen by; nearly all others are there."""
+    """No batch has a query for selection, and nearly all other queries appear."""
     options = ["--set", "stage1.start=start", "--steps", "15", "--set", "selection.held_out=0.3", "--output", "held"]
     mined = Process(place, code, ["train", "mine", "tiny.toml", "--stage", "1", *options[:2], *options[4:]])
     assert mined.code() == 0, mined.said
@@ -98,7 +98,7 @@ def test_held_out_queries_are_never_trained_on(place):
 
 
 def test_batches_have_each_querys_own_documents(stage):
-    """A batch is the queries, cut, and for each its relevant document first, then the negatives that were drawn."""
+    """A batch has the queries, cut, and for each its relevant document first, then the drawn negatives."""
     (training_set,) = stage.training_sets
     drawn = [stage.draw(number, np.random.default_rng(number)) for number in (0, 25)]
     found = stage.collate(drawn)
@@ -120,7 +120,7 @@ def test_batches_have_each_querys_own_documents(stage):
 
 
 def test_the_teachers_scores_are_the_documents(stage):
-    """What a teacher says of query i and its j-th document stands at (i, j)."""
+    """The teacher's score of query i and its j-th document is at (i, j)."""
 
     class Lengths:
         def scores(self, queries, documents):
@@ -142,10 +142,7 @@ SYSTEM = ["stage1.teacher=ensemble(bm25, bm25(k1=2.0))", "stage1.depth=12"]
     ids=["own", "in the batch"],
 )
 def test_a_system_teaches_by_what_it_finds(place, settings):
-    """Its scores of a query's list are put between 0 and 1; of a document that it does not find, or of another query's, 0.
-
-    They are in its run, which is an ordinary TREC run with relevant documents too.
-    """
+    """A teaching system's scores are scaled to 0 to 1 per list; documents that it does not find have 0."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, *settings])
     _, tokenizer = load(start.make(asked, Silent()))
     stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
@@ -170,7 +167,7 @@ def test_a_system_teaches_by_what_it_finds(place, settings):
 
 
 def test_queries_whose_source_the_teacher_misses_are_left_out(place):
-    """With teacher_rank a query is trained on only where one of its relevant documents is as high in the teacher's list."""
+    """teacher_rank leaves out queries without a relevant document that high in the teacher's list."""
     sizes = []
     for rank in (0, 12, 4):
         asked = recipe.read(place / "tiny.toml", ["stage1.start=start", *SYSTEM, f"stage1.teacher_rank={rank}"])
@@ -180,7 +177,7 @@ def test_queries_whose_source_the_teacher_misses_are_left_out(place):
 
 
 def test_a_part_of_the_queries(place):
-    """With `most` so many queries are drawn, and searched with; negatives of other queries are not there."""
+    """`most` draws that many queries; only their negatives are mined."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.most=20"])
     _, tokenizer = load(start.make(asked, Silent()))
     stage = Ranking(asked, 1, TextReader(tokenizer, asked.encoding), Store(), Silent())
@@ -197,7 +194,7 @@ def test_a_part_of_the_queries(place):
 
 
 def test_a_rank_of_no_teacher_is_refused(place):
-    """teacher_rank is of a system's list: without a system that teaches it is no setting to pass over."""
+    """teacher_rank without a teaching system is refused."""
     asked = recipe.read(place / "tiny.toml", ["stage1.start=start", "stage1.teacher_rank=20"])
     with pytest.raises(CommandError, match=r"stage1\.teacher_rank needs a system as teacher"):
         negatives.mine(asked, 1, Silent())
@@ -205,7 +202,7 @@ def test_a_rank_of_no_teacher_is_refused(place):
 
 @pytest.mark.parametrize("strata", ["[30, 4]", "[4, 4]"])
 def test_strata_ascend(place, strata):
-    """Ranks that part a list are in order, each once."""
+    """Strata must ascend strictly."""
     with pytest.raises(CommandError, match="Expected ascending ranks"):
         recipe.read(place / "tiny.toml", [f"stage1.strata={strata}"])
 
@@ -221,12 +218,12 @@ def test_strata_ascend(place, strata):
     ],
 )
 def test_what_a_teacher_is(teacher, is_system):
-    """A name in the notation is a system; what is none is the name of a reranker."""
+    """An expression is a teaching system; any other name is a reranker."""
     assert (negatives.teaching_system(teacher) is not None) == is_system
 
 
 def test_documents_are_cut_in_turn():
-    """With top_k of 1 and all, step 0 ranks by each document's largest weight alone, and step 1 by all."""
+    """With top_k of 1 and all, even steps rank by each document's largest weight only."""
     generator = np.random.default_rng(0)
     stage = msgspec.convert(SETTINGS | {"top_k": (1, 0), "lambda_d": 0.0, "lambda_q": 0.0}, Stage)
     tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
@@ -239,7 +236,7 @@ def test_documents_are_cut_in_turn():
 
 
 def test_weights_of_words_have_a_learning_rate_of_their_own():
-    """With term_rate the bias of the projection and the exact terms are named with it, and nothing else is."""
+    """term_rate applies to the projection's bias and the exact terms, and to nothing else."""
     terms = ExactTerms(torch.ones(len(VOCABULARY)), torch.ones(len(VOCABULARY)), 9.0)
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY), terms)
     tuner = FineTuner(encoder, msgspec.convert(SETTINGS | {"term_rate": 5.0}, Stage), steps=10)
@@ -250,14 +247,14 @@ def test_weights_of_words_have_a_learning_rate_of_their_own():
 
 
 def batch(generator, lengths):
-    """Return random texts of these lengths as `FineTuner.forward` takes them."""
+    """Return random texts of these lengths as arguments of `FineTuner.forward`."""
     rows = [generator.integers(5, len(VOCABULARY), length) for length in lengths]
     return tensors(rows, pad=0, silent=[2, 3])
 
 
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
 def test_the_loss_is_the_papers(contrast):
-    """Contrast plus both FLOPS terms by their weights (Eq. 11); with a teacher the divergence, and gamma times the contrast."""
+    """The loss is the contrast plus both weighted FLOPS terms (Eq. 11); with a teacher, divergence plus gamma x contrast."""
     generator = np.random.default_rng(0)
     stage = msgspec.convert(SETTINGS | {"contrast": contrast, "contrast_weight": 0.2}, Stage)
     tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
@@ -279,7 +276,7 @@ def test_the_loss_is_the_papers(contrast):
 
 
 def test_flops_ramp_up():
-    """With a quadratic ramp over 10 steps their weights are 0 at first, a quarter at step 5, and whole from step 10 on."""
+    """A quadratic ramp over 10 steps weighs FLOPS by 0 at first, a quarter at step 5, and fully from step 10 on."""
     generator = np.random.default_rng(0)
     stage = msgspec.convert(SETTINGS | {"ramp": "quadratic"}, Stage)
     tuner = FineTuner(LexiconEncoder(random_model("bert", vocabulary=VOCABULARY)), stage, steps=10)
@@ -293,7 +290,7 @@ def test_flops_ramp_up():
 
 
 def test_flops_are_of_predictions():
-    """A text's exact terms are not counted: however large, FLOPS is that of the same model without them."""
+    """FLOPS ignores exact terms, however large they are."""
     generator = np.random.default_rng(0)
     stage, model = msgspec.convert(SETTINGS, Stage), random_model("bert", vocabulary=VOCABULARY)
     vocabulary = torch.ones(len(VOCABULARY))
@@ -308,7 +305,7 @@ def test_flops_are_of_predictions():
 
 
 def test_groups_of_like_length_change_nothing(monkeypatch):
-    """Texts computed some at a time, the longest first, have the vectors of all at once, in the order that they came in."""
+    """Texts computed in groups of similar length have the same vectors, in order."""
     monkeypatch.setattr("lexbench.lexmae.model.encoder._TOGETHER", {"cpu": 2, "cuda": 2})
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY))
     texts = Texts(**batch(np.random.default_rng(1), [3, 9, 5, 14, 5]))
@@ -317,7 +314,7 @@ def test_groups_of_like_length_change_nothing(monkeypatch):
 
 
 def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
-    """A candidate's score is the product of its vector and the query's, without dropout; blocks of documents change nothing."""
+    """A candidate's score is the product of both vectors, without dropout; the block size changes nothing."""
     candidates = selection.gather(asked, stage.training_sets, Store(), Silent())
     encoder = LexiconEncoder(random_model("bert", vocabulary=VOCABULARY, hidden_dropout_prob=0.5))
     encoder.train()
@@ -345,7 +342,7 @@ def test_scores_of_a_model_in_training(asked, stage, monkeypatch):
 
 
 def test_a_model_that_is_not_there(place):
-    """A stage whose model, or whose negatives' model, is not trained yet says which, and what to type."""
+    """A missing model is named together with the command that trains it."""
     asked = recipe.read(place / "tiny.toml", ["output=none"])
 
     with pytest.raises(CannotStart, match=r"there is no none/pretrained, .*; type: lexbench train pretrain RECIPE$"):
@@ -356,7 +353,7 @@ def test_a_model_that_is_not_there(place):
 
 
 def test_a_model_of_another_recipe(place):
-    """A stage does not begin with a model, nor take negatives of one, that this recipe would make otherwise."""
+    """A stage refuses models of another recipe, for its start and for its negatives."""
     made = recipe.read(place / "tiny.toml", ["output=other"])
     (place / "other" / "stage1").mkdir(parents=True)
     provenance.write(place / "other" / "stage1", made, "stage1")

@@ -1,4 +1,4 @@
-"""Heads for models that have none, and the exact terms that training begins with."""
+"""Heads for models that have none, and initial exact terms."""
 
 import json
 
@@ -26,20 +26,20 @@ TERMS = '[exact_terms]\ncorpora = ["topics"]\n'
 
 @pytest.fixture
 def reader(tmp_path):
-    """Return what reads texts for a random model."""
+    """Return a reader of texts for a random model."""
     write_tokenizer(tmp_path, "bert")
     return TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
 
 
 @pytest.fixture
 def rows():
-    """Return texts in tokens: 40 of 20 random word pieces."""
+    """Return the tokens of 40 texts of 20 random word pieces."""
     rng = np.random.default_rng(3)
     return [np.array([2, *rng.integers(10, 140, 20), 3]) for _ in range(40)]
 
 
 def test_words_are_projected_on_their_own_vectors(reader, rows):
-    """The head's layer is the ridge regression of the mean states of single words on the embeddings, by numpy."""
+    """The head's layer is the ridge regression of single words' mean states on the embeddings, as numpy computes it."""
     model = random_model("bert").eval()
     vectors = []
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_words_are_projected_on_their_own_vectors(reader, rows):
 @pytest.mark.parametrize("project", heads.PROJECTIONS.values(), ids=heads.PROJECTIONS)
 @pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta"])
 def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
-    """One bias for all words makes the mean text of those that are given have 150 terms, of a vocabulary that has more."""
+    """The bias gives the mean text 150 terms."""
     write_tokenizer(tmp_path, architecture)
     reader = TextReader(transformers.AutoTokenizer.from_pretrained(tmp_path), Encoding())
     model = random_model(architecture)
@@ -76,7 +76,7 @@ def test_a_text_has_about_150_terms(architecture, project, tmp_path, rows):
 
 
 def test_texts_are_drawn_evenly_and_the_same():
-    """Of every corpus as many, and the same for one seed."""
+    """Each corpus gives the same number of texts, the same ones for the same seed."""
     corpora = [[np.array([number]) for number in range(at, at + 2000)] for at in (0, 5000, 9000)]
     first, again, other = (heads.drawn(corpora, seed) for seed in (1, 1, 2))
     numbers = np.array([int(row[0]) for row in first])
@@ -86,7 +86,7 @@ def test_texts_are_drawn_evenly_and_the_same():
 
 
 def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
-    """They are .35 . 2 idf^.5 and .35 idf^.25, with idf of the corpora's documents, and are in the model's folder."""
+    """Exact terms start as .35 x 2 idf^.5 and .35 idf^.25, and are saved with the model."""
     place = write(tmp_path)
     enter(place, monkeypatch)
     (place / "exact.toml").write_text(RECIPE.replace("[stage1]", TERMS + "\n[stage1]", 1))
@@ -105,7 +105,7 @@ def test_exact_terms_begin_as_powers_of_idf(tmp_path, monkeypatch):
 
 
 def test_texts_of_exact_terms_are_looked_for_before_any_work(tmp_path, monkeypatch, capsys):
-    """Corpora that are not there are said before the start is made, in one line."""
+    """Missing corpora are reported in one line before the start is made."""
     place = write(tmp_path)
     enter(place, monkeypatch)
     (place / "exact.toml").write_text(RECIPE.replace("[stage1]", '[exact_terms]\ncorpora = ["nowhere"]\n\n[stage1]', 1))

@@ -32,7 +32,7 @@ def test_masked_language_modelling():
 
 
 def test_every_masked_position_counts_the_same():
-    """The mean is one of positions, not of texts' means: three positions of one text outweigh one of another three times."""
+    """The loss is the mean over positions, not over texts."""
     states = torch.tensor([[[LN3]] * 3, [[0.0]] * 3])
     labels = torch.tensor([[0, 0, 0], [0, -100, -100]])
     found = losses.masked_language_modelling(states, torch.tensor([[1.0], [0.0]]), None, labels)
@@ -40,7 +40,7 @@ def test_every_masked_position_counts_the_same():
 
 
 def test_nothing_masked():
-    """Where nothing is masked the loss is 0, with gradients of 0, not a division by 0."""
+    """Without masked positions the loss and its gradients are 0."""
     states, weight = torch.ones(2, 3, 4, requires_grad=True), torch.ones(5, 4, requires_grad=True)
     found = losses.masked_language_modelling(states, weight, torch.zeros(5), torch.full((2, 3), -100))
     found.backward()
@@ -63,7 +63,7 @@ def test_scores_in_the_batch():
 @pytest.mark.parametrize("contrast", ["own", "in_batch"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_scores_keep_their_precision(contrast, dtype):
-    """Mixed precision rounds no score: 60.125 and 60.25 are one number in bfloat16, and 90 000 is none in float16."""
+    """Mixed precision does not round scores: in bfloat16 60.125 and 60.25 would be equal."""
     queries, documents = torch.tensor([[1.0, 300.0]]), torch.tensor([[60.125, 0.0], [60.25, 0.0], [0.0, 300.0]])
     with torch.autocast("cpu", dtype):
         assert losses.scores(queries, documents, contrast).tolist() == [[60.125, 60.25, 90_000.0]]
@@ -82,7 +82,7 @@ def test_contrast_in_the_batch():
 
 
 def test_one_query_is_a_batch():
-    """With one query both ways of contrasting are the same."""
+    """With one query both kinds of contrast are the same."""
     found = torch.tensor([[1.0, 2.0, 3.0]])
     assert losses.contrastive(found, "own") == losses.contrastive(found, "in_batch")
 
@@ -100,14 +100,14 @@ def test_flops():
     ],
 )
 def test_divergence_by_hand(order, wanted):
-    """The teacher gives 3 : 1 and the student 1 : 1; which of both is first in KL(first || second) is named first."""
+    """The teacher gives 3 : 1 and the student 1 : 1; the setting names first what comes first in KL."""
     student, teacher = torch.tensor([[5.0, 5.0]]), torch.tensor([[LN3, 0.0]])
     assert float(losses.divergence(student, teacher, order)) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("order", ["teacher_student", "student_teacher"])
 def test_divergence_against_torch(order):
-    """It is the mean over queries of what torch.distributions says."""
+    """The divergence is the mean over queries of torch.distributions' KL."""
     generator = torch.Generator().manual_seed(0)
     student, teacher = torch.randn(2, 5, 8, generator=generator) * 4
     ours, theirs = Categorical(logits=student), Categorical(logits=teacher)
@@ -119,12 +119,12 @@ def test_divergence_against_torch(order):
     ("kind", "wanted"), [("constant", [1, 1, 1, 1, 1]), ("quadratic", [0, 0.0625, 0.25, 1, 1])], ids=["constant", "quadratic"]
 )
 def test_ramp(kind, wanted):
-    """A constant weight is always the whole one; a quadratic one is 0 at first and (step / 8)^2 until it is whole."""
+    """A constant weight is always 1; a quadratic one is (step / 8)^2 up to 1."""
     assert [losses.ramp(step, kind, 8) for step in (0, 2, 4, 8, 80)] == wanted
 
 
 def test_another_querys_document_that_is_relevant_is_no_negative():
-    """In the batch, -ln P is over all documents but those that are relevant to the query too; its own relevant one stays."""
+    """Other documents that are relevant to the query are not negatives."""
     scores = torch.tensor([[LN3, 0.0, 5.0, 0.0], [0.0, 0.0, LN2, 0.0]])
     relevant = torch.tensor([[True, False, True, False], [False, False, True, False]])
     found = losses.contrastive(scores, "in_batch", relevant)
@@ -132,7 +132,7 @@ def test_another_querys_document_that_is_relevant_is_no_negative():
 
 
 def test_flops_of_long_vectors_alone():
-    """With two free terms the first vector, which has two, counts as 0: the means are 0, 1/2 and 1, squared 1.25 in all."""
+    """With two free terms the first vector counts as 0: the means are 0, 1/2 and 1, and their squares add up to 1.25."""
     vectors = torch.tensor([[3.0, 4.0, 0.0], [0.0, 1.0, 2.0]])
     assert float(losses.flops(vectors)) == pytest.approx(1.5**2 + 2.5**2 + 1)
     assert float(losses.flops(vectors, 2)) == 0
@@ -140,7 +140,7 @@ def test_flops_of_long_vectors_alone():
 
 
 def test_the_largest_weights():
-    """All but the largest weights are 0, and have no gradient; equal ones at the edge stay."""
+    """Only the largest weights are kept and get a gradient; ties at the edge stay."""
     vectors = torch.tensor([[1.0, 5.0, 3.0, 0.0], [2.0, 2.0, 1.0, 0.0]], requires_grad=True)
     found = losses.largest(vectors, 1)
     assert found.tolist() == [[0.0, 5.0, 0.0, 0.0], [2.0, 2.0, 0.0, 0.0]]

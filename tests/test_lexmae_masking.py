@@ -1,4 +1,4 @@
-"""What is masked for LexMAE's encoder and decoder."""
+"""The masking for LexMAE's encoder and decoder."""
 
 from collections import Counter
 
@@ -21,13 +21,13 @@ DRAWS = 4000
 
 
 def drawn(masking, draws=DRAWS, ids=TEXT, words=WORDS):
-    """Return one text, masked many times from one seed."""
+    """Return one text, masked many times."""
     rng = np.random.default_rng(1)
     return [masking(ids, words, rng) for _ in range(draws)]
 
 
 def counts(texts, chosen):
-    """Return how many positions of each masked text *chosen* holds for (texts,)."""
+    """Return the number of positions in *chosen* per masked text (texts,)."""
     return np.array([chosen(one).sum() for one in texts])
 
 
@@ -43,7 +43,7 @@ def for_decoder(one):
 
 @pytest.mark.parametrize(("words", "wanted"), [(0, 0), (1, 1), (3, 1), (4, 2), (10, 3), (20, 6), (47, 15), (140, 42)])
 def test_the_encoders_share_is_rounded_up(words, wanted):
-    """Of n words exactly ceil(.3 n) are masked for the encoder; of 10 three, though .3 x 10 is more than 3 in floats."""
+    """Exactly ceil(.3 n) of n words are masked for the encoder, although .3 x 10 is more than 3 in floats."""
     ids = np.array([CLS, *[7] * words, SEP])
     chosen = np.array([False, *[True] * words, False])
     for one in drawn(Masking(MASK, 100), 5, ids, chosen):
@@ -56,7 +56,7 @@ def test_a_share_that_floats_miss():
 
 
 def test_each_choice_is_equally_likely():
-    """Two of four words: each of the six pairs comes in a sixth of 6000 draws, give or take five standard deviations."""
+    """Each of the six pairs of four words is equally frequent, within five standard deviations."""
     rng = np.random.default_rng(0)
     words = np.array([True, False, True, True, True])
     found = Counter(tuple(np.flatnonzero(exactly(words, 0.5, rng)).tolist()) for _ in range(6000))
@@ -72,7 +72,7 @@ def test_each_choice_is_equally_likely():
     seed=st.integers(0, 100),
 )
 def test_inclusive(words, shares, corruption, seed):
-    """The decoder has to recover all that the encoder has to, only words are touched, and labels are the words themselves."""
+    """The decoder recovers all that the encoder recovers; only words are masked, and labels are the words."""
     ids, chosen = np.arange(10, 10 + len(words)), np.array(words)
     masking = Masking(MASK, 100, *shares, corruption=corruption)
     one = masking(ids, chosen, np.random.default_rng(seed))
@@ -107,7 +107,7 @@ def test_half_of_the_words_are_the_decoders(masking, both):
 
 
 def test_the_decoders_words_are_drawn_one_by_one():
-    """Beside the encoder's three, the decoder's number varies as that of seven coins of 2/7: a variance of 7 x 2/7 x 5/7."""
+    """The decoder's additional words vary like seven coins of 2/7, with a variance of 7 x 2/7 x 5/7."""
     texts = drawn(Masking(MASK, 100))
     assert counts(texts, for_decoder).var() == pytest.approx(10 / 7, abs=0.15)
 
@@ -161,13 +161,13 @@ def test_fresh_and_extend():
     ],
 )
 def test_shares_of_all_and_nothing(masking, shares, wanted):
-    """Shares of 0 and 1 mean none and all of the words, in every way of masking that allows them."""
+    """Shares of 0 and 1 mask none and all words, with each kind of masking that allows them."""
     one = Masking(MASK, 100, *shares, masking=masking)(TEXT, WORDS, np.random.default_rng(0))
     assert (for_encoder(one).sum(), for_decoder(one).sum()) == wanted
 
 
 def test_what_a_recipe_asks_for():
-    """Each setting of a recipe reaches the masking."""
+    """All settings of a recipe reach the masking."""
     asked = {"encoder_share": 0.2, "decoder_share": 0.6, "masking": "random", "corruption": "extend"}
     pretrain = Pretrain(corpora=("a",), steps=1, batch_size=1, learning_rate=1.0, **asked)
     assert Masking.from_recipe(pretrain, MASK, 100) == Masking(MASK, 100, **asked)

@@ -1,4 +1,4 @@
-"""Hard negatives: what a retriever finds that is not relevant, mined once, kept as ordinary runs."""
+"""Hard negatives: what a retriever finds that is not relevant, mined once and stored as runs."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ from lexbench.trec.runs import Run, read_run, write_run
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path, monkeypatch):
-    """Return the store that mining uses, empty."""
+    """Return the empty store that mining uses."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     return Store()
 
@@ -44,7 +44,7 @@ class RecordedProgress(Silent):
 
 
 def recipe(tmp_path, queries, **stage):
-    """Return a recipe whose only stage is the first."""
+    """Return a recipe with a first stage only."""
     settings = {
         "epochs": 1,
         "batch_size": 2,
@@ -60,7 +60,7 @@ def recipe(tmp_path, queries, **stage):
 
 
 def mined(asked, progress=None):
-    """Mine the first stage's only training set; return the path of the run, and the documents by query."""
+    """Mine the first stage's training set; return the run's path and its documents by query."""
     (path,) = negatives.mine(asked, 1, progress or Silent())
     found = {}
     for row in ir_measures.read_trec_run(str(path)):
@@ -69,7 +69,7 @@ def mined(asked, progress=None):
 
 
 def test_relevant_documents_are_removed_and_nothing_else(tmp_path):
-    """A run has what BM25 found in BM25's order, without relevant documents; those of grade 0 and unjudged ones stay."""
+    """A run has BM25's documents in order without relevant ones; unjudged ones and grade 0 stay."""
     path, found = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
 
     assert found == {"qa": ["a4", "a2", "a1"], "qf": ["a1", "a3"]}
@@ -78,7 +78,7 @@ def test_relevant_documents_are_removed_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize(("depth", "expected"), [(1, ["a4"]), (2, ["a4", "a1"]), (9, ["a4", "a1"])])
 def test_depth_counts_what_is_left(depth, expected, tmp_path):
-    """The depth is that of the list without relevant documents, however many of these stood among the first."""
+    """The depth counts documents that are not relevant."""
     judged = [("qa", "a3", 1), ("qa", "a2", 1)]
     _, found = mined(recipe(tmp_path, [write(tmp_path / "fruit", judged)], depth=depth))
 
@@ -86,7 +86,7 @@ def test_depth_counts_what_is_left(depth, expected, tmp_path):
 
 
 def test_pieces_make_one_run(tmp_path, monkeypatch):
-    """Queries searched one at a time give the lists of a search of all, in one file that reads as one."""
+    """Queries searched one at a time give the same file as all at once."""
     asked = recipe(tmp_path, [write(tmp_path / "fruit")])
     path, whole = mined(asked)
     path.unlink()
@@ -99,7 +99,7 @@ def test_pieces_make_one_run(tmp_path, monkeypatch):
 
 
 def test_finished_negatives_are_not_mined_again(tmp_path):
-    """The same command leaves the run as it is."""
+    """The same command leaves the run unchanged."""
     asked = recipe(tmp_path, [write(tmp_path / "fruit")])
     path, _ = mined(asked)
     before = path.stat()
@@ -111,7 +111,7 @@ def test_finished_negatives_are_not_mined_again(tmp_path):
 
 
 def test_another_setting_mines_again(tmp_path):
-    """Another depth, another retriever, other judgements, or a run that was changed: each is mined anew, and said."""
+    """Another depth, retriever or judgements, or a changed file, is mined again with a note."""
     folder = write(tmp_path / "fruit")
     asked, heard = recipe(tmp_path, [folder]), RecordedProgress()
     path, _ = mined(asked, heard)
@@ -129,7 +129,7 @@ def test_another_setting_mines_again(tmp_path):
 
 
 def test_what_lies_beside_a_run(tmp_path):
-    """The .json names the retriever as the recipe has it, the depth, the dataset, and how much was found."""
+    """The .json has the retriever, the depth, the dataset and the counts."""
     path, _ = mined(recipe(tmp_path, [write(tmp_path / "fruit")]))
     facts = json.loads(path.with_name(path.name.replace(".trec.gz", ".json")).read_text())
 
@@ -140,7 +140,7 @@ def test_what_lies_beside_a_run(tmp_path):
 
 
 def test_reading_gives_positions_by_query(tmp_path, kept):
-    """What was mined reads as corpus positions, best first, by query of the training set; none for a query without any."""
+    """A run reads as corpus positions by query, best first."""
     folder = write(tmp_path / "fruit")
     path, _ = mined(recipe(tmp_path, [folder]))
     one = open_training_set(str(folder), kept, Silent())
@@ -153,7 +153,7 @@ def test_reading_gives_positions_by_query(tmp_path, kept):
 
 
 def test_negatives_from_elsewhere(tmp_path, kept):
-    """A run file is taken as a retriever is: its relevant documents are removed; lists out of order come into theirs."""
+    """A run file works like a retriever; its relevant documents are removed."""
     folder = write(tmp_path / "fruit")
     entries = [("qf", "p1", 9.0), ("qx", "a1", 1.0), ("qa", "a1", 1.0), ("qf", "a4", 5.0), ("qa", "zz", 2.0), ("qa", "a3", 3.0)]
     write_run(Run.from_entries(*zip(*entries, strict=True)), tmp_path / "fruit.trec")
@@ -170,7 +170,7 @@ def test_negatives_from_elsewhere(tmp_path, kept):
 
 
 def test_run_that_does_not_read(tmp_path, kept):
-    """A cut or foreign file is an error that names it."""
+    """A truncated or foreign file is an error that names it."""
     one = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
     path = tmp_path / "x.trec.gz"
     path.write_bytes(gzip.compress(b"qa Q0 a4 1 1.0 me\nqa a3 2\n"))
@@ -185,7 +185,7 @@ def test_run_that_does_not_read(tmp_path, kept):
 
 
 def test_stage_that_is_not_there(tmp_path):
-    """A recipe is asked for no stage that it does not have, and for no training set twice."""
+    """Missing stages and repeated training sets are refused."""
     folder = write(tmp_path / "fruit")
     with pytest.raises(CommandError, match="recipe fruit has no stage 2; it has: 1"):
         negatives.mine(recipe(tmp_path, [folder]), 2, Silent())
@@ -194,14 +194,14 @@ def test_stage_that_is_not_there(tmp_path):
 
 
 def test_model_that_is_not_trained_yet(tmp_path):
-    """Negatives of a model need the model's folder."""
+    """Negatives of a model that is not trained yet are refused."""
     asked = recipe(tmp_path, [write(tmp_path / "fruit")], negatives='lexmae(model="{pretrained}")@impact')
     with pytest.raises(CannotStart, match=r"negatives need \{pretrained\}, but .*out/pretrained does not exist"):
         negatives.mine(asked, 1, Silent())
 
 
 def test_folders_stand_in_the_notation_whole(tmp_path):
-    """A folder whose name has quotes, braces and backslashes reads back as it is, in parts and lists of any depth."""
+    """Folders with quotes, braces and backslashes survive, at any depth of an expression."""
     asked = msgspec.structs.replace(recipe(tmp_path, ["x"]), output=str(tmp_path / 'a "b" \\n {stage2} é'))
     paths = Paths(asked)
     for place in (paths.start, paths.stage(1), paths.stage(2)):
@@ -217,7 +217,7 @@ def test_folders_stand_in_the_notation_whole(tmp_path):
 
 
 def test_mining_with_a_model(tmp_path):
-    """A trained folder's model mines; the run has as many documents as the depth says, none of them relevant."""
+    """A trained folder's model mines as many documents as the depth says, none of them relevant."""
     pytest.importorskip("torch")
     from checkpoints import tiny_bert
 
@@ -251,7 +251,7 @@ negatives.mine(msgspec.json.decode(sys.argv[2], type=Recipe), 1, Silent())
 
 
 def test_killed_mining_goes_on(tmp_path, monkeypatch):
-    """A kill -9 at a flush to disk, early or late, costs no finished search, and the end is the same bytes."""
+    """A kill -9 costs no finished search, and the result is the same bytes."""
     folder, flushes, sync = write(tmp_path / "fruit"), [], atomic.sync
     monkeypatch.setattr(negatives, "_QUERIES", 1)
     monkeypatch.setattr(atomic, "sync", lambda path: (flushes.append(path), sync(path)))
@@ -278,7 +278,7 @@ def test_killed_mining_goes_on(tmp_path, monkeypatch):
 
 
 def test_negatives_of_questions(bread, tmp_path, kept, monkeypatch):
-    """On questions about bread the negatives of a query are BM25's list without its relevant documents, to the depth."""
+    """For questions about bread the negatives are BM25's list without relevant documents."""
     monkeypatch.chdir(bread.parent)
     asked = recipe(tmp_path, ["bread"], depth=15)
     (path,) = negatives.mine(asked, 1, Silent())

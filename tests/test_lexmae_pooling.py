@@ -1,4 +1,4 @@
-"""The largest logit of each word, and its gradient."""
+"""Max-pooling of logits and its gradient."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ VOCABULARY = 2 * 2048 + 5  # more than two pieces
 
 
 def example(*, bias=True):
-    """Return random states, weight, bias, and which positions pool: of the second text few, of the last one none."""
+    """Return random states, weight, bias and pooled positions: few in the second text, none in the last."""
     generator = torch.Generator().manual_seed(0)
     sizes = ((TEXTS, LENGTH, WIDTH), (VOCABULARY, WIDTH), (VOCABULARY,))
     states, weight, shift = (torch.randn(*size, generator=generator, requires_grad=True) for size in sizes)
@@ -28,7 +28,7 @@ def example(*, bias=True):
 
 
 def naive(states, weight, bias, pools):
-    """Return the same from the logits of all positions, as the released code does: argmax, then gather."""
+    """Return the maxima from all logits, as the released code does: argmax, then gather."""
     logits = functional.linear(states, weight, bias)
     places = logits.masked_fill(~pools[:, :, None], -1e4).argmax(1, keepdim=True)
     largest = logits.gather(1, places).squeeze(1)
@@ -36,7 +36,7 @@ def naive(states, weight, bias, pools):
 
 
 def gradients(pool, inputs, share=1.0):
-    """Return what *pool* makes of *inputs*, and the gradients of states, weight and bias of an uneven sum of *share* of it."""
+    """Return the values of *pool*, and the gradients of states, weight and bias for *share* of the values."""
     *tensors, pools = inputs
     found = pool(*tensors, pools)
     generator = torch.Generator().manual_seed(1)
@@ -45,7 +45,7 @@ def gradients(pool, inputs, share=1.0):
 
 
 def test_by_hand():
-    """Two words, three positions, the last of which does not pool: the largest of (1, 3) and of (2, -1), and a bias."""
+    """Two words and three positions, of which the last is not pooled."""
     states = torch.tensor([[[1.0, 2.0], [3.0, -1.0], [99.0, 99.0]]], requires_grad=True)
     weight, bias = torch.eye(2, requires_grad=True), torch.tensor([0.5, -0.5], requires_grad=True)
     found = max_pool(states, weight, bias, torch.tensor([[True, True, False]]))
@@ -79,7 +79,7 @@ def test_it_is_the_naive_maximum(bias, share, few):
 
 @pytest.mark.parametrize("share", [1.0, 0.05])
 def test_states_that_lie_in_memory_otherwise(share):
-    """States that are a transposed view have the values and gradients of a copy of them."""
+    """A transposed view gives the same values and gradients as a copy."""
     states, *others = example()
     view = states.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
     assert not view.is_contiguous()
@@ -92,7 +92,7 @@ def test_states_that_lie_in_memory_otherwise(share):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_text_without_positions(dtype):
-    """Where no position pools all logits are -10 000 whatever the bias and precision, and no gradient comes back."""
+    """Without pooled positions all logits are -10,000, in any precision, and there is no gradient."""
     states, weight, _, pools = example()
     bias = torch.full((VOCABULARY,), 1e5, requires_grad=True)
     with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
@@ -105,7 +105,7 @@ def test_a_text_without_positions(dtype):
 
 
 def test_of_equal_logits_one_gets_the_gradient():
-    """Where two positions are equally good one of them gets the whole gradient (argmax, then gather)."""
+    """Of equal logits one position gets the whole gradient."""
     states = torch.ones(1, 3, 1, requires_grad=True)
     max_pool(states, torch.ones(1, 1), None, torch.tensor([[False, True, True]])).backward(torch.tensor([[5.0]]))
     assert sorted(states.grad.flatten().tolist()) == [0.0, 0.0, 5.0]
@@ -143,7 +143,7 @@ def test_mixed_precision(dtype, share):
 
 
 def test_padding_changes_nothing():
-    """More positions that do not pool leave values and gradients as they are."""
+    """Positions that are not pooled change neither values nor gradients."""
     states, weight, bias, pools = example()
     longer = torch.cat([states.detach(), torch.full((TEXTS, 2, WIDTH), 50.0)], 1).requires_grad_()
     found, of_found = gradients(max_pool, (states, weight, bias, pools))

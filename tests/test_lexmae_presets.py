@@ -1,4 +1,4 @@
-"""The two presets: LexMAE as its paper has it, and as its authors' program does it."""
+"""The presets: LexMAE as in its paper, and as in its authors' program."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def settings(table, within=""):
 
 @pytest.fixture
 def preset(tmp_path):
-    """Return what gives the settings of a whole recipe that says nothing itself."""
+    """Return a function that gives all settings of a preset."""
 
     def made(name):
         stages = "".join(f'[stage{number}]\nqueries = ["q"]\n' for number in (1, 2, 3))
@@ -51,7 +51,7 @@ def preset(tmp_path):
 
 
 def test_the_presets_differ_where_paper_and_program_do(preset):
-    """`paper` and `code` differ in exactly the settings in which the paper and the released program disagree."""
+    """`paper` and `code` differ in exactly the settings in which paper and program do."""
     paper, code = preset("paper"), preset("code")
     differing = {name: (paper[name], code[name]) for name in code if paper[name] != code[name]}
 
@@ -60,7 +60,7 @@ def test_the_presets_differ_where_paper_and_program_do(preset):
 
 @pytest.mark.parametrize(("name", "other"), [("paper", "CODE:"), ("code", "PAPER")])
 def test_every_difference_says_why(name, other):
-    """Each line of a preset in which it differs says what the other source has, and no other line does."""
+    """Exactly the lines that differ name the other source's value."""
     sections = (PRESETS / f"{name}.toml").read_text().split("\n[")[1:]
     marked = {
         f"{section.partition(']')[0]}.{line.partition(' =')[0]}"
@@ -74,7 +74,7 @@ def test_every_difference_says_why(name, other):
 
 @pytest.mark.parametrize("name", ["paper", "code"])
 def test_the_published_training(preset, name):
-    """What both sources agree on: appendix A of the paper, and the options in the program's README."""
+    """The values that paper and program share: appendix A, and the program's README."""
     found = preset(name)
     expected = {
         "start.model": "google-bert/bert-base-uncased",
@@ -114,7 +114,7 @@ def test_the_published_training(preset, name):
 
 
 def test_there_is_a_recipe_for_the_whole_of_the_paper():
-    """recipes/msmarco.toml has all that the paper did, with its preset."""
+    """recipes/msmarco.toml has all parts of the paper's training."""
     found = recipes.read(next(path for path in OURS if path.stem == "msmarco"))
 
     assert found.preset == "paper"
@@ -123,7 +123,7 @@ def test_there_is_a_recipe_for_the_whole_of_the_paper():
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
 def test_our_own_recipes_read_and_keep_off_the_tests(path):
-    """Every recipe of ours reads, and neither trains nor chooses a model on queries that are for testing."""
+    """Every recipe of lexbench is valid and keeps off test queries."""
     found = recipes.read(path)
 
     check_selection(found)

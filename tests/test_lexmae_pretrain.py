@@ -1,4 +1,4 @@
-"""Pretraining a tiny model: what the bottleneck is good for, and what changes nothing."""
+"""Pretraining a tiny model: the effect of the bottleneck, and options without effect."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pretrained(place):
-    """Pretrain with each bottleneck, the same otherwise; return the folders by its name."""
+    """Pretrain with each bottleneck; return the folders by its name."""
     command = ["train", "pretrain", "tiny.toml", "--steps", "100", "--set"]
     begun = [Process(place, code, [*command, f"pretrain.bottleneck={name}", "--output", name]) for name in BOTTLENECKS]
     for process in begun:
@@ -32,7 +32,7 @@ def pretrained(place):
 
 
 def test_losses_fall(pretrained):
-    """The losses of both halves end far below where they begin, with any bottleneck."""
+    """Both losses end far below their first value with any bottleneck."""
     for folder in pretrained.values():
         first, *_, last = losses(folder)
         assert last["step"] == 100
@@ -55,7 +55,7 @@ def test_the_decoder_reads_the_bottleneck(pretrained, bottleneck):
 
 
 def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, capsys):
-    """The command that is named goes on from the model as it was made: options of this one are in it."""
+    """The next command repeats the options, so that it continues from this model."""
     enter(place, monkeypatch)
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.bottleneck=none", "--output", "none"]
     assert code([*command, "--steps", "100"]) == 0
@@ -68,7 +68,7 @@ def test_what_is_next_is_of_the_same_recipe(place, pretrained, monkeypatch, caps
 
 
 def test_the_decoder_lies_beside_the_model(pretrained):
-    """It is in a file of its own, so that the folder is an ordinary masked-language model; it has weights of its own only."""
+    """The decoder is a separate file with its own weights only."""
     decoder = safetensors.torch.load_file(pretrained["softmax"] / "decoder.safetensors")
     model = safetensors.torch.load_file(pretrained["softmax"] / "model.safetensors")
 
@@ -94,7 +94,7 @@ def test_zero_shot(pretrained, place, monkeypatch, capsys):
 
 
 def asked(folder):
-    """Write the collection with other queries: two words of a topic, for which all its texts are relevant."""
+    """Write the collection with other queries: two words of a topic, to which all its texts are relevant."""
     shutil.copytree(folder.with_name("topics"), folder)
     queries = ({"_id": f"q{topic}", "text": " ".join(words(topic)[:2])} for topic in range(TOPICS))
     (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
@@ -103,7 +103,7 @@ def asked(folder):
 
 
 def test_bfloat16(place):
-    """Computed in bfloat16 the first losses are nearly those in float32, and not the same."""
+    """The first losses in bfloat16 are near those in float32, and not equal."""
     whole, fewer = first_steps(place, "fp32"), first_steps(place, "bf16", "--precision", "bf16")
 
     for line, other in zip(whole, fewer, strict=True):
@@ -112,7 +112,7 @@ def test_bfloat16(place):
 
 
 def test_float16_is_for_gpus(place, monkeypatch, capsys):
-    """On the processor it is refused in one line, and not quietly something else."""
+    """fp16 on the processor is refused in one line."""
     enter(place, monkeypatch)
 
     assert code(["train", "pretrain", "tiny.toml", "--precision", "fp16", "--output", "fp16"]) == 2
@@ -134,7 +134,7 @@ def test_accumulating(place):
 
 
 def first_steps(place, output, *options):
-    """Pretrain for four steps, unless that is done; return the losses of each."""
+    """Pretrain for four steps and return the losses of each."""
     settings = ["--steps", "4", "--set", "pretrain.save_every=1", "--set", "pretrain.learning_rate=1e-3"]
     process = Process(place, code, ["train", "pretrain", "tiny.toml", *settings, *options, "--output", output])
     assert process.code() == 0, process.said

@@ -1,4 +1,4 @@
-"""Recipes of training: one file, its preset below, overrides above; paths; and which queries may be used."""
+"""Recipes: preset, file and overrides; paths; and which queries may be used."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ WHOLE = HEAD + PRETRAIN + "".join(STAGE.format(number) for number in (1, 2, 3))
 
 @pytest.fixture
 def recipe(tmp_path):
-    """Return what reads a recipe of that text."""
+    """Return a function that reads a recipe from text."""
 
     def made(text, *overrides) -> Recipe:
         (tmp_path / "mine.toml").write_text(text)
@@ -27,7 +27,7 @@ def recipe(tmp_path):
 
 
 def test_a_preset_fills_sections_that_are_there(recipe):
-    """A section of the recipe has the preset's values but where it has its own; a stage that it has not is not made."""
+    """A preset fills missing settings of existing sections, and adds no stage."""
     found = recipe(HEAD + PRETRAIN + "batch_size = 8\n" + STAGE.format(1))
 
     assert (found.pretrain.batch_size, found.pretrain.learning_rate, found.pretrain.epochs) == (8, 3e-4, 20.0)
@@ -38,14 +38,14 @@ def test_a_preset_fills_sections_that_are_there(recipe):
 
 
 def test_a_preset_also_fills_what_every_recipe_has(recipe):
-    """Without a word on encoding, a recipe of the preset `paper` pools all positions and leaves titles out."""
+    """The preset `paper` fills [encoding], which every recipe has."""
     found = recipe('preset = "paper"\n' + HEAD)
 
     assert (found.encoding.positions, found.encoding.titles) == ("all", "off")
 
 
 def test_overrides_come_last(recipe):
-    """An override beats the file: as a TOML value, or as text where it is no such value; the last of two counts."""
+    """An override replaces the file's value: TOML, or plain text if it is not TOML; the last one counts."""
     text = WHOLE + "lambda_d = 1.0\n"
     found = recipe(
         text, "stage3.lambda_d=0.5", "stage3.lambda_d = 0.004", "start.layers=[0, 2]", "selection.datasets=['pydoc/dev']"
@@ -67,14 +67,14 @@ def test_overrides_come_last(recipe):
     ],
 )
 def test_steps_and_epochs_take_each_others_place(recipe, text, overrides, steps, epochs):
-    """Whoever gives steps has not to take back the epochs of the preset or the file, and the other way round."""
+    """Giving steps removes epochs of the preset or the file, and vice versa."""
     found = recipe(HEAD + PRETRAIN + text, *overrides).pretrain
 
     assert (found.steps, found.epochs) == (steps, epochs)
 
 
 def test_the_home_folder_is_expanded(recipe, monkeypatch):
-    """`~` becomes the home folder wherever a path starts with it; other paths stay relative, and variables are left alone."""
+    """A leading `~` becomes the home folder; other paths and variables stay."""
     monkeypatch.setenv("HOME", "/home/me")
     found = recipe(WHOLE, "output=~/out", "pretrain.corpora=['~/a', 'b/~c']", "start.model=../$NAME")
 
@@ -116,7 +116,7 @@ def test_the_home_folder_is_expanded(recipe, monkeypatch):
     ],
 )
 def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
-    """InvalidFile names the file, and the place in it."""
+    """InvalidFile names the file and the setting in one line."""
     with pytest.raises(InvalidFile) as caught:
         recipe(text)
 
@@ -137,7 +137,7 @@ def test_a_wrong_recipe_costs_one_line(recipe, tmp_path, text, said):
     ],
 )
 def test_a_wrong_override_is_named(recipe, override, kind, said):
-    """What was typed is complained of, and not the file."""
+    """Errors of an override name the override, not the file."""
     with pytest.raises(kind) as caught:
         recipe(HEAD + PRETRAIN + STAGE.format(1), override)
 
@@ -145,27 +145,27 @@ def test_a_wrong_override_is_named(recipe, override, kind, said):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    """A path without a file is said to be one."""
+    """A missing file is an error that names the path."""
     with pytest.raises(InvalidFile, match=r"cannot read .*none\.toml: No such file"):
         read(tmp_path / "none.toml")
 
 
 def test_exclusive_masking_may_hide_all_that_is_left(recipe):
-    """Shares of 0.3 and 0.7 leave no word out, and are no mistake of rounding."""
+    """Shares of 0.3 and 0.7 are allowed despite rounding."""
     found = recipe(HEAD + PRETRAIN + "masking = 'exclusive'\ndecoder_share = 0.7\n")
 
     assert found.pretrain.decoder_share == 0.7
 
 
 def test_a_run_file_may_say_where_the_dataset_goes(recipe):
-    """In run_file(path=…) the braces around `dataset` are the retriever's own, and name no model."""
+    """`{dataset}` in run_file(path=…) is not a model."""
     found = recipe(HEAD + PRETRAIN + STAGE.format(1) + "negatives = 'run_file(path=\"{dataset}.trec\")'\n")
 
     assert found.stage1.negatives == 'run_file(path="{dataset}.trec")'
 
 
 def test_paths_are_below_the_output(recipe):
-    """Models, negatives and what is being trained have fixed paths."""
+    """Models, negatives and training states have fixed paths."""
     paths = Paths(recipe(WHOLE))
 
     assert (paths.start, paths.pretrained, paths.stage(3)) == (Path("out/start"), Path("out/pretrained"), Path("out/stage3"))
@@ -174,14 +174,14 @@ def test_paths_are_below_the_output(recipe):
 
 
 def test_parts_come_in_the_order_of_the_paper(recipe):
-    """The initial model, pretraining, and then each stage's negatives before its training."""
+    """Tasks are the start, pretraining, and mining before fine-tuning of each stage."""
     found = [str(each) for each in tasks(recipe(HEAD + PRETRAIN + STAGE.format(1)))]
 
     assert found == ["start", "pretrain", "mine --stage 1", "finetune --stage 1"]
 
 
 def test_a_part_brings_the_initial_model_only_if_it_needs_it(recipe):
-    """A stage that begins with the initial model makes that first, and mining with BM25 needs no model."""
+    """A task includes the initial model only if it needs it."""
     found = recipe(HEAD + PRETRAIN + STAGE.format(1) + 'start = "start"\n')
 
     assert single_task(found, "finetune", 1) == [Task("start"), Task("finetune", 1)]
@@ -205,7 +205,7 @@ def test_a_part_brings_the_initial_model_only_if_it_needs_it(recipe):
     ],
 )
 def test_no_model_is_trained_or_chosen_on_a_test(recipe, overrides, said):
-    """Queries that a table reports are refused, whatever title their passages have, with what to type instead."""
+    """Test queries are refused for training and selection, with an alternative to type."""
     with pytest.raises(CannotStart) as caught:
         check_selection(recipe(WHOLE, *overrides))
 
@@ -213,7 +213,7 @@ def test_no_model_is_trained_or_chosen_on_a_test(recipe, overrides, said):
 
 
 def test_tuning_sets_and_held_out_queries_are_allowed(recipe):
-    """The datasets that contracts name for tuning may choose a model, and so may a share of the training queries."""
+    """Datasets for tuning and held-out training queries can select a model."""
     datasets = ("beir/scifact/train", "beir/nfcorpus/dev")
     found = recipe(WHOLE, f"selection.datasets={list(datasets)}", "selection.held_out=0.1")
 

@@ -1,4 +1,4 @@
-"""Choosing a model by queries that no table reports and no model is trained on."""
+"""Selecting a model by queries that no table reports and no model is trained on."""
 
 import msgspec
 import numpy as np
@@ -23,18 +23,18 @@ def kept(tmp_path):
 
 
 def gathered(kept, training_sets=(), seed=42, **settings):
-    """Return the candidates of a recipe with such a selection."""
+    """Return the candidates for these settings of [selection]."""
     whole = {"schema": 1, "name": "fruit", "output": "out", "start": {"model": "none"}, "seed": seed, "selection": settings}
     return selection.gather(msgspec.convert(whole, Recipe), training_sets, kept, Silent())
 
 
 def listed(one):
-    """Return the ids of the candidates by query id, in order."""
+    """Return the ids of the candidates in order, by query id."""
     return {query.query_id: ids(one.corpus, row[row >= 0]) for query, row in zip(one.queries, one.docs, strict=True)}
 
 
 def test_candidates_are_what_bm25_finds(tmp_path, kept):
-    """Candidates are BM25's documents in its order, to the depth; a relevant one that it does not find is not added."""
+    """Candidates are BM25's documents in order, to the depth, without relevant ones that it misses."""
     dev = str(write(tmp_path / "fruit"))
     (one,) = gathered(kept, datasets=[dev]).sets
     assert listed(one) == {"qa": ["a4", "a3", "a2", "a1"], "qf": ["a1", "a2", "a3"], "qp": ["p1", "p2"]}
@@ -44,7 +44,7 @@ def test_candidates_are_what_bm25_finds(tmp_path, kept):
 
 
 def test_a_subset_is_what_all_queries_search(tmp_path, kept):
-    """With a subset every query has the same documents: those relevant to any of them, and others drawn to its number."""
+    """A subset is the same for all queries: all relevant documents, and others up to its number."""
     dev = str(write(tmp_path / "fruit"))
     relevant = {"a2", "a3", "a4", "p1", "p2"}
     for number in (1, 5, 100):
@@ -57,7 +57,7 @@ def test_a_subset_is_what_all_queries_search(tmp_path, kept):
 
 
 def test_pairs_name_queries_and_documents(tmp_path, kept):
-    """Pairs are in the order of the candidates, and name each document by its place among all that are candidates."""
+    """Pairs are in the order of the candidates and index the distinct documents."""
     (one,) = gathered(kept, datasets=[str(write(tmp_path / "fruit"))], depth=2).sets
     assert one.pairs.queries.tolist() == [0, 0, 1, 1, 2, 2]
     assert ids(one.corpus, one.positions[one.pairs.documents]) == ["a4", "a3", "a1", "a2", "p1", "p2"]
@@ -65,7 +65,7 @@ def test_pairs_name_queries_and_documents(tmp_path, kept):
 
 
 def test_measure_by_hand(tmp_path, kept):
-    """MRR of three queries: relevant at rank 2, missed by BM25 but for rank 3, and at rank 1; scores decide, not BM25."""
+    """MRR of three queries follows the scores, not BM25's order."""
     found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
     scores = np.array([3, 2, 1, 0, 3, 1, 2, 9, 8], np.float32)  # qa: a4 a3 a2 a1; qf: a1 a2 a3; qp: p1 p2
 
@@ -75,14 +75,14 @@ def test_measure_by_hand(tmp_path, kept):
 
 
 def test_ties_are_in_the_canonical_order(tmp_path, kept):
-    """Of equal scores the larger id comes first, as in trec_eval: a4 before a3, a3 before a2, and p2 before p1."""
+    """Of equal scores the larger id comes first, as in trec_eval."""
     found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
 
     assert found.measure([np.zeros(9, np.float32)])["RR@10"] == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
 
 
 def test_the_mean_is_over_sets(tmp_path, kept):
-    """Each set counts the same, however many queries it has; the mean comes first, under the measure's name."""
+    """The mean over sets comes first; each set counts the same."""
     whole, part = write(tmp_path / "whole"), write(tmp_path / "part", [("qa", "a3", 1)])
     found = gathered(kept, datasets=[str(whole), str(part)], measure="Success@1")
     values = found.measure([np.arange(9, 0, -1, dtype=np.float32), np.arange(4, dtype=np.float32)])
@@ -95,21 +95,21 @@ def test_the_mean_is_over_sets(tmp_path, kept):
 
 
 def test_the_contract_says_what_is_relevant(kept):
-    """The measure has the threshold of the dataset's contract, which is 2 for pydoc."""
+    """The measure has the threshold of the contract, 2 for pydoc."""
     (one,) = gathered(kept, datasets=["pydoc/dev"], queries=3).sets
     assert one.measure == "RR(rel=2)@10"
     assert set(one.qrels.query_ids) == {query.query_id for query in one.queries}
 
 
 def test_a_model_that_has_come_apart(tmp_path, kept):
-    """Scores that are no numbers are an error, not a value."""
+    """Scores that are not finite are an error."""
     found = gathered(kept, datasets=[str(write(tmp_path / "fruit"))])
     with pytest.raises(LexbenchError, match="not a finite float32 number"):
         found.measure([np.full(9, np.nan, np.float32)])
 
 
 def test_queries_that_find_nothing(tmp_path, kept):
-    """A query for which BM25 finds nothing has no pair, and counts as missed."""
+    """A query without BM25 results has no pairs and counts as missed."""
     path = write(tmp_path / "fruit", [("qa", "a3", 1), ("qz", "a4", 1)])
     text = (path / "queries.jsonl").read_text()
     (path / "queries.jsonl").write_text(text.replace('"qz", "text": "apple"', '"qz", "text": "kiwi"'))
@@ -120,13 +120,13 @@ def test_queries_that_find_nothing(tmp_path, kept):
 
 
 def asking(path, number):
-    """Write the folder with so many queries, each with one relevant document; return its path."""
+    """Write the folder with *number* queries, each with one relevant document; return its path."""
     queries = {f"q{i}": "apple pear" for i in range(number)}
     return write(path, [(query, "a3", 1) for query in queries], queries=queries)
 
 
 def test_held_out_queries(tmp_path, kept):
-    """A tenth of the training queries is held out, the same for one seed; these are the candidates' queries."""
+    """A tenth of the training queries is held out, the same for one seed, and becomes the candidates' queries."""
     train = open_training_set(str(asking(tmp_path / "many", 2590)), kept, Silent())
     held = selection.held_out_ids(train, 0.1, 42)
     assert 213 < len(held) < 305  # 259 expected, 3 standard deviations are 46
@@ -146,7 +146,7 @@ def test_held_out_queries(tmp_path, kept):
 
 
 def test_a_share_that_takes_none_or_all(tmp_path, kept):
-    """Of three queries a thousandth is none: that is said before training, not after."""
+    """A share that holds out no query, or all, is refused."""
     one = open_training_set(str(write(tmp_path / "fruit")), kept, Silent())
     with pytest.raises(CannotStart, match=r"selection.held_out=0.001 takes 0 of the 3 queries of fruit; give another share"):
         selection.held_out_ids(one, 0.001, 42)
@@ -155,5 +155,5 @@ def test_a_share_that_takes_none_or_all(tmp_path, kept):
 
 
 def test_no_selection_asked_for(kept):
-    """A recipe that names neither datasets nor a share has no candidates."""
+    """A recipe without [selection] settings has no candidates."""
     assert gathered(kept) is None

@@ -1,4 +1,4 @@
-"""The model that training begins with."""
+"""The initial model."""
 
 import json
 
@@ -49,7 +49,7 @@ def headless(tmp_path):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_model_is_taken_as_it_is(tmp_path, architecture):
-    """The start gives the logits of the model that the recipe names, by transformers' own classes."""
+    """The start gives the logits of the recipe's model, by transformers' own classes."""
     given = checkpoints.tiny(tmp_path / "given", architecture)
 
     folder = made(tmp_path, model=str(given))
@@ -59,7 +59,7 @@ def test_a_model_is_taken_as_it_is(tmp_path, architecture):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_layers_are_kept_in_the_order_that_is_given(tmp_path, architecture):
-    """With layers (2, 0) the start is the model whose encoder runs its third layer and then its first."""
+    """With layers (2, 0) the start runs the model's third layer, then its first."""
     given = checkpoints.tiny(tmp_path / "given", architecture, num_hidden_layers=3)
 
     def two(model):
@@ -74,7 +74,7 @@ def test_layers_are_kept_in_the_order_that_is_given(tmp_path, architecture):
 
 @pytest.mark.parametrize("layers", [(0, 2), (1, 1), (-1,)])
 def test_layers_that_are_not_there_are_refused(tmp_path, layers):
-    """So are layers named twice; the message says which there are, and nothing is left behind."""
+    """Unknown and repeated layers are refused with the valid ones, and nothing is left behind."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
 
     with pytest.raises(CommandError, match="name layers of 0 to 1, each once"):
@@ -83,7 +83,7 @@ def test_layers_that_are_not_there_are_refused(tmp_path, layers):
 
 
 def test_fresh_weights_have_the_shape_and_are_those_of_the_seed(tmp_path):
-    """A seed gives the same weights again and another one others, none of the model's; the random state is left as it was."""
+    """Fresh weights depend on the seed only, and the global random state is unchanged."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -102,7 +102,7 @@ def test_fresh_weights_have_the_shape_and_are_those_of_the_seed(tmp_path):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
-    """Logits are normalised states times word embeddings, and one bias; in each of two texts about 150 terms are above 0."""
+    """Logits are normalised states times word embeddings plus one bias; each text has about 150 terms."""
     given = checkpoints.random_model(architecture)
     given.base_model.save_pretrained(tmp_path / "given")
     checkpoints.write_tokenizer(tmp_path / "given", architecture)
@@ -127,20 +127,20 @@ def test_a_head_of_embeddings_projects_states_by_them(tmp_path, architecture):
 
 
 def test_a_model_without_a_head_says_what_to_type(tmp_path, headless):
-    """Its own head is not made up of random numbers unasked."""
+    """A missing head is an error that names the settings, not random numbers."""
     with pytest.raises(CommandError, match=r'has no masked-language-model head .* give start.head = "words" or "embeddings"'):
         made(tmp_path, model=str(headless))
 
 
 def test_a_fresh_model_has_a_head(tmp_path, headless):
-    """A model without a head is enough for a shape; a head of embeddings that nobody trained is refused."""
+    """Fresh weights need no head; a head of untrained embeddings is refused."""
     assert made(tmp_path, model=str(headless), weights="fresh").is_dir()
     with pytest.raises(CommandError, match="needs trained embeddings"):
         made(tmp_path, model=str(headless), weights="fresh", head="embeddings", output="other")
 
 
 def test_models_that_do_not_fit_are_refused(tmp_path):
-    """Other architectures, folders without a model, missing weights, and tokenizers of other models, each in a line."""
+    """Other architectures, empty folders, missing weights and foreign tokenizers are refused, each in one line."""
     modern = checkpoints.tiny(tmp_path / "modern", "modernbert")
     cut = checkpoints.tiny(tmp_path / "cut", "bert")
     checkpoints.rewrite(cut, lambda state: {key: value for key, value in state.items() if ".layer.1." not in key})
@@ -160,7 +160,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_the_vocabulary_is_what_the_corpora_use(tmp_path, monkeypatch):
-    """The start has as many pieces as asked for, those that the texts use among them, and the logits that these had."""
+    """The start has the requested number of pieces, the used ones among them, with unchanged logits."""
     monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
     given = checkpoints.tiny(tmp_path / "given", "bert")
     folder = tmp_path / "texts"
@@ -187,7 +187,7 @@ def test_the_vocabulary_is_what_the_corpora_use(tmp_path, monkeypatch):
 
 
 def test_a_finished_start_is_not_made_again(tmp_path):
-    """It is returned as it lies there; what a killed process left of one is not in the way."""
+    """An existing start is returned as it is; a draft of a killed process does not matter."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
     (tmp_path / "out" / "start.draft").mkdir(parents=True)
     (tmp_path / "out" / "start.draft" / "model.safetensors").write_text("cut off")
@@ -200,7 +200,7 @@ def test_a_finished_start_is_not_made_again(tmp_path):
 
 
 def test_a_start_of_another_recipe_is_refused(tmp_path):
-    """The message names the first setting that differs with both values, and what to do; so for a folder that is no start."""
+    """A start of another recipe, or a foreign folder, is refused with the first difference and a remedy."""
     given = checkpoints.tiny(tmp_path / "given", "bert")
     place = made(tmp_path, model=str(given), layers=(0,))
 

@@ -1,4 +1,4 @@
-"""Frozen rerankers: scores are those that a few lines of transformers, or sentence-transformers, give."""
+"""Teachers: their scores equal those of a few lines of transformers or sentence-transformers."""
 
 import json
 
@@ -22,7 +22,7 @@ DOCUMENTS = [
 
 
 def dual_encoder(path, pooling="mean", *, normalise=True):
-    """Write a tiny model of sentence-transformers into *path* by that package, and return that."""
+    """Write a tiny model with sentence-transformers and return its folder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
@@ -56,7 +56,7 @@ def reference(folder, queries=QUERIES, documents=DOCUMENTS):
 
 
 def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
-    """Its one logit is that of [CLS] query [SEP] title [SEP] passage [SEP]; without a title there is one separator less."""
+    """The score is the logit of [CLS] query [SEP] title [SEP] passage [SEP], without the title's part if there is none."""
     folder = checkpoints.cross_encoder(tmp_path)
     scores = load(folder).scores(QUERIES, DOCUMENTS)
 
@@ -67,7 +67,7 @@ def test_a_cross_encoder_reads_query_title_and_passage(tmp_path):
 
 
 def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
-    """The score of a model with two logits is the second less the first."""
+    """With two logits the score is the second minus the first."""
     folder = checkpoints.cross_encoder(tmp_path, labels=2)
     logits = reference(folder)
 
@@ -75,7 +75,7 @@ def test_of_two_logits_the_relevant_one_counts_more(tmp_path):
 
 
 def test_long_documents_are_cut_and_queries_are_not(tmp_path):
-    """Of a pair that is too long the document loses its end; a query alone too long is cut too."""
+    """In a pair that is too long the document is cut; the query only if it is too long alone."""
     folder = checkpoints.cross_encoder(tmp_path, max_position_embeddings=512)
     queries = ["query " * 30, "sparse " * 300]
     documents = [Document("a", "the " + "dense " * 400, body_at=4), Document("b", "term")]
@@ -88,7 +88,7 @@ def test_long_documents_are_cut_and_queries_are_not(tmp_path):
 
 
 def test_batches_do_not_change_scores(tmp_path, monkeypatch):
-    """Pairs one at a time, in small batches, and all at once score the same, in the order in which they were given."""
+    """Scores do not depend on the batch size and keep the order."""
     folder = checkpoints.cross_encoder(tmp_path)
     queries, documents = QUERIES * 5, [*DOCUMENTS, *DOCUMENTS[::-1], *DOCUMENTS, *DOCUMENTS[2:], *DOCUMENTS[:2], *DOCUMENTS]
     whole = load(folder).scores(queries, documents)
@@ -100,7 +100,7 @@ def test_batches_do_not_change_scores(tmp_path, monkeypatch):
 
 
 def test_another_architecture_keeps_its_own_separators(tmp_path):
-    """RoBERTa has two separators between the parts of a pair, and no segments: as its own tokenizer makes pairs."""
+    """RoBERTa has two separators and no segments, as its own tokenizer does."""
     folder = checkpoints.cross_encoder(tmp_path, "roberta")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
@@ -111,7 +111,7 @@ def test_another_architecture_keeps_its_own_separators(tmp_path):
 
 
 def test_in_bfloat16_scores_are_nearly_the_same(tmp_path):
-    """Reduced precision rounds and does no more; scores are still float32."""
+    """Reduced precision changes scores little; they stay float32."""
     folder = checkpoints.cross_encoder(tmp_path)
     exact, rounded = (load(folder, dtype).scores(QUERIES, DOCUMENTS) for dtype in (torch.float32, torch.bfloat16))
 
@@ -121,7 +121,7 @@ def test_in_bfloat16_scores_are_nearly_the_same(tmp_path):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_a_dual_encoder_scores_by_cosine(tmp_path, pooling):
-    """The score is 20 times the cosine of the vectors that sentence-transformers makes, whether it normalises them or not."""
+    """The score is 20 times the cosine of sentence-transformers' vectors."""
     from sentence_transformers import SentenceTransformer
 
     folder = dual_encoder(tmp_path, pooling, normalise=pooling == "mean")
@@ -135,7 +135,7 @@ def test_a_dual_encoder_scores_by_cosine(tmp_path, pooling):
 
 
 def test_the_older_form_of_settings_is_read(tmp_path):
-    """Models saved by older versions say how they pool in a setting for each way, and how long texts are beside the model."""
+    """Settings written by older versions of sentence-transformers are read."""
     folder = dual_encoder(tmp_path, "cls")
     expected = load(folder).scores(QUERIES, DOCUMENTS)
     config = next(folder.glob("1_Pooling/config.json"))
@@ -151,7 +151,7 @@ def test_the_older_form_of_settings_is_read(tmp_path):
 
 
 def test_equal_texts_are_encoded_once(tmp_path, monkeypatch):
-    """A query with many documents costs one encoding."""
+    """Equal texts are encoded once."""
     loaded = load(dual_encoder(tmp_path))
     asked = []
     encode = loaded.encode
@@ -163,7 +163,7 @@ def test_equal_texts_are_encoded_once(tmp_path, monkeypatch):
 
 
 def test_what_is_no_teacher_is_refused(tmp_path):
-    """Masked-language models, three logits, missing weights and folders without a model, each in one line."""
+    """Other models, three logits, missing weights, prompts and empty folders are refused, each in one line."""
     language_model = checkpoints.tiny(tmp_path / "mlm", "bert")
     three = checkpoints.cross_encoder(tmp_path / "three", labels=3)
     cut = checkpoints.cross_encoder(tmp_path / "cut")

@@ -1,4 +1,4 @@
-"""Corpora as tokens on disk."""
+"""Tokenised corpora on disk."""
 
 import checkpoints
 import numpy as np
@@ -24,7 +24,7 @@ TEXTS = [  # title and body
 
 
 def corpus(folder, texts=TEXTS):
-    """Write a corpus; return it, with its documents in the order of positions."""
+    """Write a corpus; return it and its documents by position."""
     folder.mkdir()
     documents = [
         Document(f"d{number:05}", f"{title} {body}" if title else body, len(title) + 1 if title else 0)
@@ -41,7 +41,7 @@ def tokenizer_of(folder, architecture="bert", vocabulary=None):
 
 
 class Unreadable(StoredCorpus):
-    """A corpus whose texts nobody may read."""
+    """A corpus whose texts must not be read."""
 
     def documents(self, start=0, stop=None):
         """Refuse."""
@@ -51,7 +51,7 @@ class Unreadable(StoredCorpus):
 @pytest.mark.parametrize("architecture", ["bert", "roberta"])
 @pytest.mark.parametrize("titles", ["pair", "string", "off"])
 def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
-    """Every text is cut as its tokenizer itself does it: as a pair, as one string with a separator, or as it stands."""
+    """Texts are tokenised as by their tokenizer: as a pair, as one string with a separator, or plain."""
     tokenizer = tokenizer_of(tmp_path / "model", architecture)
     stored, documents = corpus(tmp_path / "corpus-1")
     found = tokenised(stored, tokenizer, titles, LENGTH, Store(tmp_path / "store"), Silent())
@@ -69,7 +69,7 @@ def test_tokens_are_the_tokenizers_own(tmp_path, architecture, titles):
 
 
 def test_more_texts_than_are_cut_at_a_time(tmp_path):
-    """Of 2050 texts each is in its place."""
+    """Each of 2050 texts is at its position."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, documents = corpus(tmp_path / "corpus-1", [("", f"w{number % 107} model") for number in range(2050)])
     found = tokenised(stored, tokenizer, "off", LENGTH, Store(tmp_path / "store"), Silent())
@@ -79,7 +79,7 @@ def test_more_texts_than_are_cut_at_a_time(tmp_path):
 
 @pytest.mark.parametrize(("tokens", "kind"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_large_vocabularies(tmp_path, tokens, kind):
-    """65 536 tokens fit into 16 bits, one more takes 32; the last token's number comes back as it was."""
+    """65,536 tokens fit into 16 bits, one more needs 32."""
     words = [f"x{number}" for number in range(tokens - len(checkpoints.SPECIAL))]
     tokenizer = tokenizer_of(tmp_path / "model", vocabulary=[*checkpoints.SPECIAL, *words])
     stored, _ = corpus(tmp_path / "corpus-1", [("", words[-1])])
@@ -90,7 +90,7 @@ def test_large_vocabularies(tmp_path, tokens, kind):
 
 
 def test_a_second_call_reads_nothing(tmp_path):
-    """What was cut once is taken from the store, whatever the tokenizer has been used for in the meantime."""
+    """A tokenised corpus is taken from the store, whatever the tokenizer was used for in between."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
     store = Store(tmp_path / "store")
@@ -102,7 +102,7 @@ def test_a_second_call_reads_nothing(tmp_path):
 
 
 def test_what_changes_the_tokens_is_cut_anew(tmp_path):
-    """Another length, other titles, another tokenizer or another side to cut at have tokens of their own."""
+    """Another length, title setting, tokenizer or truncation side has its own tokens."""
     tokenizer = tokenizer_of(tmp_path / "model")
     stored, _ = corpus(tmp_path / "corpus-1")
     store = Store(tmp_path / "store")

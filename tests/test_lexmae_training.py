@@ -1,4 +1,4 @@
-"""Training itself: killed and gone on with, interrupted, by several processes, and which weights are kept."""
+"""Training: interruptions, several processes, and which weights are kept."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def place(tmp_path_factory):
 
 
 def killed_at(module, name, call, command, sent=signal.SIGKILL):
-    """Run *command*, but send this process a signal, that of kill -9, before that call of *name* in *module*."""
+    """Run *command*, but send this process a signal before the given call of *name* in *module*."""
     owner = sys.modules[module]
     *classes, attribute = name.split(".")
     for each in classes:
@@ -82,7 +82,7 @@ CLEARING = ("lexbench.lexmae.training.resuming", "clear", 1)
     ids=["pretrain", "finetune"],
 )
 def test_kills_change_nothing(place, command, kills, resumed):
-    """After kill -9 at every kind of moment, one after the other, log and weights are byte for byte those of no kill."""
+    """After kill -9 at every kind of moment log and weights are byte for byte those of an uninterrupted training."""
     name = NAMES[command[1]]
     process = Process(place, code, [*command, "--output", f"whole {name}"])
     assert process.code() == 0, process.said
@@ -109,7 +109,7 @@ def test_kills_change_nothing(place, command, kills, resumed):
 
 
 def test_ctrl_c(place):
-    """Ctrl-C in training exits with 130 and one line more; the same command goes on from the last checkpoint."""
+    """Ctrl-C exits with 130 and one more line; the same command resumes from the last checkpoint."""
     command = ["train", "pretrain", "tiny.toml", "--set", "pretrain.save_every=5", "--output", "interrupted"]
     process = Process(place, killed_at, *BETWEEN, command, signal.SIGINT)
     state = place / "interrupted" / "pretrained.training"
@@ -125,7 +125,7 @@ def test_ctrl_c(place):
 
 
 def together(place, function, command, *, watched=False):
-    """Run *command* in two processes as torchrun starts them; return both. *watched*: the second tells what it writes."""
+    """Run *command* in two processes as torchrun does, and return both. *watched*: the second prints what it writes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
@@ -138,7 +138,7 @@ def together(place, function, command, *, watched=False):
 
 
 def watching(function, *arguments):
-    """Call *function*, and print the paths below the current folder's `two` that it opens for writing, makes or removes."""
+    """Call *function*, and print the paths below `two` that it opens for writing, makes or removes."""
     below = Path("two").resolve()
 
     def heard(event, details):
@@ -152,7 +152,7 @@ def watching(function, *arguments):
 
 
 def test_two_processes_train_together(place):
-    """Two processes reach the losses of one, in pretraining; only the first writes models and speaks; both can be killed."""
+    """Two processes reach the losses of one; only the first writes models and prints; both can be killed."""
     alone = [*PRETRAIN, "--set", "pretrain.dropout=0"]
     assert Process(place, code, [*alone, "--output", "one"]).code() == 0
     first, second = together(place, [code], [*alone, "--output", "two"], watched=True)
@@ -178,7 +178,7 @@ def test_two_processes_train_together(place):
 
 
 def test_two_processes_choose_a_model(place):
-    """A stage with selection, and the negatives before it, are of one process where they must be."""
+    """Mining and selection run in one process only."""
     for each in (["train", "mine", "tiny.toml", "--stage", "1", "--output", "two stage1"], [*STAGE, "--output", "two stage1"]):
         first, second = together(place, [code], each)
         assert (first.code(), second.code()) == (0, 0), first.said + second.said
@@ -189,7 +189,7 @@ def test_two_processes_choose_a_model(place):
 
 @pytest.mark.slow
 def test_torchrun(place):
-    """Likewise with torchrun itself: its second process says nothing, nor does any library."""
+    """The same with torchrun itself: the second process and all libraries are silent."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "lexbench"]
     environment = {**os.environ, "LEXBENCH_STORE": str(place / "store"), "LEXBENCH_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     command = [*torchrun, *PRETRAIN, "--output", "torchrun"]
@@ -201,7 +201,7 @@ def test_torchrun(place):
 
 
 def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
-    """Two devices that accumulate twice cannot share 30 texts: one line says so, before anything is made."""
+    """A batch that two devices cannot divide evenly is refused in one line before anything is made."""
     enter(place, monkeypatch)
     monkeypatch.setenv("WORLD_SIZE", "2")
     command = ["train", "all", "tiny.toml", "--output", "odd", "--set", "pretrain.batch_size=30"]
@@ -214,7 +214,7 @@ def test_batches_that_cannot_be_shared(place, monkeypatch, capsys):
 
 
 class Point(Learner):
-    """A model that is one number, whose loss is its mean squared distance from what is drawn."""
+    """A model of one number, whose loss is the mean squared distance to the drawn numbers."""
 
     def __init__(self):
         super().__init__()
@@ -226,7 +226,7 @@ class Point(Learner):
 
 
 class Rated(Point):
-    """The point, which asks for ten times the rate, with a matrix beside it that asks for none and one for a tenth."""
+    """The point with ten times the learning rate, next to a matrix with the plain rate and one with a tenth."""
 
     def __init__(self):
         super().__init__()
@@ -236,7 +236,7 @@ class Rated(Point):
 
 
 def test_rates_and_what_decays(tmp_path):
-    """Named parameters have their own learning rate, the rest the training's; matrices decay, and single numbers do not."""
+    """Parameters in `rates` have their own learning rate; only matrices decay."""
     settings = Fitting(batch_size=4, learning_rate=0.1, steps=7, weight_decay=0.01)
     model = Rated()
     how = trainer.Fit("point", settings, Hardware(device="cpu"), 1, 7, tmp_path)
@@ -250,7 +250,7 @@ def test_rates_and_what_decays(tmp_path):
 
 
 def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
-    """Fit a point to the numbers 0 to 7; return it, and what training left."""
+    """Fit a point to the numbers 0 to 7; return it and the results."""
     settings = Fitting(
         **({"batch_size": 4, "learning_rate": 0.1, "warmup": 0.0, "clip": 1.0, "steps": 7, "save_every": 2} | fitting)
     )
@@ -261,7 +261,7 @@ def fitted(folder, score=None, *, model=None, accumulate=1, **fitting):
 
 
 def test_the_best_step_is_kept(tmp_path):
-    """Steps 0, 2, 4, 6 and the last are scored, each once; the model has the weights of the best, the earlier of equal ones."""
+    """Steps 0, 2, 4, 6 and the last are scored once each; the best weights are kept, the earlier ones on ties."""
     asked, seen = iter([0.1, 0.2, 0.5, 0.5, 0.3]), []
 
     def score(model):
@@ -279,7 +279,7 @@ def test_the_best_step_is_kept(tmp_path):
 
 
 def test_weights_stay_with_their_score(tmp_path):
-    """Where a step that is done again scores otherwise than before, the kept weights are still those of their score."""
+    """If a repeated step scores differently, the kept weights still belong to their score."""
     model = Point()
     for step, score in ((0, 0.1), (5, 0.2), (10, 0.5)):
         model.at.data.fill_(step)
@@ -293,7 +293,7 @@ def test_weights_stay_with_their_score(tmp_path):
 
 
 def test_accumulating_is_the_same_training(tmp_path):
-    """A batch in two pieces has the loss, the gradient and the end of a batch in one."""
+    """A batch in two pieces gives the same losses and weights."""
     whole, of_whole = fitted(tmp_path / "whole")
     pieces, of_pieces = fitted(tmp_path / "pieces", accumulate=2)
 
@@ -303,7 +303,7 @@ def test_accumulating_is_the_same_training(tmp_path):
 
 
 def test_the_log_has_every_step_and_every_part(tmp_path):
-    """Lines are at the steps of checkpoints and at the last one; a part of the loss is the mean over the steps of the line."""
+    """Log lines are at checkpoints and at the last step, with means over the steps since the last line."""
     _, found = fitted(tmp_path, learning_rate=1e-9, steps=7, save_every=5)
 
     assert [line["step"] for line in found.log] == [5, 7]
@@ -316,7 +316,7 @@ def test_the_log_has_every_step_and_every_part(tmp_path):
 
 
 class Diverging(Point):
-    """A model whose loss is no number from its fifth step on."""
+    """A model whose loss is NaN from the fifth step on."""
 
     def forward(self, x):
         """Return the loss."""
@@ -326,7 +326,7 @@ class Diverging(Point):
 
 
 def test_a_loss_that_is_no_number_ends_training(tmp_path):
-    """It is said at once, with what to change; no checkpoint is made of such weights."""
+    """A NaN loss ends training with advice, without a checkpoint of such weights."""
     with pytest.raises(
         LexbenchError, match=r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
     ):
@@ -335,7 +335,7 @@ def test_a_loss_that_is_no_number_ends_training(tmp_path):
 
 
 class Bomb:
-    """What makes a file when it is unpickled."""
+    """An object that makes a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -347,7 +347,7 @@ class Bomb:
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
 def test_nothing_is_unpickled_but_tensors(tmp_path, name):
-    """A checkpoint in which somebody has put a program is an error in one line, and the program is not run."""
+    """A checkpoint with a pickled program is an error in one line, and the program does not run."""
     with pytest.raises(LexbenchError):
         fitted(tmp_path, model=Diverging())
     torch.save(Bomb(tmp_path / "run"), tmp_path / "checkpoint-4" / name)
@@ -360,7 +360,7 @@ def test_nothing_is_unpickled_but_tensors(tmp_path, name):
 
 
 def test_a_broken_tensorboard_is_none(tmp_path, monkeypatch):
-    """TensorBoard is used only where it can be imported; a package of that name is not enough."""
+    """A TensorBoard that cannot be imported is ignored."""
     (tmp_path / "tensorboard").mkdir()
     (tmp_path / "tensorboard" / "__init__.py").write_text("raise RuntimeError('made for another numpy')")
     monkeypatch.syspath_prepend(tmp_path)
@@ -371,7 +371,7 @@ def test_a_broken_tensorboard_is_none(tmp_path, monkeypatch):
 
 
 def test_one_training_a_folder(place, monkeypatch):
-    """A second process that would train in the same folder is told so; another recipe is refused, naming what differs."""
+    """A second process in the same folder, or another recipe, is refused."""
     enter(place, monkeypatch)
     asked, state = recipe.read(place / "tiny.toml"), place / "claimed"
     with (
@@ -393,7 +393,7 @@ def test_one_training_a_folder(place, monkeypatch):
 
 
 def test_clearing_keeps_tensorboards_log(tmp_path):
-    """Of a finished training's folder the log is left, where there is one; without one the folder goes, or never was."""
+    """Clearing a finished training keeps TensorBoard's log, and removes the folder if there is none."""
     for name in ("checkpoint-4/optimizer.pt", "best.safetensors", "runs/today/events"):
         (tmp_path / "state" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "state" / name).touch()

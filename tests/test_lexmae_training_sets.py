@@ -1,5 +1,6 @@
-"""What a model is trained on: queries, what is relevant to them, and corpora that stay on disk."""
+"""Training sets: queries, relevant documents, and corpora that stay on disk."""
 
+import json
 import pickle
 import shutil
 
@@ -7,11 +8,16 @@ import numpy as np
 import pytest
 from fruit import ids, write
 
+from lexbench.contracts import contract_of
+from lexbench.datasets.contamination import SimilarQueries
+from lexbench.datasets.location import find_source
 from lexbench.errors import CannotStart, InvalidFile, MissingData, UnknownName
 from lexbench.lexmae.data.training_sets import open_corpus, open_training_set, search
 from lexbench.progress import Silent
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
+
+TESTED = ["Vitamin D raises the level of calcium in blood", "statins", "what is a decorator?"]
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def positives(found):
 
 
 def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
-    """Documents of grade 0 or that the corpus lacks are not relevant; queries that have no other are left out."""
+    """Queries without a relevant document in the corpus are left out."""
     found = opened(write(tmp_path / "fruit"), kept)
 
     assert positives(found) == {"qa": {"a3"}, "qf": {"a2", "a4"}, "qp": {"p1", "p2"}}
@@ -41,7 +47,7 @@ def test_only_queries_with_a_relevant_document_are_trained_on(tmp_path, kept):
 
 
 def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
-    """Of pydoc, whose contract says 2, documents of grade 1 are no positives."""
+    """For pydoc, whose contract says 2, documents of grade 1 are not positives."""
     found = open_training_set("pydoc/dev", kept, Silent())
     grades = {(row.query_id, row.doc_id): row.grade for row in found.dataset.topics.judgements}
 
@@ -53,7 +59,7 @@ def test_a_contract_says_from_which_grade_a_document_is_relevant(kept):
 
 
 def test_training_never_takes_the_test_split_unasked(tmp_path, kept):
-    """Of a folder `train` is taken; of one without it, only qrels that are named, or the only ones if they are not `test`."""
+    """A folder is opened at `train`; without it, only at named qrels or at the only ones if they are not `test`."""
     path = write(tmp_path / "fruit")
     write(path, [("qa", "a1", 1)], "test")
     assert positives(opened(path, kept))["qa"] == {"a3"}
@@ -71,13 +77,13 @@ def test_training_never_takes_the_test_split_unasked(tmp_path, kept):
 
 
 def test_nothing_relevant(tmp_path, kept):
-    """A set without a single relevant document in its corpus is refused."""
+    """A set without a relevant document in its corpus is refused."""
     with pytest.raises(CannotStart, match=r"no query of .*fruit has a relevant document in its corpus"):
         opened(write(tmp_path / "fruit", [("qa", "a3", 0), ("qz", "gone", 1)]), kept)
 
 
 def test_no_such_dataset(kept):
-    """A name that is neither an id nor a path is answered with near ones."""
+    """An unknown name is answered with similar ones."""
     with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
         open_training_set("beir/nfcorpus/trian", kept, Silent())
     with pytest.raises(UnknownName, match="beir/nfcorpus/train"):
@@ -85,7 +91,7 @@ def test_no_such_dataset(kept):
 
 
 def test_corpus_without_queries(tmp_path, kept):
-    """A folder that has a corpus alone will do for pretraining, and gives the same stored corpus as one that has all."""
+    """Pretraining only needs a corpus; with and without queries it is the same stored corpus."""
     whole = write(tmp_path / "fruit")
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -104,13 +110,13 @@ def test_folder_without_corpus(tmp_path, kept):
 
 
 def test_training_set_travels_to_another_process(tmp_path, kept):
-    """A training set can be pickled, as workers that load data need, and is the same there."""
+    """A training set can be pickled for workers that load data."""
     found = opened(write(tmp_path / "fruit"), kept)
     assert positives(pickle.loads(pickle.dumps(found))) == positives(found)
 
 
 def test_search_finds_what_the_system_finds(tmp_path, kept):
-    """Searching some of the queries gives their documents in the system's order, as corpus positions, to the depth."""
+    """Searching some queries returns the system's documents in order, to the depth."""
     found = opened(write(tmp_path / "fruit"), kept)
     run = search(found, found.queries[1:2], system("bm25"), 2, kept, Silent())
 
@@ -119,7 +125,7 @@ def test_search_finds_what_the_system_finds(tmp_path, kept):
 
 
 def test_nfcorpus(real_home, monkeypatch, tmp_path):
-    """NFCorpus has 2,590 training queries and 110,575 relevant documents; query PLAIN-812 has the most, 1,363."""
+    """NFCorpus has 2,590 training queries and 110,575 relevant documents; PLAIN-812 has the most, 1,363."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(real_home))
     found = open_training_set("beir/nfcorpus/train", Store(tmp_path), Silent())
 
@@ -128,3 +134,67 @@ def test_nfcorpus(real_home, monkeypatch, tmp_path):
     assert (found.queries[most].query_id, found.positives.lengths[most]) == ("PLAIN-812", 1363)
     rows = {row.doc_id for row in found.dataset.topics.judgements if row.query_id == "PLAIN-812"}
     assert set(ids(found.corpus, found.positives[most])) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("vitamin d raises the level of calcium in blood!", True),
+        ("Vitamin D lowers the level of calcium in blood", True),  # 8 of 10 words: the opposite claim has the same documents
+        ("Vitamin D lowers the level of calcium in urine", False),  # 7 of 11
+        ("calcium in blood", False),
+        ("Statins", True),
+        ("statins and cancer", False),
+        ("what is a generator?", False),
+        ("", False),
+        ("?", False),
+    ],
+)
+def test_queries_of_nearly_the_same_words(text, near):
+    """Two queries are nearly the same if four fifths of their words are in both."""
+    assert SimilarQueries([*TESTED, ""]).has_similar(text) == near
+
+
+@pytest.fixture
+def with_tested_query(tmp_path):
+    """Return a collection of three queries, one of them a pydoc question in capitals."""
+    tested = next(iter(find_source(contract_of("pydoc/test")).queries())).text
+    texts = {
+        "q1": tested.upper() + " ?",
+        "q2": "a question that nobody asks of bread",
+        "q3": "another one about flour and salt",
+    }
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "title": "", "text": "a text"}) + "\n")
+    lines = [json.dumps({"_id": query_id, "text": text}) for query_id, text in texts.items()]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines) + "\n")
+    judged = "".join(f"{query_id}\td1\t1\n" for query_id in texts)
+    (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return tmp_path
+
+
+class Notes(Silent):
+    """Progress that records notes."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        """Record a note."""
+        self.notes.append(text)
+
+
+def test_a_tested_query_is_left_out_of_training(with_tested_query, tmp_path):
+    """Queries that are nearly test queries are left out with a note."""
+    progress = Notes()
+    training_set = open_training_set(str(with_tested_query), Store(tmp_path / "store"), progress)
+    assert [query.query_id for query in training_set.queries] == ["q2", "q3"]
+    assert training_set.positives.lengths.tolist() == [1, 1]
+    assert any("1 of 3 queries are left out: nearly the same as test queries" in note for note in progress.notes)
+
+
+def test_a_set_of_tested_queries_is_refused(with_tested_query, tmp_path):
+    """A set of test queries only is refused."""
+    (with_tested_query / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    with pytest.raises(CannotStart, match="nearly the same as a test query"):
+        open_training_set(str(with_tested_query), Store(tmp_path / "store"), Silent())

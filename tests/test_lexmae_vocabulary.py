@@ -33,14 +33,14 @@ def tokenizer(folder):
 
 
 def kept(tokenizer):
-    """Return the ids that are kept where WORDS are used most."""
+    """Return the kept ids if WORDS are used most."""
     counts = np.zeros(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(WORDS)] = 9
     return vocabulary.chosen(tokenizer, counts, ALWAYS + len(WORDS))
 
 
 def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
-    """Every piece of every document counts, titles and what a model would cut off too, but no special token."""
+    """All pieces of all documents count, including titles and text that a model would cut, but no special token."""
     settings = tokenizer.backend_tokenizer
     settings.enable_truncation(4)  # as the tokenizer.json of many models has it
     settings.enable_padding(length=16)
@@ -56,7 +56,7 @@ def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
 
 
 def test_the_most_used_pieces_are_chosen(tokenizer):
-    """Special tokens and single characters are always kept; of the rest the most used, of equally used ones the first."""
+    """Special tokens and single characters are always kept, then the most used pieces; ties go to the lower id."""
     counts = np.ones(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(["w7", "query"])] = 5
     counts[tokenizer.convert_tokens_to_ids("w9")] = 3
@@ -69,13 +69,13 @@ def test_the_most_used_pieces_are_chosen(tokenizer):
 
 
 def test_too_small_a_vocabulary_is_refused(tokenizer):
-    """The message says how many pieces any vocabulary must have."""
+    """The message names the smallest possible number."""
     with pytest.raises(CommandError, match=rf"start.vocabulary = {ALWAYS - 1} is less than the {ALWAYS} special"):
         vocabulary.chosen(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
 
 
 def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):
-    """The same pieces come out, special tokens and segments too; other words fall to characters, known by none to [UNK]."""
+    """Texts of kept pieces are tokenised as before; other words become characters or [UNK]."""
     fewer = vocabulary.pruned_tokenizer(tokenizer, kept(tokenizer))
     pair = ("Sparse  QUÉRY 7", "documents[SEP]query")
     before, after = tokenizer(*pair), fewer(*pair)
@@ -90,7 +90,7 @@ def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):
 
 
 def test_it_is_the_same_after_saving(tmp_path, tokenizer):
-    """The tokenizer that a folder holds is the one that was made."""
+    """The tokenizer is the same after saving and loading."""
     fewer = vocabulary.pruned_tokenizer(tokenizer, kept(tokenizer))
     fewer.save_pretrained(tmp_path)
     text = "Sparse retrieval of a [MASK]"
@@ -99,7 +99,7 @@ def test_it_is_the_same_after_saving(tmp_path, tokenizer):
 
 
 def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, tokenizer):
-    """Many tokenizer.json have BertProcessing, not a template; the pieces around a text are the same ones."""
+    """A BertProcessing post-processor is renumbered like a template."""
     settings = json.loads(tokenizer.backend_tokenizer.to_str())
     ids = tokenizer.get_vocab()
     settings["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", ids["[SEP]"]], "cls": ["[CLS]", ids["[CLS]"]]}
@@ -115,7 +115,7 @@ def test_the_older_form_of_what_puts_special_tokens_is_renumbered(tmp_path, toke
 @pytest.mark.parametrize("architecture", ["bert", "distilbert"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
-    """A text whose pieces are all kept gets, for these, the logits that it had."""
+    """A text of kept pieces has the same logits for these pieces."""
     place = checkpoints.tiny(tmp_path / "m", architecture, tie_word_embeddings=tied)
     tokenizer = load_tokenizer(place)
     model = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
@@ -137,7 +137,7 @@ def test_logits_of_kept_pieces_are_the_same(tmp_path, architecture, tied):
 
 
 def test_other_tokenizers_are_refused(tmp_path):
-    """A byte-level vocabulary cannot be cut down piece by piece."""
+    """Tokenizers other than WordPiece are refused."""
     tokenizer = load_tokenizer(checkpoints.tiny(tmp_path, "roberta"))
 
     with pytest.raises(CommandError, match=r"start.vocabulary is for WordPiece tokenizers, and this model's is BPE"):

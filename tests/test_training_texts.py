@@ -1,4 +1,4 @@
-"""Texts to train on: what is read of each kind of source, and which queries are made of a text."""
+"""The training texts: what is read from each kind of source, and which queries are made from a text."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ HTML = """<html><head><title>no</title></head><body><h1>1. Lists</h1><p>What  a 
 
 
 def test_long_sections_are_cut_between_paragraphs():
-    """A section of at most 240 words is one text; of a longer one no word is lost, and no part is much longer than 240."""
+    """A section of at most 240 words is one text; a longer one is split without losing a word."""
     paragraphs = [f"p{number} " + "word " * 59 for number in range(10)]
     (whole,) = text_sources.sections("a", "t", paragraphs[:4])
     parts = list(text_sources.sections("a", "t", paragraphs))
@@ -47,7 +47,7 @@ def test_long_sections_are_cut_between_paragraphs():
 
 
 def test_manual_pages(tmp_path):
-    """Sections are texts without roff; the description is called by what the page is about, and lists of names are left out."""
+    """Sections are texts without roff; the description has the page's subject as title; lists of names are left out."""
     folder = tmp_path / "usr/share/man/man1"
     folder.mkdir(parents=True)
     (folder / "sleep.1.gz").write_bytes(gzip.compress(MAN.encode()))
@@ -60,7 +60,7 @@ def test_manual_pages(tmp_path):
 
 
 def test_html_manuals(tmp_path):
-    """Headings name what is under them; scripts, navigation, other languages and numbers of sections are left out."""
+    """Headings become titles; scripts, navigation, other languages and section numbers are left out."""
     (tmp_path / "lists.html").write_text(HTML)
     (tmp_path / "lists.de.html").write_text(HTML)
     found = list(text_sources.html_manual(tmp_path))
@@ -69,7 +69,7 @@ def test_html_manuals(tmp_path):
 
 
 def test_dictionaries(tmp_path):
-    """An entry is found by the offset and length that dictd's index has in base 64; marks of editors are left out."""
+    """Entries are found by dictd's base-64 index; editors' marks are removed."""
     entries = [("a", "a\n   the first {letter} [1913 Webster]\n"), ("zebra", 'zebra\n   a horse \\ze"bra\\ with stripes\n')]
     content, index = b"", "00-database-short\tA\tA\n"
     for word, entry in entries:
@@ -87,7 +87,7 @@ def test_dictionaries(tmp_path):
 
 
 def base64(number):
-    """Write a number as dictd does."""
+    """Return a number in dictd's base 64."""
     digits = text_sources._BASE64
     return (base64(number // 64) if number >= 64 else "") + digits[number % 64]
 
@@ -99,7 +99,7 @@ SENTENCES = (
 
 @pytest.mark.parametrize("number", range(40))
 def test_a_query_is_not_in_its_text(number):
-    """What a title or a half says is not in the text that it is to find; every query has a text that is left to be found."""
+    """The part that a query is made from is removed from its text, and enough text is left."""
     text = Text(f"number {number}", "How hearts beat", " ".join([SENTENCES] * 3))
     query, rest = training_texts.pair("manuals", text)
 
@@ -114,7 +114,7 @@ def test_a_query_is_not_in_its_text(number):
 
 
 def test_kinds_of_queries_are_drawn():
-    """Of many texts all four kinds of query are made, and always the same of one text."""
+    """All four kinds of queries occur, and a text always gives the same one."""
     texts = [Text(f"{number}", "How hearts beat", " ".join([SENTENCES] * 3)) for number in range(200)]
     pairs = [training_texts.pair("manuals", text) for text in texts]
 
@@ -126,7 +126,7 @@ def test_kinds_of_queries_are_drawn():
 
 
 def test_of_a_docstring_the_first_sentence_asks():
-    """Its title is a qualified name, which nobody types."""
+    """For docstrings the first sentence is the query, because nobody types qualified names."""
     text = Text("a", "os.path.join", "Join path components with slashes. " + "Absolute ones discard the rest. " * 4)
     made = training_texts._title("docstrings", text)
 
@@ -135,7 +135,7 @@ def test_of_a_docstring_the_first_sentence_asks():
 
 
 def test_texts_are_fit_once():
-    """Texts that are short, mostly no letters, or there already are left out."""
+    """Short texts, texts with few letters, and duplicates are left out."""
     good = Text("a", "", "one two three four five six seven eight")
     texts = [
         good,
@@ -148,7 +148,7 @@ def test_texts_are_fit_once():
 
 
 def test_what_is_written_is_a_collection_to_train_on(tmp_path):
-    """It is a BEIR folder, each query of which has its own text as relevant, and the digest is that of its files."""
+    """The result is a BEIR folder in which each query has its own text as relevant, with a digest of the files."""
     texts = {str(number): Text(f"{number}", "How hearts beat", f"{SENTENCES} {number}") for number in range(5)}
     queries, digest = training_texts.write(tmp_path, "manuals", texts)
     corpus, asked = (
@@ -209,7 +209,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_public_docstrings_of_a_package_are_read_without_importing_it(package):
-    """Modules, classes, functions and methods are found, private modules as if their parts were above; the rest is not."""
+    """Public docstrings are found without importing; private parts of a name are left out."""
     found = {
         one.name: text_sources.without_rules(one.doc) for one in text_sources.distinct(text_sources.package_docstrings(package))
     }
@@ -225,12 +225,12 @@ def test_public_docstrings_of_a_package_are_read_without_importing_it(package):
 
 
 def test_a_package_that_is_not_there_has_nothing():
-    """No error comes of a name that nothing is installed under."""
+    """A package that is not installed has no docstrings."""
     assert list(text_sources.package_docstrings("no_such_package_here")) == []
 
 
 def test_of_equal_docstrings_one_is_kept():
-    """The standard library's comes first, then the shortest name; a name is there once; three words are too few."""
+    """Of equal docstrings the standard library's or the shortest name's is kept."""
     found = [
         Entry("p.longer", "p", "The same four words."),
         Entry("p.b", "p", "The same\n  four words."),

@@ -126,19 +126,19 @@ def words(topic) -> list[str]:
 
 
 def enter(place: Path, monkeypatch) -> None:
-    """Go to *place*, where the store is too."""
+    """Make *place* the current folder, with its own store."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("LEXBENCH_STORE", str(place / "store"))
     monkeypatch.setenv("LEXBENCH_OFFLINE", "1")
 
 
 def losses(folder: Path) -> list[dict[str, float]]:
-    """Return the lines of a trained folder's log that are of losses."""
+    """Return the log lines of losses of a trained folder."""
     return [line for line in log(folder) if "loss" in line]
 
 
 def scores(folder: Path) -> list[dict[str, float]]:
-    """Return those that are of selections."""
+    """Return the log lines of selections of a trained folder."""
     return [line for line in log(folder) if "loss" not in line]
 
 
@@ -148,7 +148,7 @@ def log(folder: Path) -> list[dict[str, float]]:
 
 
 class Process:
-    """A process of its own that calls *function*, in *place*, and prints into a file. Warnings are errors in it."""
+    """A process that calls *function* in *place* and prints into a file. Warnings are errors in it."""
 
     def __init__(self, place: Path, function, *arguments, **environment) -> None:
         number, self._output = tempfile.mkstemp(prefix="output-", dir=place)
@@ -161,7 +161,7 @@ class Process:
         self.pid = self._process.pid
 
     def code(self) -> int:
-        """Wait for it, and return its exit code; -9 is that of kill -9."""
+        """Wait for the process and return its exit code; -9 means kill -9."""
         self._process.join(_PATIENCE)
         if (found := self._process.exitcode) is None:
             self._process.kill()
@@ -170,7 +170,7 @@ class Process:
 
     @property
     def said(self) -> str:
-        """What it has printed so far."""
+        """The output so far."""
         return Path(self._output).read_text()
 
 
