@@ -103,17 +103,19 @@ def test_titled_ms_marco_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
+    ("policy", "fields", "expected"),
     [
-        ("text", "body text"),
-        ("title_text", "T body text"),
-        ("title_line_text", "T\nbody text"),
-        ("url_title_body", "http://u\nT\nb"),
+        ("text", {"title": "T", "text": "body text"}, "body text"),
+        ("title_text", {"title": "T", "text": "body text"}, "T body text"),
+        ("title_text", {"title": "", "text": "x"}, "x"),
+        ("title_text", {"title": "T", "text": ""}, "T"),
+        ("title_line_text", {"title": "T", "text": "body text"}, "T\nbody text"),
+        ("url_title_body", {"url": "http://u", "title": "T", "body": "b"}, "http://u\nT\nb"),
     ],
 )
-def test_text_policies(policy, expected):
-    """Fields are joined as the policy's name says."""
-    assert POLICIES[policy]({"url": "http://u", "title": "T", "text": "body text", "body": "b"}) == expected
+def test_text_policies(policy, fields, expected):
+    """Fields are joined as the policy's name says, without spaces for empty fields."""
+    assert POLICIES[policy](fields) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,12 +136,6 @@ def test_title_and_body_can_be_told_apart(policy, fields, expected):
 
     assert (found.title, found.body) == expected
     assert found.text == POLICIES[policy](fields)
-
-
-def test_title_text_is_stripped():
-    """With no title there is no space before the text, and with no text none after the title: as in Pyserini's "flat"."""
-    assert POLICIES["title_text"]({"title": "", "text": "x"}) == "x"
-    assert POLICIES["title_text"]({"title": "T", "text": ""}) == "T"
 
 
 @pytest.mark.parametrize(

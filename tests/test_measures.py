@@ -258,22 +258,18 @@ def test_what_does_not_read_is_refused(text):
         parse(text)
 
 
-def test_an_unknown_measure_is_refused_with_the_names_there_are():
-    """Ours and ir-measures', the nearest first."""
-    with pytest.raises(UnknownName, match="no measure 'nDGC'; did you mean 'nDCG'"):
-        parse("nDGC@10")
-
-
-def test_unknown_settings_are_refused():
-    """A misspelt setting is no measure."""
-    with pytest.raises(NotationError, match="unsupported params"):
-        parse("RR(rell=2)@10")
-
-
-def test_settings_that_are_needed_are_asked_for():
-    """The message names the missing setting."""
-    with pytest.raises(NotationError, match="measure 'BPM@10' needs max_rel"):
-        parse("BPM@10")
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("nDGC@10", UnknownName, "no measure 'nDGC'; did you mean 'nDCG'"),
+        ("RR(rell=2)@10", NotationError, "unsupported params"),
+        ("BPM@10", NotationError, "measure 'BPM@10' needs max_rel"),
+    ],
+)
+def test_unknown_names_and_settings_are_refused(text, error, message):
+    """The error has a similar name, the unknown setting, or the missing one."""
+    with pytest.raises(error, match=message):
+        parse(text)
 
 
 def test_a_measure_that_needs_another_package_says_which(monkeypatch):
