@@ -125,7 +125,9 @@ def test_a_new_result_replaces_the_old_and_keeps_the_rest(tmp_path):
     first = [result("s", "beir/scifact/test", 0.1), result("s", "beir/nfcorpus/test", 0.2)]
     write_results(first, "beir", tmp_path)
     write_results([result("s", "beir/scifact/test", 0.3)], "beir", tmp_path)
-    assert "| 0.2000 | 0.3000 | 2/12 |" in markdown(tmp_path)
+    page = markdown(tmp_path)
+    assert "| 0.2000 | 0.3000 | 2/12 |" in page
+    assert "\nlexbench run suite beir -d beir/nfcorpus/test -d beir/scifact/test -r s\n" in page
 
 
 def test_systems_without_a_significant_difference_share_a_letter(tmp_path):

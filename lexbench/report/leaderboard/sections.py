@@ -91,7 +91,7 @@ def _section(suite: Suite, results: ResultsBySystem, published: "Published") -> 
         aggregates=tuple(aggregate.id for aggregate in _aggregates(suite)),
         systems=tuple(systems),
         datasets=tuple(panels),
-        command=_command(suite, {name: next(iter(of.values())) for name, of in results.items()}),
+        command=_command(suite, datasets, {name: next(iter(of.values())) for name, of in results.items()}),
         made=_provenance([result for by_dataset in results.values() for result in by_dataset.values()]),
         published=tuple(sorted({other.origin for other in others})),
     )
@@ -101,15 +101,16 @@ def _is_bound(by_dataset: Mapping[str, Result]) -> bool:
     return any(result.is_bound for result in by_dataset.values())
 
 
-def _command(suite: Suite, systems_run: Mapping[str, Result]) -> str:
-    """Return the command that runs the systems again, given one result of each."""
+def _command(suite: Suite, datasets: Sequence[str], systems_run: Mapping[str, Result]) -> str:
+    """Return the command that runs the systems again on *datasets*, given one result of each system."""
     seeds = {name: result.seeds.systems for name, result in systems_run.items() if result.seeds}
     named = {name: result.notation for name, result in systems_run.items() if name not in seeds}
     for members in seeds.values():
         named |= members
     typed = [f"{name} = {notation}" if notation else name for name, notation in named.items()]
     groups = [f"{name} = {', '.join(members)}" for name, members in seeds.items()]
-    words = [*(f"-r {_quoted(text)}" for text in typed), *(f"--seeds {_quoted(text)}" for text in groups)]
+    words = [f"-d {name}" for name in datasets] if len(datasets) < len(suite.datasets) else []
+    words += [*(f"-r {_quoted(text)}" for text in typed), *(f"--seeds {_quoted(text)}" for text in groups)]
     return f"lexbench run suite {suite.id} {' '.join(words)}"
 
 
