@@ -243,7 +243,7 @@ def test_faiss_refuses_a_factory_that_it_cannot_read(factory):
 @pytest.mark.parametrize(
     ("factory", "told"),
     [
-        ("IVF200,Flat", "cannot learn the 200 clusters of 'IVF200,Flat' from 100 vectors; use fewer, as in 'IVF10,Flat'"),
+        ("IVF200,Flat", "cannot learn the 200 clusters of 'IVF200,Flat' from 100 vectors; use fewer, e.g. 'IVF10,Flat'"),
         ("PQ8", "cannot learn the 256 clusters of 'PQ8' from 100 vectors"),
         ("PQ7", "cannot make 'PQ7' of vectors of 48 dimensions: The dimension of the vector .* multiple"),
     ],

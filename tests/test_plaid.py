@@ -142,7 +142,7 @@ def test_another_torch_than_it_was_built_for_is_refused(monkeypatch):
     monkeypatch.setattr(module, "requires", lambda _: ["numpy>=1.26.4", "torch==2.11.0"])
     monkeypatch.setattr(module, "version", versions.get)
 
-    with pytest.raises(CannotStart, match=r"fast-plaid 1\.7\.0\.2110 was built for torch 2\.11\.0, and here is torch 2\.13\.0"):
+    with pytest.raises(CannotStart, match=r"fast-plaid 1\.7\.0\.2110 was built for torch 2\.11\.0, and this is torch 2\.13\.0"):
         Plaid()
     versions["torch"] = "2.11.0+cu130"
     assert Plaid().nbits == 2

@@ -1,4 +1,4 @@
-"""All vectors of a collection as one raw matrix in a file, float32 or float16: what `flat` and `maxsim` search."""
+"""The index files of `flat` and `maxsim`: all vectors of a collection as one raw matrix, float32 or float16."""
 
 import json
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def check_storage(engine: str, storage: str) -> None:
 def write(engine: str, storage: str, blocks: Iterable[NDArray[np.float32]], path: Path) -> None:
     """Write *blocks* (n, dimensions), one after another, into the folder *path*.
 
-    LexbenchError, naming *engine*, for blocks of different widths, and for values that are no finite numbers of type *storage*.
+    Raises LexbenchError, naming *engine*, for blocks of different widths, and for values that are not finite as *storage*.
     """
     width = 0
     with (path / "vectors").open("wb") as file:

@@ -1,6 +1,6 @@
 """Exact sparse search on unquantised weights: scipy's product of the queries with the transposed document matrix.
 
-The reference that faster engines are held against, and what an encoder object without an engine is searched with.
+The reference for faster engines, and the engine of encoder objects that name none.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from lexbench.engines.kernels.checks import fill, no_hits, same_width
 from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind
 
-_QUERIES = 64  # multiplied at a time: their products with all documents are in memory together
+_QUERIES = 64  # multiplied at a time: their products with all documents are in memory
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class CsrIndex(Index):
     postings: sparse.csr_array  # (vocabulary, documents)
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
         if self.postings.shape[1]:
             same_width(queries.shape[1], self.postings.shape[0])
         k = min(k, self.postings.shape[1])
         hits = no_hits(queries.shape[0], k)
         for start in range(0, queries.shape[0], _QUERIES):
             products = sparse.csr_array(queries[start : start + _QUERIES] @ self.postings)
-            products.sort_indices()  # so that "the first of equals" is the lowest position
+            products.sort_indices()  # so that the first of equal scores is the lowest position
             for row in range(products.shape[0]):
                 matches = slice(products.indptr[row], products.indptr[row + 1])
                 docs, scores = products.indices[matches], products.data[matches]
@@ -67,7 +67,7 @@ class Csr(Engine):
 
 
 def _largest(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Return where the *k* largest of *scores* (n,) are, in no order; of equal ones the first."""
+    """Return the indices of the *k* largest of *scores* (n,), in no order; of equal ones the first."""
     if k >= len(scores):
         return np.arange(len(scores))
     threshold = np.partition(scores, len(scores) - k)[len(scores) - k]

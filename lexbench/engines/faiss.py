@@ -22,9 +22,9 @@ from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
 from lexbench.types import Hits, Kind
 
-_QUERIES = 1024  # that Faiss is given at a time: of product quantisation it makes a table for each, 50 KB at 48 bytes
-_VECTORS = 16_384  # that are added at a time
-_TRIAL_WIDTH = 768  # of the index that shows whether Faiss reads a factory's text
+_QUERIES = 1024  # searched at a time: product quantisation makes a table for each, 50 KB at 48 bytes
+_VECTORS = 16_384  # added at a time
+_TRIAL_WIDTH = 768  # dimensions of the index that shows whether Faiss reads a factory's text
 _EXAMPLES = "'Flat', 'HNSW32', 'IVF1024,Flat', 'PQ48', 'OPQ48_384,PQ48', 'IVF1024,PQ48', 'SQ8'"
 _INDEX = "index.faiss"
 _NOTHING = np.float32(-np.inf)  # the score of position -1
@@ -32,19 +32,19 @@ _NOTHING = np.float32(-np.inf)  # the score of position -1
 
 @dataclass(frozen=True)
 class Faiss(Engine):
-    """The index that Faiss makes of *factory*, a text of its `index_factory`, for inner products.
+    """An index of Faiss for inner products, made by its `index_factory` from the text *factory*.
 
-    'Flat' keeps vectors as they are, 'SQ8' a byte a dimension, 'PQ48' 48 bytes a vector (dimensions must be a multiple of 48),
-    'OPQ48_384,PQ48' the same after a rotation. 'HNSW32' is a graph of 32 links a vector; of 'IVF1024,…' *nprobe* of 1,024
-    lists are searched. RepCONC (PQ of 48 or 64 bytes) and ADORE with IVF are the compressed rows of the LexMAE paper's table.
+    'Flat' keeps vectors as they are, 'SQ8' one byte per dimension, 'PQ48' 48 bytes per vector (dimensions must be a multiple of
+    48), 'OPQ48_384,PQ48' the same after a rotation. 'HNSW32' is a graph of 32 links per vector; with 'IVF1024,…' a search
+    visits *nprobe* of 1,024 lists. RepCONC (PQ of 48 or 64 bytes) and ADORE with IVF are the compressed rows of the LexMAE
+    paper's table.
 
-    *ef_construction* and *ef_search* are how many candidates a graph keeps, built and searched; to find k, at least k. Indexes
-    that learn are trained on *training* vectors at most, evenly spaced, so nothing is drawn; Faiss advises 39 a cluster, of
-    which there are 256 in 'PQ48'. Settings that an index has no use for change nothing. Scores are Faiss's: of compressed
-    vectors they are those of what is kept.
+    *ef_construction* and *ef_search* are the candidates that a graph keeps while building and searching; to find k, at least k.
+    An index that learns is trained on at most *training* vectors, evenly spaced, so nothing is random. Faiss advises 39 per
+    cluster; 'PQ48' has 256 clusters. Settings that an index does not use change nothing. Scores of compressed vectors are those
+    of the compressed form.
 
-    Impossible: to know that nothing is missed, also of equal scores; the same graph twice with *threads* above 1, or of vectors
-    that come in other shards.
+    Impossible: exact lists, also among equal scores; the same graph twice with *threads* above 1, or from other shards.
     """
 
     factory: str = "HNSW32"
@@ -62,18 +62,17 @@ class Faiss(Engine):
     extra: ClassVar[str] = "faiss"
 
     def __post_init__(self) -> None:
-        """Refuse settings that Faiss cannot read, and those at which it ends the process or finds nothing."""
+        """Raise CommandError for settings that Faiss cannot read, that crash it, or with which it finds nothing."""
         if min(self.ef_construction, self.training, self.ef_search, self.nprobe, self.threads) < 1:
             raise CommandError(f"{self}: every number of faiss is above 0")
         if re.search(r"(?<!\d)0+(?!\d)|(HNSW|NSG)0*1(?!\d)", self.factory) or not _is_factory(self.factory):
-            raise CommandError(f"faiss makes no index of inner products of factory={self.factory!r}; such as {_EXAMPLES}")
+            raise CommandError(f"faiss makes no index of inner products of factory={self.factory!r}; e.g. {_EXAMPLES}")
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
-        """Write the index of *shards* (n, dimensions) into *path*; it is in memory meanwhile.
+        """Write the index of *shards* (n, dimensions) into *path*; it is built in memory.
 
-        An index that learns needs the vectors twice: they are then in a file of *path* meanwhile, and the sample in memory.
-        LexbenchError for vectors that are not finite, and where Faiss cannot make the index of them: too few to learn from, a
-        width that cannot be divided.
+        An index that learns needs the vectors twice: a file of *path* holds them meanwhile. Raises LexbenchError for vectors
+        that are not finite, and if Faiss cannot make the index, e.g. from too few vectors or because of their width.
         """
         with TemporaryDirectory(dir=path) as folder:
             builder, width = _Builder(self, Path(folder)), 0
@@ -84,7 +83,7 @@ class Faiss(Engine):
             builder.write(path / _INDEX)
 
     def open(self, path: Path) -> "FaissIndex":
-        """Map what *build* wrote into memory, as far as Faiss can."""
+        """Map what *build* wrote into memory, if Faiss can."""
         return FaissIndex(self, path)
 
 
@@ -93,7 +92,7 @@ class FaissIndex(Index):
 
     def __init__(self, settings: Faiss, path: Path) -> None:
         self._threads = settings.threads
-        self._index: Any = None  # where there are no documents
+        self._index: Any = None  # if there are no documents
         if (path / _INDEX).exists():
             faiss = import_module("faiss")
             self._index = faiss.read_index(str(path / _INDEX), faiss.IO_FLAG_MMAP_IFC)
@@ -104,9 +103,9 @@ class FaissIndex(Index):
                     part.nprobe = min(settings.nprobe, part.nlist)
 
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
-        """Return nearly the *k* largest inner products of each of *queries* (queries, dimensions), fewer where none was found.
+        """Return about the *k* largest inner products of each of *queries* (queries, dimensions), fewer if no more are found.
 
-        LexbenchError for queries of another width, or that are not finite.
+        Raises LexbenchError for queries of another width, or that are not finite.
         """
         if self._index is None:
             return no_hits(len(queries), 0)
@@ -124,7 +123,7 @@ class FaissIndex(Index):
 
 
 class _Builder:
-    """An index while it is built; vectors that it has to be trained on first wait in a file of *folder*."""
+    """An index that is being built; vectors that it must be trained on first wait in a file of *folder*."""
 
     def __init__(self, settings: Faiss, folder: Path) -> None:
         self._settings = settings
@@ -133,7 +132,7 @@ class _Builder:
         self._index: Any = None
 
     def add(self, vectors: NDArray[np.float32]) -> None:
-        """Take the next vectors (n, dimensions). LexbenchError for what Faiss raises."""
+        """Add the next vectors (n, dimensions). Raises LexbenchError for errors of Faiss."""
         with self._errors_explained():
             if self._index is None:
                 self._dimensions = vectors.shape[1]
@@ -145,7 +144,7 @@ class _Builder:
             vectors.tofile(file)
 
     def write(self, target: Path) -> None:
-        """Train the index if it has to be, add the vectors that wait, and write it unless it is empty. Errors as `add`."""
+        """Train the index if needed, add the waiting vectors, and write it unless it is empty. Raises like `add`."""
         with self._errors_explained():
             if self._waiting.exists() and self._waiting.stat().st_size:
                 self._train_and_fill(np.memmap(self._waiting, np.float32, "r").reshape(-1, self._dimensions))
@@ -153,23 +152,26 @@ class _Builder:
                 import_module("faiss").write_index(self._index, str(target))
 
     def _empty_index(self) -> Any:
+        """Return an empty index with the settings."""
         index = _empty(self._settings.factory, self._dimensions)
         for part in _parts(index):
             if hasattr(part, "hnsw"):
                 part.hnsw.efConstruction = self._settings.ef_construction
             if hasattr(part, "do_polysemous_training"):
-                part.do_polysemous_training = False  # minutes, to number centroids for Hamming distances, which nobody uses
+                part.do_polysemous_training = False  # takes minutes and is for Hamming distances, which nobody uses
         return index
 
     def _train_and_fill(self, vectors: NDArray[np.float32]) -> None:
+        """Train the index on a sample of *vectors*, and add all of them."""
         count = min(self._settings.training, len(vectors))
-        with quiet():  # it prints how many it would like
+        with quiet():  # it prints how many vectors it would like
             self._index.train(np.asarray(vectors[np.arange(count) * len(vectors) // count]))
         for start in range(0, len(vectors), _VECTORS):
             self._index.add(np.asarray(vectors[start : start + _VECTORS]))
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
+        """Turn errors of Faiss into LexbenchError."""
         try:
             with _threads(self._settings.threads):
                 yield
@@ -177,28 +179,28 @@ class _Builder:
             raise LexbenchError(self._explanation(str(error))) from error
 
     def _explanation(self, reason: str) -> str:
-        """Return what Faiss says, a C++ function and a condition, as a line that helps."""
+        """Return a helpful line for *reason*, in which Faiss names a C++ function and a condition."""
         factory = self._settings.factory
         few = re.search(r"training points \((\d+)\) should be at least as large as number of clusters \((\d+)\)", reason)
         if few:
             vectors, clusters = map(int, few.groups())
             return (
-                f"faiss cannot learn the {clusters:,} clusters of {factory!r} from {vectors:,} vectors; use fewer, as in "
+                f"faiss cannot learn the {clusters:,} clusters of {factory!r} from {vectors:,} vectors; use fewer, e.g. "
                 f"'IVF{max(1, int(vectors**0.5))},Flat' or 'PQ48x4', which has 16, or what is not trained: 'HNSW32' or 'Flat'"
             )
         condition = " ".join(reason.rpartition("' failed: ")[2].rpartition(".cpp:")[2].split())
         return (
             f"faiss cannot make {factory!r} of vectors of {self._dimensions:,} dimensions: {condition}; "
-            "use another factory, such as 'HNSW32'"
+            "use another factory, e.g. 'HNSW32'"
         )
 
 
 def _is_factory(text: str) -> bool:
-    """Tell whether Faiss reads *text*, and knows inner products of its index; some widths may be wrong for it all the same."""
+    """Return whether Faiss can make an index for inner products from *text*, at least for some widths."""
     try:
         return bool(_empty(text, _TRIAL_WIDTH).metric_type == import_module("faiss").METRIC_INNER_PRODUCT)
     except (RuntimeError, MemoryError) as error:
-        return "d % M == 0" in str(error)  # it is the width
+        return "d % M == 0" in str(error)  # only this width is wrong
 
 
 def _empty(factory: str, dimensions: int) -> Any:
@@ -208,7 +210,7 @@ def _empty(factory: str, dimensions: int) -> Any:
 
 
 def _parts(index: Any) -> Iterator[Any]:
-    """Yield *index* and the indexes inside it, each as what it is."""
+    """Yield *index* and the indexes inside it, each as its own class."""
     faiss = import_module("faiss")
     index = faiss.downcast_index(index)
     yield index
@@ -220,7 +222,7 @@ def _parts(index: Any) -> Iterator[Any]:
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Let Faiss use *count* threads meanwhile."""
+    """Let Faiss use *count* threads inside the context."""
     faiss = import_module("faiss")
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(count)

@@ -13,7 +13,7 @@ from lexbench.engines.kernels.checks import all_finite, no_hits, same_width
 from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind
 
-_QUERIES = 4096  # that are searched in one pass over the index: more would hardly be faster, and would take more memory
+_QUERIES = 4096  # searched in one pass over the index: more would hardly be faster, and take more memory
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class FlatIndex(Index):
     def search(self, queries: NDArray[np.float32], k: int) -> Hits:
         """Return the *k* largest dot products of each of *queries* (queries, dimensions); float32 as BLAS adds them up.
 
-        Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. LexbenchError for queries of
-        another width, or that are no numbers.
+        Memory: 16 MB of products, at most 17 bytes x 4,096 x k of candidates, and the hits. Raises LexbenchError for queries of
+        another width, or with values that are not finite.
         """
         from lexbench.engines.kernels.dense import best
 
@@ -45,8 +45,8 @@ class Flat(Engine):
     """Every document vector is multiplied with every query vector; nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors; products and sums
-    are float32 all the same. BLAS multiplies with as many threads as it takes by itself (OMP_NUM_THREADS and the like); 16
-    queries or fewer are multiplied by a loop of ours in one thread, which is twice as fast as BLAS is in one.
+    are float32 in both cases. BLAS chooses its number of threads (OMP_NUM_THREADS and the like). Up to 16 queries are
+    multiplied by a loop of ours in one thread, which is twice as fast as BLAS in one.
     """
 
     storage: str = "float32"
@@ -57,13 +57,13 @@ class Flat(Engine):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse a storage that there is not."""
+        """Raise CommandError for an unknown storage."""
         _matrix_file.check_storage("flat", self.storage)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write the vectors of *shards* (n, dimensions) into *path*.
 
-        LexbenchError for shards of different widths, and for values that are no finite numbers of the storage's type.
+        Raises LexbenchError for shards of different widths, and for values that are not finite in the storage's type.
         """
         _matrix_file.write("flat", self.storage, shards, path)
 
@@ -71,6 +71,6 @@ class Flat(Engine):
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
         vectors = _matrix_file.mapped(path)
         if len(vectors):
-            for count in (1, _QUERIES):  # by our loop, and by BLAS
+            for count in (1, _QUERIES):  # our loop, and BLAS
                 FlatIndex(vectors[:1]).search(np.zeros((count, vectors.shape[1]), np.float32), 1)
         return FlatIndex(vectors)

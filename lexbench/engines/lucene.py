@@ -1,9 +1,9 @@
 """Exact sparse search on whole weights by Lucene, with the scores of Anserini's impact indexes.
 
 A weight is the frequency of a term in a document, and the score adds up query weight times frequency (Anserini's
-ImpactSimilarity). Anserini writes every term as often as its weight says; here Lucene reads the frequency beside the term
-("7|255", DelimitedTermFrequencyTokenFilter), so that building costs the postings and not the sum of all weights. The postings
-are the same. Lucene's document numbers are our positions: its order of equal scores is the one wanted.
+ImpactSimilarity). Anserini repeats every term as often as its weight; here Lucene reads the frequency beside the term ("7|255",
+DelimitedTermFrequencyTokenFilter), so that building costs the postings and not the sum of all weights. The postings are the
+same. Lucene's document numbers are our positions, so it orders ties by position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
 
 _FIELD = "v"
-_MOST_OF_DOCUMENT = 2**31 - 1  # Lucene counts the length of a document, which is the sum of its weights, in a Java int
+_MOST_OF_DOCUMENT = 2**31 - 1  # Lucene keeps the length of a document, the sum of its weights, in a Java int
 _EVERY_HIT = 2**31 - 1
 
 
@@ -32,11 +32,11 @@ _EVERY_HIT = 2**31 - 1
 class Lucene(Engine):
     """Lucene in a Java virtual machine within this process; one segment, one thread.
 
-    With *prune* Lucene leaves out what cannot be among the best k (its IndexSearcher.search(query, k), as Anserini calls it);
-    without, it adds up all postings. Answers are the same, and which is faster depends on the vectors and on k.
+    With *prune* Lucene skips documents that cannot be among the best k (its IndexSearcher.search(query, k), as Anserini calls
+    it); without, it adds up all postings. Answers are the same; which is faster depends on the vectors and on k.
 
-    Impossible: weights that are not whole numbers from 0 to 65,535, in documents and in queries, and weights of one document
-    that add up to 2**31; both are refused. Scores are float32, so they are exact below 2**24.
+    Refused: weights that are not whole numbers from 0 to 65,535, in documents and queries, and documents whose weights add up
+    to 2**31. Scores are float32, so they are exact below 2**24.
     """
 
     prune: bool = at_search(False)
@@ -50,9 +50,9 @@ class Lucene(Engine):
     extra: ClassVar[str] = EXTRA
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
-        """Write a Lucene index of *shards* (n, vocabulary) into *path*, a shard and Lucene's buffer in memory.
+        """Write a Lucene index of *shards* (n, vocabulary) into *path*; one shard and Lucene's buffer are in memory.
 
-        LexbenchError for weights that Lucene cannot hold.
+        Raises LexbenchError for weights that Lucene cannot hold.
         """
         writer = Writer(path, _FIELD, _analyser(), _similarity())
         for shard in shards:
@@ -76,11 +76,11 @@ class LuceneIndex(Index):
         self._collectors = java_class(f"{LUCENE}.search.TopScoreDocCollector")
 
     def prepare(self, queries: sparse.csr_array) -> list[Any]:
-        """Return each of *queries* (queries, vocabulary) as Lucene's; None for one without weights."""
+        """Return Lucene's query for each of *queries* (queries, vocabulary); None for one without weights."""
         matrix = impacts(queries, "lucene")
         terms, weights, starts = matrix.indices.tolist(), matrix.data.tolist(), matrix.indptr.tolist()
         rows = (slice(start, stop) for start, stop in pairwise(starts))
-        # One text is one call from Python to Java; a call for each term and its weight would take longer than the search.
+        # One text per query is one call from Python to Java; a call per term would take longer than the search.
         texts = (" ".join(f"{t}^{w}" for t, w in zip(terms[row], weights[row], strict=True)) for row in rows)
         return [self._parser.parse(text) if text else None for text in texts]
 
@@ -91,7 +91,7 @@ class LuceneIndex(Index):
         return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in queries]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
         hits = no_hits(queries.shape[0], min(k, self._reader.documents))
         for row, query in enumerate(self.prepare(queries)):
             if query is not None and hits.docs.shape[1]:
@@ -102,12 +102,12 @@ class LuceneIndex(Index):
 
 
 def _texts(matrix: sparse.csr_array) -> Iterator[str]:
-    """Yield each row as "term|weight" words. Words have one width, so that numpy writes all rows of a shard at once."""
+    """Yield each row as "term|weight" words, all of one width, so that numpy writes all rows of a shard at once."""
     lengths = np.asarray(matrix.sum(axis=1, dtype=np.int64))
     if lengths.max(initial=0) > _MOST_OF_DOCUMENT:
         raise LexbenchError(
             f"lucene takes documents whose weights add up to {_MOST_OF_DOCUMENT:,} at most, and there is {lengths.max():,}; "
-            "quantise to smaller weights, as in encoder|quantize(100)@lucene"
+            "quantise to smaller weights, e.g. encoder|quantize(100)@lucene"
         )
     terms = _padded([f"{term}|" for term in range(matrix.shape[1])], right=True)
     weights = _padded([f"{weight} " for weight in range(int(matrix.data.max(initial=0)) + 1)], right=False)
@@ -126,7 +126,7 @@ def _padded(words: list[str], *, right: bool) -> "np.ndarray[tuple[int, int], np
 
 
 def _analyser() -> Any:
-    """Return the analyser that splits at white space and takes the number after "|" for the frequency of a term."""
+    """Return the analyser that splits at white space and reads the number after "|" as the frequency of a term."""
     settings = java_class("java.util.HashMap")
     builder = java_class(f"{LUCENE}.analysis.custom.CustomAnalyzer").builder()
     builder.withTokenizer("whitespace", settings())
@@ -135,4 +135,5 @@ def _analyser() -> Any:
 
 
 def _similarity() -> Any:
+    """Return the similarity of impact indexes."""
     return java_class("io.anserini.search.similarity.ImpactSimilarity")()

@@ -1,4 +1,4 @@
-"""Exact late interaction: every token of a query with every token of every document, in a blocked matrix product.
+"""Exact late interaction: a blocked matrix product of every query token with every token of every document.
 
 The score of a document is the sum, over the tokens of the query, of the largest dot product with a token of the document
 (MaxSim; Khattab and Zaharia, ColBERT, SIGIR 2020, equation 3).
@@ -18,7 +18,7 @@ from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind, MultiVectors
 from lexbench.vectors import offsets_of
 
-_TOKENS = 32_768  # of documents that are in memory at a time: 16 MB of float32 at 128 dimensions
+_TOKENS = 32_768  # of documents in memory at a time: 16 MB of float32 at 128 dimensions
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class MaxSim(Engine):
     """Nothing is approximate.
 
     With *storage* float16 the index is half as large, and scores are those of the rounded document vectors. A document without
-    tokens is never found, and a query without tokens finds nothing. BLAS multiplies with as many threads as it takes by itself
-    (OMP_NUM_THREADS and the like).
+    tokens is never found, and a query without tokens finds nothing. BLAS chooses its number of threads (OMP_NUM_THREADS and the
+    like).
     """
 
     storage: str = "float32"
@@ -38,13 +38,13 @@ class MaxSim(Engine):
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse a storage that there is not."""
+        """Raise CommandError for an unknown storage."""
         _matrix_file.check_storage("maxsim", self.storage)
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
-        """Write the vectors of all tokens as one matrix (tokens, dimensions), and where each document's start.
+        """Write the vectors of all tokens as one matrix (tokens, dimensions), and the first token of each document.
 
-        LexbenchError for shards of different widths, and for values that are no finite numbers of the storage's type.
+        Raises LexbenchError for shards of different widths, and for values that are not finite in the storage's type.
         """
         counts = [np.zeros(0, np.int64)]
 
@@ -73,10 +73,10 @@ class MaxSimIndex(Index):
     offsets: NDArray[np.int64]  # (documents + 1,)
 
     def search(self, queries: MultiVectors, k: int) -> Hits:
-        """Return the best *k* documents of each of *queries*, all of which share what is read from disk.
+        """Return the best *k* documents of each of *queries*; the index is read once for all of them.
 
-        Memory is 16 MB for documents, 16 for products, and 16 bytes x queries x k. LexbenchError for queries of another width,
-        or that are no numbers.
+        Memory: 16 MB for documents, 16 for products, and 16 bytes x queries x k. Raises LexbenchError for queries of another
+        width, or with values that are not finite.
         """
         from lexbench.engines.kernels.dense import Best, max_sim_scores, pieces, single
 

@@ -3,10 +3,10 @@
 A. Mallia, M. Siedlaczek, J. Mackenzie, T. Suel, "PISA: Performant Indexes and Search for Academia", OSIRRC@SIGIR 2019; the
 compiled part of the package pyterrier_pisa, without PyTerrier and without Java.
 
-PISA compresses an uncompressed collection, which is written here in memory that grows with a shard, not with the documents.
-It is sequences of uint32, each after its length: `inv.docs` has [1, documents] and then the positions of every term that
-occurs, `inv.freqs` the weights likewise, `inv.sizes` the number of terms of each document. `fwd.termlex` and `fwd.doclex` are
-lists of names; terms are named by their number with leading zeros, as PISA wants names sorted, and documents by their position.
+PISA compresses an uncompressed collection, which this module writes in memory that grows with a shard, not with the documents.
+It consists of sequences of uint32, each after its length: `inv.docs` has [1, documents] and then the positions of every term
+that occurs, `inv.freqs` the weights likewise, `inv.sizes` the number of terms of each document. `fwd.termlex` and `fwd.doclex`
+are lists of names. PISA wants sorted names, so a term's name is its number with leading zeros; a document's is its position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,24 +32,24 @@ from lexbench.types import Hits, Kind
 
 _ALGORITHMS = ("block_max_maxscore", "block_max_wand", "maxscore", "ranked_or", "ranked_or_taat", "wand")
 _ENCODING, _SCORER, _NO_STEMMER = "block_simdbp", "quantized", ""
-_QUERIES = 256  # asked at a time: PISA wants room for all their hits beforehand
+_QUERIES = 256  # searched at a time: PISA needs room for all their hits
 _DIGITS = 10  # of the name of a term
-_LEXICONS = {"documents": "doclex", "terms": "termlex"}  # by the file of names, one a line
-_SPARE = 8  # hits fetched beyond k, and a sixteenth of k: nearly always enough to see where the last score ends
+_LEXICONS = {"documents": "doclex", "terms": "termlex"}  # by the file of names, one per line
+_SPARE = 8  # hits fetched beyond k and a sixteenth of k: nearly always enough to see where the last score ends
 
 
 @dataclass(frozen=True)
 class Pisa(Engine):
     """PISA with one thread.
 
-    All values of *algorithm* give the same answer: maxscore, wand, block_max_maxscore and block_max_wand leave out what cannot
-    be among the best k; ranked_or and ranked_or_taat (term at a time) leave out nothing. Which is
-    fastest depends on the vectors.
+    All values of *algorithm* give the same answer: maxscore, wand, block_max_maxscore and block_max_wand skip documents that
+    cannot be among the best k; ranked_or and ranked_or_taat (term at a time) skip none. Which is fastest depends on the
+    vectors.
 
-    Of equal scores PISA keeps any; hits are fetched until the last score is seen to end, so that the lowest positions are kept.
+    PISA keeps any of equal scores, so hits are fetched until the last score ends, and the lowest positions are kept.
 
-    Impossible: weights that are not whole numbers from 0 to 65,535, in documents and in queries, are refused. Scores are
-    float32, so they are exact below 2**24.
+    Weights that are not whole numbers from 0 to 65,535 are refused, in documents and queries. Scores are float32, so they are
+    exact below 2**24.
     """
 
     algorithm: str = at_search("maxscore")
@@ -63,14 +63,14 @@ class Pisa(Engine):
     extra: ClassVar[str] = "pisa"
 
     def __post_init__(self) -> None:
-        """Refuse an algorithm that there is not."""
+        """Raise UnknownName for an unknown algorithm."""
         if self.algorithm not in _ALGORITHMS:
             raise UnknownName("algorithm of pisa:", self.algorithm, _ALGORITHMS)
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
-        """Write PISA's index of *shards* (n, vocabulary) into *path*; the uncompressed one is there meanwhile.
+        """Write PISA's index of *shards* (n, vocabulary) into *path*, by way of the uncompressed collection.
 
-        LexbenchError for weights that are not whole or too large.
+        Raises LexbenchError for weights that are not whole or too large.
         """
         documents = _write_collection(shards, path)
         _context(path)  # compresses, the first time
@@ -91,7 +91,7 @@ class PisaIndex(Index):
         self._context = _context(path)
 
     def prepare(self, queries: sparse.csr_array) -> list[tuple[int, dict[str, float]]]:
-        """Return each of *queries* (queries, vocabulary) as PISA takes it: its number, and weights by the names of terms."""
+        """Return each of *queries* (queries, vocabulary) in PISA's form: its number, and weights by the names of terms."""
         matrix = impacts(queries, "pisa")
         names, weights = list(map(_term_name, matrix.indices.tolist())), matrix.data.astype(float).tolist()
         starts = matrix.indptr.tolist()
@@ -121,7 +121,7 @@ class PisaIndex(Index):
         return numbers[:size], names[:size], scores[:size]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
         k = min(k, self._documents)
         hits = no_hits(queries.shape[0], k)
         pending = [query for query in self.prepare(queries) if query[1] and k]
@@ -129,7 +129,7 @@ class PisaIndex(Index):
         while pending:
             unsettled = []
             for query, docs, scores in self._hits(pending, depth):
-                if len(docs) >= depth < self._documents and scores[-1] == scores[k - 1]:  # there may be more of this score
+                if len(docs) >= depth < self._documents and scores[-1] == scores[k - 1]:  # more documents may have this score
                     unsettled.append(query)
                 else:
                     hits.docs[query[0], : len(docs[:k])] = docs[:k]
@@ -147,19 +147,21 @@ class PisaIndex(Index):
             docs = np.fromiter(map(int, names), np.int32, len(names))
             starts = np.searchsorted(numbers, [number for number, _ in block])  # queries come in ascending number
             for query, start, stop in zip(block, starts, [*starts[1:], len(numbers)], strict=True):
-                matches = slice(start, start + int(np.count_nonzero(scores[start:stop] > 0)))  # ranked_or_taat has zeros, last
+                matches = slice(
+                    start, start + int(np.count_nonzero(scores[start:stop] > 0))
+                )  # ranked_or_taat returns zeros at the end
                 yield query, docs[matches], scores[matches]
 
 
 def _term_name(term: int) -> str:
-    """Return what a term is called in PISA's lexicon."""
+    """Return the name of a term in PISA's lexicon."""
     return f"{term:0{_DIGITS}}"
 
 
 def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
     """Write the uncompressed collection of *shards* (n, vocabulary) into *path*; return the number of documents.
 
-    Where no document has a term, there is nothing that PISA could index, and nothing is written.
+    If no document has a term, PISA could not index anything, and nothing is written.
     """
     library = _library()
     counts: list[NDArray[np.int64]] = []  # per shard: (vocabulary,) postings of each term
@@ -214,7 +216,7 @@ def _invert(
 
 
 def _context(path: Path) -> Any:
-    """Return the index in *path*, which PISA compresses when it is opened first; None where no document has a term."""
+    """Return the index in *path*, which PISA compresses when it is first opened; None if no document has a term."""
     if not (path / "fwd.termlex").exists():
         return None
     library = _library()

@@ -1,8 +1,8 @@
-"""PLAID: late interaction on vectors compressed to a centroid and a few bits a number, by the library fast-plaid (LightOn).
+"""PLAID: late interaction on vectors compressed to a centroid and a few bits per number, by the library fast-plaid (LightOn).
 
-K. Santhanam et al., "PLAID: An Efficient Engine for Late Interaction Retrieval", CIKM 2022, on the residual compression of
-ColBERTv2. fast-plaid is built for one release of torch each: 1.7.0.2110 for torch 2.11, and there was none for torch 2.12 or
-later. So the extra `plaid` is not in `all`, and wants an environment of its own, without constraints.txt.
+K. Santhanam et al., "PLAID: An Efficient Engine for Late Interaction Retrieval", CIKM 2022, with the residual compression of
+ColBERTv2. Each fast-plaid is built for one release of torch: 1.7.0.2110 for torch 2.11; there was none for torch 2.12 or later.
+So the extra `plaid` is not in `all`, and needs an environment of its own, without constraints.txt.
 """
 
 import json
@@ -32,11 +32,11 @@ _INDEX = "plaid"  # the folder of the library's files
 
 @dataclass(frozen=True)
 class Plaid(Engine):
-    """PLAID as fast-plaid has it; the settings are named as the library names them.
+    """PLAID by fast-plaid; the settings have the library's names.
 
-    *nbits* (1, 2, 4 or 8) are kept of each number; *kmeans_niters* iterations make the centroids. In search the *n_ivf_probe*
-    nearest centroids of each token of a query give candidates, and the best *n_full_scores* of these by their centroids alone
-    are scored in full. *threads* search different queries. Made for vectors of length 1.
+    *nbits* (1, 2, 4 or 8) are kept of each number; *kmeans_niters* iterations make the centroids. A search takes candidates
+    from the *n_ivf_probe* nearest centroids of each query token. The best *n_full_scores* of them, by centroids alone, are
+    scored in full. *threads* search different queries. It is made for vectors of length 1.
 
     Scores are those of the compressed vectors, in half precision. Documents without tokens are never found, and queries without
     tokens find nothing. Impossible: exact answers.
@@ -57,7 +57,7 @@ class Plaid(Engine):
     extra: ClassVar[str] = "plaid"
 
     def __post_init__(self) -> None:
-        """Refuse settings that the library does not take, and a torch that it was not built for, with which it would crash."""
+        """Raise CommandError for impossible settings, and CannotStart for a torch that would crash the library."""
         if self.nbits not in _BITS:
             raise CommandError(f"plaid(nbits={self.nbits}): there is {', '.join(map(str, _BITS))}")
         if min(self.kmeans_niters, self.n_ivf_probe, self.n_full_scores, self.threads) < 1:
@@ -65,14 +65,14 @@ class Plaid(Engine):
         built_for = [pin[1] for line in requires("fast-plaid") or () if (pin := re.match(r"torch==([\d.]+)$", line))]
         if built_for and version("torch").partition("+")[0] != built_for[0]:
             raise CannotStart(
-                f"plaid: fast-plaid {version('fast-plaid')} was built for torch {built_for[0]}, and here is torch "
+                f"plaid: fast-plaid {version('fast-plaid')} was built for torch {built_for[0]}, and this is torch "
                 f"{version('torch')}; make an environment of its own: pip install 'lexbench[plaid]'"
             )
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
-        """Write the index of *shards* into *path*; the vectors are in a temporary file beside it meanwhile, as float32.
+        """Write the index of *shards* into *path*; meanwhile a temporary file beside it holds the vectors as float32.
 
-        LexbenchError for shards of different widths, and for values that are no finite numbers.
+        Raises LexbenchError for shards of different widths, and for values that are not finite.
         """
         width, counts = 0, [np.zeros(0, np.int64)]
         with TemporaryFile(dir=path) as file:
@@ -87,7 +87,7 @@ class Plaid(Engine):
                     list(_tensors(file, offsets_of(lengths[lengths > 0]), width)),
                     nbits=self.nbits,
                     kmeans_niters=self.kmeans_niters,
-                    start_from_scratch=0,  # it would keep the vectors of small collections, for additions
+                    start_from_scratch=0,  # else it keeps the vectors of small collections, for additions
                 )
                 index.close()
         np.save(path / "positions.npy", np.flatnonzero(lengths))
@@ -104,11 +104,11 @@ class PlaidIndex(Index):
 
     def __init__(self, settings: Plaid, width: int, documents: int, positions: NDArray[np.int64], path: Path) -> None:
         self._settings, self._width, self._documents = settings, width, documents
-        self._positions = positions  # of the documents that have tokens, which are all that the library knows of
+        self._positions = positions  # of the documents with tokens: the library knows no others
         self._index = _library(path) if len(positions) else None
 
     def search(self, queries: MultiVectors, k: int) -> Hits:
-        """Return nearly the best *k* documents of each of *queries*; LexbenchError for those of another width."""
+        """Return about the best *k* documents of each of *queries*. Raises LexbenchError for queries of another width."""
         import torch
 
         hits = no_hits(queries.shape[0], min(k, self._documents))
@@ -133,6 +133,7 @@ class PlaidIndex(Index):
 
 
 def _library(path: Path) -> Any:
+    """Return the library's index in *path*."""
     return import_module("fast_plaid.search").FastPlaid(str(path / _INDEX), device="cpu")
 
 
@@ -141,7 +142,7 @@ def _tensors(file: IO[bytes], offsets: NDArray[np.int64], width: int) -> Iterato
     import torch
 
     file.flush()
-    # Mapped to be copied when written, which nobody does: torch warns of read-only arrays.
+    # Mode "c" (copy on write) although nobody writes: torch warns of read-only arrays.
     vectors = torch.from_numpy(np.memmap(file, np.float32, "c").reshape(-1, width))
     for start, stop in pairwise(offsets.tolist()):
         yield vectors[start:stop]

@@ -28,16 +28,17 @@ _NARROW = 1 << 16  # terms whose numbers fit the smaller of its indexes
 
 @dataclass(frozen=True)
 class Seismic(Engine):
-    """Seismic, built in memory. The settings are named as the library names them, and have its defaults.
+    """Seismic, built in memory. The settings have the library's names and defaults.
 
-    *n_postings* is the mean length of an inverted list, *max_fraction* how many times that the longest may be,
-    *centroid_fraction* clusters per posting, *min_cluster_size* the least of a cluster, *summary_energy* the share of its
-    weight that a summary keeps, *doc_cut* the terms of a document that decide on its cluster. In search the *query_cut* largest
-    weights of a query choose lists, and clusters are left out whose summary promises less than *heap_factor* times the k-th
-    best so far: a smaller factor finds more. Made for long, sparse vectors; of few dimensions the summaries promise too little.
+    *n_postings* is the mean length of an inverted list; *max_fraction* limits the longest to so many times that;
+    *centroid_fraction* is clusters per posting; *min_cluster_size* the least of a cluster; *summary_energy* the share of the
+    weight that a summary keeps; *doc_cut* the terms of a document that decide on its cluster. A search takes the lists of the
+    *query_cut* largest weights of a query, and skips clusters whose summary promises less than *heap_factor* times the k-th
+    best so far: a smaller factor finds more. It is made for long, sparse vectors; with few dimensions the summaries promise too
+    little.
 
-    Impossible: exact answers; the same index twice (clusters are drawn by chance); negative weights, and document weights above
-    65,504, which are refused. Document weights are kept in half precision: whole ones are exact up to 2,048.
+    Impossible: exact answers, and the same index twice (clusters are random). Refused: negative weights, and document weights
+    above 65,504. Document weights are kept in half precision: whole ones are exact up to 2,048.
     """
 
     n_postings: int = 3500
@@ -58,16 +59,16 @@ class Seismic(Engine):
     extra: ClassVar[str] = "seismic"
 
     def __post_init__(self) -> None:
-        """Refuse settings that the library answers with a panic."""
+        """Raise CommandError for settings with which the library would panic."""
         whole = (self.n_postings, self.min_cluster_size, self.doc_cut, self.query_cut, self.threads)
         real = (self.centroid_fraction, self.summary_energy, self.max_fraction, self.heap_factor)
         if min(whole) < 1 or min(real) <= 0:
             raise CommandError(f"{self}: every setting of seismic is above 0")
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:
-        """Write the index of *shards* (n, vocabulary) into *path*; vectors and index are in memory meanwhile.
+        """Write the index of *shards* (n, vocabulary) into *path*; vectors and index are built in memory.
 
-        LexbenchError for weights that Seismic cannot hold.
+        Raises LexbenchError for weights that Seismic cannot hold.
         """
         dataset: Any = None
         documents = vocabulary = 0
@@ -116,7 +117,7 @@ class SeismicIndex(Index):
             self._index = library.load(str(path / "vectors.index.seismic")) if facts["filled"] else None
 
     def prepare(self, queries: sparse.csr_array) -> list[Any]:
-        """Return each of *queries* (queries, vocabulary) as Seismic takes it: terms, as text, and weights."""
+        """Return each of *queries* (queries, vocabulary) in Seismic's form: terms, as text, and weights."""
         matrix = _checked(queries, float(np.finfo(np.float32).max))
         terms, weights, starts = matrix.indices.astype(self._text), matrix.data.astype(np.float32), matrix.indptr
         return [(terms[start:stop], weights[start:stop]) for start, stop in pairwise(starts)]
@@ -130,7 +131,7 @@ class SeismicIndex(Index):
         ]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return nearly the *k* largest dot products of each of *queries* (queries, vocabulary); no common term, no hit."""
+        """Return about the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
         hits = no_hits(queries.shape[0], min(k, self._documents))
         for row, answer in enumerate(self.retrieve(self.prepare(queries), max(1, hits.docs.shape[1]))):
             docs = np.array([int(name) for _, _, name in answer], np.int32)
@@ -140,12 +141,12 @@ class SeismicIndex(Index):
 
 
 def _library(part: str, vocabulary: int) -> Any:
-    """Return Seismic's class for *part* that has numbers enough for *vocabulary* terms."""
+    """Return Seismic's class *part* ("Dataset" or "Index") for so many terms."""
     return getattr(import_module("seismic"), f"Seismic{part}" + ("" if vocabulary <= _NARROW else "LV"))
 
 
 def _checked(vectors: sparse.csr_array, most: float) -> sparse.csr_array:
-    """Return *vectors* with columns ascending in each row and without stored zeros; LexbenchError for impossible weights."""
+    """Return *vectors* with ascending columns and no stored zeros. Raises LexbenchError for weights outside 0 to *most*."""
     matrix = sparse.csr_array(vectors, copy=True)
     wrong = ~((matrix.data >= 0) & (matrix.data <= most))
     if wrong.any():

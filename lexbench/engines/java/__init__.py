@@ -1,1 +1,1 @@
-"""Lucene in a Java virtual machine within this process: what all that searches by Lucene takes from here."""
+"""Lucene in a Java virtual machine within this process, for the engine `lucene` and the retriever `bm25@lucene`."""

