@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_FEW = 12  # numbers that are sorted by insertion
+_FEW = 12  # numbers sorted by insertion
 
 
 @njit(nogil=True, cache=True)
@@ -57,3 +57,26 @@ def _equals_first(numbers, low, high, largest):  # type: ignore[no-untyped-def] 
             numbers[i], numbers[low] = numbers[low], numbers[i]
             low += 1
     return low
+
+
+@njit(nogil=True, cache=True)
+def mark_largest(offsets, weights, k, cut, largest):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Clear *largest* (nonzeros,) for the weights of each CSR row that are not among its *k* largest.
+
+    Of weights that equal the k-th largest all stay, or with *cut* the first ones, so that k stay.
+    """
+    for row in range(len(offsets) - 1):
+        start, stop = offsets[row], offsets[row + 1]
+        if stop - start <= k:
+            continue
+        ranked = weights[start:stop].copy()
+        select(ranked, stop - start, k)
+        bar = ranked[k - 1]
+        level = stop - start  # how many weights that equal the bar may stay
+        if cut:
+            level = k
+            for i in range(start, stop):
+                level -= weights[i] > bar
+        for i in range(start, stop):
+            level -= weights[i] == bar
+            largest[i] = weights[i] > bar or (weights[i] == bar and level >= 0)

@@ -58,8 +58,8 @@ class TopK(Transform):
 
     def _largest(self, matrix: "scipy.sparse.csr_array") -> NDArray[np.bool_]:
         """Return a mask (nonzeros,) of the weights that are among the largest of their row."""
-        from lexbench.transforms._top_k_kernel import mark  # imports numba, which stored results do not need
+        from lexbench.selection import mark_largest  # imports numba, which stored results do not need
 
         largest = np.ones(matrix.nnz, np.bool_)
-        mark(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
+        mark_largest(matrix.indptr.astype(np.int64), matrix.data, self.k, self.ties == "cut", largest)
         return largest
