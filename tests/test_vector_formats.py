@@ -3,7 +3,7 @@
 import gzip
 import json
 import struct
-from itertools import pairwise
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -51,7 +51,8 @@ EXAMPLES = {
     ).encode(),
 }
 FILES = [name for name, one in FORMATS.items() if not one.folders]  # those of folders are in test_lsr_benchmark
-every = pytest.mark.parametrize("name", FILES)
+needs_protobuf = pytest.mark.skipif(not find_spec("google"), reason="CIFF is written by protobuf, of the extra ciff")
+every = pytest.mark.parametrize("name", [pytest.param(name, marks=needs_protobuf if name == "ciff" else ()) for name in FILES])
 LASTING = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -122,7 +123,7 @@ def test_a_file_that_is_not_compressed_is_refused(tmp_path, name):
     path = tmp_path / "v.gz"
     path.write_bytes(EXAMPLES[name])
 
-    with pytest.raises(InvalidFile, match=r"v\.gz: Not a gzipped file"):
+    with pytest.raises(InvalidFile, match=r"v\.gz: .*Not a gzipped file"):
         read(name, path)
 
 
@@ -309,6 +310,7 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path, name):
         read(name, path)
 
 
+@needs_protobuf
 def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path):
     """With any single byte changed, the file is either read or refused in one line with the place."""
     path, good, refused = tmp_path / "v.ciff", EXAMPLES["ciff"], 0
@@ -324,22 +326,23 @@ def test_any_byte_that_is_wrong_is_refused_or_harmless(tmp_path):
 LIST = b"\x0b\x0a\x01a\x10\x01\x18\x02\x22\x02\x10\x02"  # the list of "a" in the example
 
 
+@needs_protobuf
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"\x46\x08\x01", b"\x46\x08\x02", "at byte 0: no CIFF header of version 1"),
-        (b"\x10\x03", b"\x10\x7f", r"at byte 138: PostingsList 7 of 127 is cut off or does not read"),
-        (CIFF[-9:], CIFF[-9:] * 2, "at byte 138: 9 bytes after the last message"),
-        (LIST, LIST.replace(b"\x10\x01", b"\x10\x02", 1), "the list says df 2 and cf 2, not 1 and 2"),
-        (LIST, LIST.replace(b"\x18\x02", b"\x18\x03"), "the list says df 1 and cf 3, not 1 and 2"),
-        (LIST, b"\x0b\x0a\x01a\x10\x01\x18\x00\x22\x02\x10\x00", "a posting does not read"),
-        (LIST, b"\x0d\x0a\x01a\x10\x01\x18\x02\x22\x04\x08\x05\x10\x02", "the list has document 5, which has no DocRecord"),
+        (b"\x46\x08\x01", b"\x46\x08\x02", "no CIFF header of version 1"),
+        (b"\x10\x03", b"\x10\x7f", "the list of '' says df 0"),
+        (CIFF[-9:], CIFF[-9:] * 2, "there are bytes after the last document"),
+        (LIST, LIST.replace(b"\x10\x01", b"\x10\x02", 1), "the list of 'a' says df 2 and cf 2, not 1 and 2"),
+        (LIST, LIST.replace(b"\x18\x02", b"\x18\x03"), "the list of 'a' says df 1 and cf 3, not 1 and 2"),
+        (LIST, b"\x0b\x0a\x01a\x10\x01\x18\x00\x22\x02\x10\x00", "the list of 'a': .* weights must be at least 1"),
+        (LIST, b"\x0d\x0a\x01a\x10\x01\x18\x02\x22\x04\x08\x05\x10\x02", "document 5 is in a list and has no DocRecord"),
         (b"\x06\x08\x01", b"\x06\x08\x02", "two documents have one number"),
-        (b"\xc3\xbc", b"\xff\xbc", "'utf-8' codec can't decode"),
+        (b"\xc3\xbc", b"\xff\xbc", "list 3 cannot be read: .* bad UTF-8"),
     ],
 )
-def test_an_index_that_is_none_is_refused(tmp_path, old, new, message):
-    """The error message names the fault and its byte."""
+def test_a_malformed_index_is_refused(tmp_path, old, new, message):
+    """The error message names the file and the fault."""
     assert CIFF.count(old) == 1
     (tmp_path / "v.ciff").write_bytes(CIFF.replace(old, new))
 
@@ -347,73 +350,24 @@ def test_an_index_that_is_none_is_refused(tmp_path, old, new, message):
         read("ciff", tmp_path / "v.ciff", Vocabulary())
 
 
-def messages():
-    """Make the classes of CIFF's messages from the definitions in its .proto file."""
-    descriptors = pytest.importorskip("google.protobuf.descriptor_pb2")
-    from google.protobuf import descriptor_pool, message_factory
-
-    int32, int64, double, string, message = 5, 3, 1, 9, 11  # FieldDescriptorProto.Type
-    file = descriptors.FileDescriptorProto(name="ciff.proto", package="ciff", syntax="proto3")
-    for name, types in (
-        ("Header", [int32] * 5 + [int64, double, string]),
-        ("Posting", [int32, int32]),
-        ("PostingsList", [string, int64, int64, message]),
-        ("DocRecord", [int32, string, int32]),
-    ):
-        made = file.message_type.add(name=name)
-        for number, kind in enumerate(types, 1):
-            field = made.field.add(name=f"f{number}", number=number, type=kind, label=3 if kind == message else 1)
-            if kind == message:
-                field.type_name = ".ciff.Posting"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"ciff.{name}")) for name in pool_names(file)}
-
-
-def pool_names(file):
-    """Return the names of the messages of a file."""
-    return [message.name for message in file.message_type]
-
-
-def delimited(message):
-    """Return a message after its length, which is below 2^14 here."""
-    content = message.SerializeToString()
-    size = len(content)
-    return (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + content
-
-
-def by_protobuf(dense, classes, numbers=None):
-    """Return the CIFF file for rows of weights, written by the protobuf library."""
-    numbers = numbers or list(range(len(dense)))
-    used = sorted(np.flatnonzero(dense.any(axis=0)).tolist(), key=lambda term: TOKENS[term].encode())
-    total = int(dense.sum())
-    head = classes["Header"](f1=1, f2=len(used), f3=len(dense), f4=len(used), f5=len(dense), f6=total, f8=DESCRIPTION.decode())
-    head.f7 = total / len(dense) if len(dense) else 0.0
-    parts = [delimited(head)]
-    for term in used:
-        holders = sorted((numbers[row], row) for row in np.flatnonzero(dense[:, term]).tolist())
-        column = classes["PostingsList"](f1=TOKENS[term], f2=len(holders), f3=int(dense[:, term].sum()))
-        for (before, _), (number, row) in pairwise([(0, None), *holders]):
-            column.f4.add(f1=number - before, f2=int(dense[row, term]))
-        parts.append(delimited(column))
-    for row, weights in enumerate(dense):
-        parts.append(delimited(classes["DocRecord"](f1=numbers[row], f2=f"d{row + 1}", f3=int(weights.sum()))))
-    return b"".join(parts)
-
-
-def test_an_index_is_what_protobuf_makes_of_it(tmp_path):
-    """The bytes equal those of the protobuf library, for numbers of one to five bytes and messages of any length."""
-    classes, rng = messages(), np.random.default_rng(6)
-    for rows, largest in ((0, 1), (1, 1), (5, 3), (300, 200), (900, 70000), (7, 2**24)):
-        dense = rng.integers(0, largest + 1, (rows, 4)) * (rng.random((rows, 4)) < 0.5)
-        FORMATS["ciff"].write(blocks_of(dense, size=256), tmp_path / "v.ciff", Vocabulary(TOKENS))
-        assert (tmp_path / "v.ciff").read_bytes() == by_protobuf(dense, classes)
-
-
+@needs_protobuf
 def test_documents_of_an_index_may_have_any_numbers(tmp_path):
     """Documents are in the order of their records, with any document numbers."""
-    dense = np.array(WEIGHTS)
-    (tmp_path / "v.ciff").write_bytes(by_protobuf(dense, messages(), numbers=[70, 9, 12]))
+    renumbered = CIFF.replace(b"\x22\x04\x08\x02\x10\x01", b"\x22\x04\x08\x07\x10\x01").replace(
+        b"\x08\x08\x02", b"\x08\x08\x07"
+    )
+    (tmp_path / "v.ciff").write_bytes(renumbered)
+
+    assert read("ciff", tmp_path / "v.ciff") == expected("ciff", WEIGHTS)
+
+
+@needs_protobuf
+@pytest.mark.parametrize(("rows", "largest"), [(0, 1), (1, 1), (5, 3), (300, 200), (900, 70000), (7, 2**24)])
+def test_an_index_of_any_size_is_read_back(tmp_path, rows, largest):
+    """Numbers of one to five bytes and messages of any length are read as they were written."""
+    rng = np.random.default_rng(6)
+    dense = rng.integers(0, largest + 1, (rows, 4)) * (rng.random((rows, 4)) < 0.5)
+    FORMATS["ciff"].write(blocks_of(dense, size=256), tmp_path / "v.ciff", Vocabulary(TOKENS))
 
     assert read("ciff", tmp_path / "v.ciff") == expected("ciff", dense)
 
@@ -463,6 +417,7 @@ def test_stored_zeros_and_unsorted_rows_are_written_like_others(tmp_path, name):
     assert block.vectors.indices.tolist() == [2, 1, 0, 1]
 
 
+@needs_protobuf
 def test_an_index_whose_lengths_do_not_fit_is_refused(tmp_path):
     """The length of a document is a 32-bit number."""
     with pytest.raises(CommandError, match=r"the weights of 'd2' add up to 2,147,483,648; CIFF holds up to 2\^31 - 1"):
