@@ -101,7 +101,7 @@ def test_stages_learn_what_queries_mean(trained):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_plain_transformers_loads_the_folder(trained, name):
-    """transformers alone loads the folder without missing or unexpected weights, and others can read all files."""
+    """Transformers alone loads the folder without missing or unexpected weights, and others can read all files."""
     folder = trained[0] / "out" / name
     _, told = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
 
