@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="models are in the extra neural")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lexbench.lexmae.data.masking import IGNORED, Masking, exactly
+from lexbench.lexmae.data.masking import IGNORED, Masking, random_share
 from lexbench.lexmae.recipe import Pretrain
 
 MASK = 4
@@ -52,14 +52,14 @@ def test_the_encoders_share_is_rounded_up(words, wanted):
 
 def test_a_share_that_floats_miss():
     """.07 of 100 words are 7, though .07 x 100 is 7.000000000000001."""
-    assert exactly(np.ones(100, bool), 0.07, np.random.default_rng(0)).sum() == 7
+    assert random_share(np.ones(100, bool), 0.07, np.random.default_rng(0)).sum() == 7
 
 
 def test_each_choice_is_equally_likely():
     """Each of the six pairs of four words is equally frequent, within five standard deviations."""
     rng = np.random.default_rng(0)
     words = np.array([True, False, True, True, True])
-    found = Counter(tuple(np.flatnonzero(exactly(words, 0.5, rng)).tolist()) for _ in range(6000))
+    found = Counter(tuple(np.flatnonzero(random_share(words, 0.5, rng)).tolist()) for _ in range(6000))
 
     assert found.keys() == {(0, 2), (0, 3), (0, 4), (2, 3), (2, 4), (3, 4)}
     assert all(abs(count - 1000) < 5 * 28.9 for count in found.values())  # (6000 x 1/6 x 5/6)^(1/2) = 28.9

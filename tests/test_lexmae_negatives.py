@@ -207,7 +207,7 @@ def test_folders_stand_in_the_notation_whole(tmp_path):
     for place in (paths.start, paths.stage(1), paths.stage(2)):
         place.mkdir(parents=True)
     part = parse('ensemble(bm25, [lexmae(model="{stage2}")|top_k(64)@impact], path="{start}/x", k=3)@flat(model="{stage1}")')
-    text = str(negatives.filled(part, paths))
+    text = str(negatives.fill_placeholders(part, paths))
     again = parse(text)
 
     assert dict(again.head.kwargs) == {"k": 3, "path": f"{paths.start}/x"}

@@ -65,7 +65,7 @@ def killed_at(module, name, call, command, sent=signal.SIGKILL):
 
 BEFORE = ("lexbench.lexmae.training.trainer", "ProgressCallback.on_step_end", 3)  # before there is a checkpoint
 HALF = ("torch", "save", 2)  # in the first one, its scheduler half written
-UNMARKED = ("lexbench.lexmae.training.resuming", "complete", 2)  # in the second one, whole but for the mark
+UNMARKED = ("lexbench.lexmae.training.resuming", "mark_complete", 2)  # in the second one, whole but for the mark
 BETWEEN = ("lexbench.lexmae.training.trainer", "ProgressCallback.on_step_end", 7)  # between two
 SELECTING = ("lexbench.lexmae.training.resuming", "write_weights", 1)  # before the best weights so far are written
 SELECTED = ("lexbench.lexmae.training.resuming", "selections", 1)  # when they are, and their scores are not noted yet
@@ -118,7 +118,7 @@ def test_ctrl_c(place):
     assert "Traceback" not in process.said
     assert process.said.splitlines()[-1].startswith("lexbench: interrupted; ")
     assert not (place / "interrupted" / "pretrained").exists()
-    reached = resuming.step(resuming.last(state))
+    reached = resuming.checkpoint_step(resuming.last_checkpoint(state))
     assert Process(place, code, command).code() == 0
     facts = json.loads((place / "interrupted" / "pretrained" / "training.json").read_text())["facts"]
     assert facts["resumed"] == reached == 5
@@ -283,11 +283,11 @@ def test_weights_stay_with_their_score(tmp_path):
     model = Point()
     for step, score in ((0, 0.1), (5, 0.2), (10, 0.5)):
         model.at.data.fill_(step)
-        resuming.offer(tmp_path, model, {"step": step, "RR@10": score})
+        resuming.keep_if_best(tmp_path, model, {"step": step, "RR@10": score})
     model.at.data.fill_(11)
-    resuming.offer(tmp_path, model, {"step": 10, "RR@10": 0.15})
+    resuming.keep_if_best(tmp_path, model, {"step": 10, "RR@10": 0.15})
 
-    assert resuming.take_best(tmp_path, model) == {"step": 10, "RR@10": 0.5}
+    assert resuming.load_best(tmp_path, model) == {"step": 10, "RR@10": 0.5}
     assert model.at.item() == 10
     assert resuming.selections(tmp_path)[-1] == {"step": 10, "RR@10": 0.15}
 
@@ -331,7 +331,7 @@ def test_a_loss_that_is_no_number_ends_training(tmp_path):
         LexbenchError, match=r"^point: the loss is nan at step 6; remove .* and lower learning_rate, which is 0.1$"
     ):
         fitted(tmp_path, model=Diverging())
-    assert resuming.last(tmp_path).name == "checkpoint-4"
+    assert resuming.last_checkpoint(tmp_path).name == "checkpoint-4"
 
 
 class Bomb:
@@ -375,9 +375,9 @@ def test_one_training_a_folder(place, monkeypatch):
     enter(place, monkeypatch)
     asked, state = recipe.read(place / "tiny.toml"), place / "claimed"
     with (
-        resuming.claimed(state, asked, "pretrained"),
+        resuming.locked(state, asked, "pretrained"),
         pytest.raises(CannotStart, match=r"another process trains in .*claimed; wait for it"),
-        resuming.claimed(state, asked, "pretrained"),
+        resuming.locked(state, asked, "pretrained"),
     ):
         pass
     other = recipe.read(place / "tiny.toml", ["pretrain.decoder_share=0.5"])
@@ -385,10 +385,10 @@ def test_one_training_a_folder(place, monkeypatch):
         pytest.raises(
             CommandError, match=r"claimed was made by another recipe \(pretrain.decoder_share: there 0.9, asked 0.5\)"
         ),
-        resuming.claimed(state, other, "pretrained"),
+        resuming.locked(state, other, "pretrained"),
     ):
         pass
-    with resuming.claimed(state, asked, "pretrained"):
+    with resuming.locked(state, asked, "pretrained"):
         pass
 
 

@@ -36,7 +36,7 @@ def kept(tokenizer):
     """Return the kept ids if WORDS are used most."""
     counts = np.zeros(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(WORDS)] = 9
-    return vocabulary.chosen(tokenizer, counts, ALWAYS + len(WORDS))
+    return vocabulary.most_used(tokenizer, counts, ALWAYS + len(WORDS))
 
 
 def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
@@ -49,7 +49,7 @@ def test_usage_counts_the_pieces_of_whole_texts(tmp_path, tokenizer):
     for name, documents in (("one", [long, Document("b", "")]), ("two", [Document("c", "sparse w7")])):
         (tmp_path / name).mkdir()
         corpora.append(write_corpus(documents, tmp_path / name))
-    counts = vocabulary.usage(tokenizer, corpora, Silent())
+    counts = vocabulary.piece_counts(tokenizer, corpora, Silent())
 
     used = {"query": 5001, "sparse": 2, "w7": 1}
     assert {tokenizer.convert_ids_to_tokens(int(place)): counts[place] for place in np.flatnonzero(counts)} == used
@@ -60,7 +60,7 @@ def test_the_most_used_pieces_are_chosen(tokenizer):
     counts = np.ones(len(tokenizer), np.int64)
     counts[tokenizer.convert_tokens_to_ids(["w7", "query"])] = 5
     counts[tokenizer.convert_tokens_to_ids("w9")] = 3
-    ids = vocabulary.chosen(tokenizer, counts, ALWAYS + 4)
+    ids = vocabulary.most_used(tokenizer, counts, ALWAYS + 4)
 
     pieces = tokenizer.convert_ids_to_tokens(ids.tolist())
     letters = [*checkpoints.LETTERS, *(f"##{letter}" for letter in checkpoints.LETTERS)]
@@ -71,7 +71,7 @@ def test_the_most_used_pieces_are_chosen(tokenizer):
 def test_too_small_a_vocabulary_is_refused(tokenizer):
     """The message names the smallest possible number."""
     with pytest.raises(CommandError, match=rf"start.vocabulary = {ALWAYS - 1} is less than the {ALWAYS} special"):
-        vocabulary.chosen(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
+        vocabulary.most_used(tokenizer, np.zeros(len(tokenizer), np.int64), ALWAYS - 1)
 
 
 def test_texts_of_kept_pieces_are_cut_as_before(tokenizer):

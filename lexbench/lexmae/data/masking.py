@@ -52,7 +52,7 @@ class Masking:
 
     def __call__(self, ids: Ids, words: Chosen, rng: np.random.Generator) -> Masked:
         """Return one text (length,), masked only at positions of *words*, which exclude special tokens."""
-        for_encoder = exactly(words, self.encoder_share, rng)
+        for_encoder = random_share(words, self.encoder_share, rng)
         for_decoder = self.decoder_positions(words, for_encoder, rng)
         encoder_ids = self.corrupted(ids, for_encoder, rng)
         decoder_ids = self.corrupted(ids, for_decoder, rng)
@@ -85,7 +85,7 @@ class Masking:
         return np.where(chosen, corrupted, ids)
 
 
-def exactly(words: Chosen, share: float, rng: np.random.Generator) -> Chosen:
+def random_share(words: Chosen, share: float, rng: np.random.Generator) -> Chosen:
     """Return ceil(share x n) of the n positions of *words*; every set of that size is equally likely."""
     positions = np.flatnonzero(words)
     chosen = np.zeros(len(words), bool)

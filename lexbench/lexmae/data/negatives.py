@@ -59,7 +59,9 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     if len(set(settings.queries)) < len(settings.queries):
         raise CommandError(f"stage {stage} names a training set twice: {', '.join(settings.queries)}; name each once")
     paths = Paths(recipe)
-    minings = [Mining(systems.system(str(filled(parse(settings.negatives), paths)), settings.negatives), settings.depth)]
+    minings = [
+        Mining(systems.system(str(fill_placeholders(parse(settings.negatives), paths)), settings.negatives), settings.depth)
+    ]
     teacher = teaching_system(settings.teacher)
     if settings.teacher_rank and not teacher:
         raise CommandError(f"stage{stage}.teacher_rank needs a system as teacher, e.g. ensemble(bm25, minilm)")
@@ -71,7 +73,7 @@ def mine(recipe: Recipe, stage: int, progress: Progress) -> list[Path]:
     for mining, path in zip(minings, (paths.negatives, paths.teacher_scores), strict=False):
         for name in settings.queries:
             runs.append(path(stage, name))
-            training_set = open_training_set(name, store, progress).drawn(settings.most, recipe.seed)
+            training_set = open_training_set(name, store, progress).sample(settings.most, recipe.seed)
             _mine(runs[-1], training_set, mining, store, progress)
     return runs
 
@@ -197,6 +199,7 @@ def read(path: Path, training_set: TrainingSet, store: Store, progress: Progress
 
 
 def _parsed(path: Path, training_set: TrainingSet, progress: Progress) -> Lists:
+    """Return the lists in a TREC run, sorted by query at the end, because a query can occur in several blocks."""
     numbers = _QueryNumbers(training_set)
     queries, docs, scores = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.float32)]
     for query_ids, doc_ids, values in _columns(path):
@@ -230,18 +233,18 @@ def _columns(path: Path) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_
         raise InvalidFile(f"{error}; remove the file, and mine again") from None
 
 
-def filled(value: Any, paths: Paths) -> Any:
+def fill_placeholders(value: Any, paths: Paths) -> Any:
     """Return an expression with {start}, {pretrained}, {stage1} and so on replaced by the folders of the recipe's models.
 
     Raises CannotStart if such a folder does not exist.
     """
     if isinstance(value, Expression):
-        engine = None if value.engine is None else filled(value.engine, paths)
-        return Expression(filled(value.head, paths), filled(value.transforms, paths), engine)
+        engine = None if value.engine is None else fill_placeholders(value.engine, paths)
+        return Expression(fill_placeholders(value.head, paths), fill_placeholders(value.transforms, paths), engine)
     if isinstance(value, Call):
-        return Call(value.name, filled(value.args, paths), filled(value.kwargs, paths))
+        return Call(value.name, fill_placeholders(value.args, paths), fill_placeholders(value.kwargs, paths))
     if isinstance(value, tuple):
-        return tuple(filled(item, paths) for item in value)
+        return tuple(fill_placeholders(item, paths) for item in value)
     return _with_folders(value, paths) if isinstance(value, str) else value
 
 

@@ -117,6 +117,7 @@ def tokenised(
 def _write(
     corpus: StoredCorpus, tokenizer: "PreTrainedTokenizerFast", cut: "Tokenizer", titles: str, draft: Path, progress: Progress
 ) -> None:
+    """Write the files of a tokenised corpus into *draft*, block by block, so that memory stays small."""
     kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     starts = array("q", [0])
     with (draft / "ids.bin").open("wb") as file:
@@ -131,6 +132,7 @@ def _write(
 
 
 def _input(document: Any, titles: str, tokenizer: "PreTrainedTokenizerFast") -> Input:
+    """Return a document as input of the tokenizer: a text, or the pair of title and body."""
     if titles == "off":
         return str(document.text)
     pair = (document.title or _NO_TITLE, document.body)

@@ -60,7 +60,7 @@ class TrainingSet:
         """The facts of the dataset."""
         return self.dataset.contract
 
-    def drawn(self, most: int, seed: int) -> "TrainingSet":
+    def sample(self, most: int, seed: int) -> "TrainingSet":
         """Return the set with at most *most* of its queries (0: all), the same ones for the same seed."""
         if not 0 < most < len(self.queries):
             return self

@@ -191,11 +191,11 @@ class _MaxPool(torch.autograd.Function):
         (gradient,) = gradients
         with torch.autocast(states.device.type, enabled=False):
             if torch.count_nonzero(gradient) < _FEW * gradient.numel():
-                of_states, of_weight = _spread_few(gradient.float(), states, weight, pools, positions)
+                of_states, of_weight = _sparse_gradients(gradient.float(), states, weight, pools, positions)
             else:
                 if positions is None:
                     _, positions = _maxima_and_positions(states, weight, pools)
-                of_states, of_weight = _spread(gradient.float(), states.float(), weight, positions)
+                of_states, of_weight = _gradients(gradient.float(), states.float(), weight, positions)
         return of_states, of_weight, gradient.float().sum(0) if ctx.has_bias else None, None, None
 
 
@@ -221,7 +221,7 @@ def _maxima_and_positions(states: Tensor, weight: Tensor, pools: Tensor) -> tupl
     return torch.cat([largest for largest, _ in pairs], 1).float(), torch.cat([positions for _, positions in pairs], 1)
 
 
-def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+def _gradients(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of states (n, length, width) and weight (vocabulary, width), some words at a time.
 
     The gradient of a word goes to the one position that has its maximum.
@@ -239,10 +239,10 @@ def _spread(gradient: Tensor, states: Tensor, weight: Tensor, positions: Tensor)
     return of_states, of_weight.to(weight.dtype)
 
 
-def _spread_few(
+def _sparse_gradients(
     gradient: Tensor, states: Tensor, weight: Tensor, pools: Tensor, positions: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the same as `_spread`, skipping words without a gradient: faster if most are.
+    """Return the same as `_gradients`, skipping words without a gradient: faster if most are.
 
     Without *positions*, those of the words with a gradient are computed again.
     """

@@ -36,7 +36,7 @@ _RIDGE = 1e-3  # relative to the mean square of an embedding's components
 _LIFT = 10.0  # GELU leaves values well above 0 unchanged; the normalisation after it removes the constant
 
 
-def drawn(corpora: Sequence[TokenisedCorpus], seed: int) -> list[NDArray[np.int64]]:
+def sample_texts(corpora: Sequence[TokenisedCorpus], seed: int) -> list[NDArray[np.int64]]:
     """Return the tokens of some texts of *corpora*, the same number of each."""
     rng = np.random.default_rng((seed, len(corpora)))
     share = -(-_DRAWN // len(corpora))

@@ -103,12 +103,12 @@ def _built(recipe: Recipe, progress: Progress) -> tuple[LexiconEncoder, PreTrain
     if 0 < start.vocabulary < len(tokenizer):
         vocabulary.check(tokenizer)
         corpora = [open_corpus(name, store, progress) for name in _corpora(recipe)]
-        ids = vocabulary.chosen(tokenizer, vocabulary.usage(tokenizer, corpora, progress), start.vocabulary)
+        ids = vocabulary.most_used(tokenizer, vocabulary.piece_counts(tokenizer, corpora, progress), start.vocabulary)
         model, tokenizer = vocabulary.pruned_model(model, ids), vocabulary.pruned_tokenizer(tokenizer, ids)
     reader = TextReader(tokenizer, recipe.encoding)
     if start.head != "own":
         texts = [reader.corpus(open_corpus(name, store, progress), store, progress) for name in _corpora(recipe)]
-        rows = heads.drawn(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
+        rows = heads.sample_texts(texts, recipe.seed) if texts else reader.queries(heads.EXAMPLES)
         heads.PROJECTIONS[start.head](model, reader, rows)
     exact_terms = _exact_terms(recipe.exact_terms, model, reader, store, progress) if recipe.exact_terms else None
     return LexiconEncoder(model, exact_terms), tokenizer
@@ -126,7 +126,7 @@ def _exact_terms(settings: ExactTerms, model: Any, reader: TextReader, store: St
 def inverse_document_frequencies(corpora: Sequence[TokenisedCorpus], vocabulary: int) -> torch.Tensor:
     """Return the inverse document frequency of each word piece (vocabulary,), float32.
 
-    It is averaged over *corpora*; in each, it is the mean of the frequency in that corpus and the one in all of them together.
+    It is averaged over *corpora*; for each corpus it is the mean of that corpus's own and the one of all corpora together.
     """
     frequencies = np.zeros((len(corpora), vocabulary))
     for row, corpus in zip(frequencies, corpora, strict=True):

@@ -28,7 +28,7 @@ def check(tokenizer: PreTrainedTokenizerFast) -> None:
         raise CommandError(f"start.vocabulary is for WordPiece tokenizers, and this model's is {kind}; leave it out")
 
 
-def usage(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], progress: Progress) -> NDArray[np.int64]:
+def piece_counts(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], progress: Progress) -> NDArray[np.int64]:
     """Return how often each piece occurs in *corpora* (vocabulary,)."""
     cut = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # a copy, because texts are counted without truncation
     cut.no_padding()
@@ -46,7 +46,7 @@ def usage(tokenizer: PreTrainedTokenizerFast, corpora: Iterable[StoredCorpus], p
     return counts
 
 
-def chosen(tokenizer: PreTrainedTokenizerFast, counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+def most_used(tokenizer: PreTrainedTokenizerFast, counts: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     """Return the ids of *number* pieces, ascending: the special tokens, all single characters, and the most used of the rest.
 
     Ties go to the lower id. Raises CommandError if *number* is too small for special tokens and characters.

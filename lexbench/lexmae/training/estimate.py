@@ -140,9 +140,9 @@ def measured(hardware: Hardware) -> Machine:
         torch.set_num_threads(threads)
     if device == "cuda":
         properties = torch.cuda.get_device_properties(torch.device(device))
-        return Machine(properties.name, hardware.precision, rate, properties.total_memory, processes.world())
+        return Machine(properties.name, hardware.precision, rate, properties.total_memory, processes.world_size())
     facts = environment.facts()
-    return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, processes.world())
+    return Machine(facts["processor"], hardware.precision, rate, int(facts["memory_gib"]) * 2**30, processes.world_size())
 
 
 def shape_of(recipe: Recipe) -> Shape:

@@ -58,7 +58,7 @@ def _trained(recipe: Recipe, number: int, stage: Stage, state: Path, progress: P
     candidates = selection.gather(recipe, ranking.training_sets, store, progress)
     score = _score(candidates, reader, recipe.hardware.precision, store, progress) if candidates else None
     fitted = trainer.fit(tuned, draws, ranking.collate, fit, progress, score)
-    facts = publishing.facts(fitted, steps, [*publishing.data_of(initial), *ranking.data()], candidates)
+    facts = publishing.facts(fitted, steps, [*publishing.learned_data(initial), *ranking.data()], candidates)
     trained = publishing.Trained(encoder, tokenizer)
     return publishing.publish(Paths(recipe).stage(number), recipe, what, trained, fitted.log, facts)
 
@@ -107,7 +107,7 @@ class Ranking:
             paths = negatives.mine(recipe, number, progress)
         sources, self.taught = list[Source](), list[Lists]()
         for index, name in enumerate(stage.queries):
-            training_set = open_training_set(name, store, progress).drawn(stage.most, recipe.seed)
+            training_set = open_training_set(name, store, progress).sample(stage.most, recipe.seed)
             left_out = selection.held_out_ids(training_set, share, recipe.seed) if share else set[str]()
             # `mine` returns the negatives of all training sets, then the teacher's lists of all training sets.
             lists = [negatives.read(path, training_set, store, progress) for path in paths[index :: len(stage.queries)]]

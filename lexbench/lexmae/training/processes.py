@@ -16,12 +16,12 @@ from lexbench.models.dtype_speed import slow_note
 _PATIENCE = timedelta(days=30)  # the first process mines negatives, or tokenises a collection, while the others wait
 
 
-def world() -> int:
+def world_size() -> int:
     """Return the number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def first() -> bool:
+def is_first() -> bool:
     """Return whether this is the process that writes."""
     return os.environ.get("RANK", "0") == "0"
 
@@ -37,7 +37,7 @@ def check(fitting: Fitting, hardware: Hardware) -> None:
     """Raise CommandError if the device does not have the precision, or if the batch cannot be divided evenly."""
     if hardware.precision == "fp16" and device(hardware) == "cpu":
         raise CommandError("precision fp16 is for GPUs; on the processor type --precision bf16, or fp32")
-    piece(fitting, hardware)
+    examples_per_device(fitting, hardware)
 
 
 def precision_note(hardware: Hardware) -> str:
@@ -46,13 +46,13 @@ def precision_note(hardware: Hardware) -> str:
     return slow_note(dtype, torch.device(device(hardware)), "type --precision fp32")
 
 
-def piece(fitting: Fitting, hardware: Hardware) -> int:
+def examples_per_device(fitting: Fitting, hardware: Hardware) -> int:
     """Return the number of examples that a device computes at a time. Raises CommandError if they cannot be divided evenly."""
-    shares = world() * hardware.accumulate
+    shares = world_size() * hardware.accumulate
     size, left = divmod(fitting.batch_size, shares)
     if left:
         raise CommandError(
-            f"batch_size={fitting.batch_size} cannot be divided evenly by {world()} devices that accumulate "
+            f"batch_size={fitting.batch_size} cannot be divided evenly by {world_size()} devices that accumulate "
             f"{hardware.accumulate} times; give a multiple of {shares}"
         )
     return size
@@ -60,7 +60,7 @@ def piece(fitting: Fitting, hardware: Hardware) -> int:
 
 def join(hardware: Hardware) -> None:
     """Connect to the other processes, if there are any, unless this is done already."""
-    if world() == 1 or distributed.is_initialized():
+    if world_size() == 1 or distributed.is_initialized():
         return
     on_gpu = device(hardware) == "cuda"
     if on_gpu:
@@ -78,8 +78,8 @@ def wait() -> None:
 @contextmanager
 def first_goes_first() -> Iterator[None]:
     """Let the first process run the block while the others wait; when they run it, the work is done already."""
-    if not first():
+    if not is_first():
         wait()
     yield
-    if first():
+    if is_first():
         wait()

@@ -39,7 +39,7 @@ def publish(
 
     A draft beside it is renamed, so the folder is always complete. It exists in every process when this returns.
     """
-    if processes.first():
+    if processes.is_first():
         draft = folder.with_name(f"{folder.name}.draft")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -77,7 +77,7 @@ def facts(fitted: Fitted, steps: int, data: Sequence[Data], candidates: Candidat
     )
 
 
-def data_of(folder: Path) -> tuple[Data, ...]:
+def learned_data(folder: Path) -> tuple[Data, ...]:
     """Return the collections that the model in *folder* has learned from; () for an initial model."""
     return card.read(folder).facts.data if (folder / "training.json").is_file() else ()
 
@@ -90,7 +90,7 @@ def _write_decoder(autoencoder: nn.Module, path: Path) -> None:
 
 def _accelerators() -> str:
     """Return a description of the GPUs that are used."""
-    return f"{processes.world()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
+    return f"{processes.world_size()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "no GPU"
 
 
 def _losses(fitted: Fitted) -> Iterator[Loss]:

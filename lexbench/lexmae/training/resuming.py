@@ -46,20 +46,20 @@ def finished_or_trained(recipe: Recipe, what: str, fitting: Fitting, train: Call
     processes.join(recipe.hardware)
     state = Paths(recipe).training(what)
     if not (folder := provenance.finished(Paths(recipe).root / what, recipe, what)):
-        with claimed(state, recipe, what):
+        with locked(state, recipe, what):
             folder = train(state)
-    if processes.first():
+    if processes.is_first():
         clear(state)
     return folder
 
 
 @contextmanager
-def claimed(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
+def locked(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
     """Lock the folder of an unfinished training.
 
     Raises CommandError if it belongs to another recipe, and CannotStart if another process trains in it.
     """
-    if not processes.first():
+    if not processes.is_first():
         yield
         return
     state.mkdir(parents=True, exist_ok=True)
@@ -78,21 +78,21 @@ def claimed(state: Path, recipe: Recipe, what: str) -> Iterator[None]:
         lock.release()
 
 
-def last(folder: Path) -> Path | None:
+def last_checkpoint(folder: Path) -> Path | None:
     """Return the last complete checkpoint in *folder*, or None. Incomplete ones are removed."""
-    checkpoints = sorted(folder.glob("checkpoint-*"), key=step)
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=checkpoint_step)
     for path in checkpoints:
         if not (path / _COMPLETE).exists():
             shutil.rmtree(path)
     return next((path for path in reversed(checkpoints) if path.exists()), None)
 
 
-def step(checkpoint: Path) -> int:
+def checkpoint_step(checkpoint: Path) -> int:
     """Return the step of a checkpoint."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def complete(checkpoint: Path) -> None:
+def mark_complete(checkpoint: Path) -> None:
     """Mark a checkpoint as complete, after all its files have reached the disk."""
     for path in checkpoint.iterdir():
         atomic.sync(path)
@@ -116,7 +116,7 @@ def selections(folder: Path) -> list[dict[str, float]]:
     return list(json.loads(path.read_bytes())) if path.exists() else []
 
 
-def offer(folder: Path, model: nn.Module, scores: Scores) -> None:
+def keep_if_best(folder: Path, model: nn.Module, scores: Scores) -> None:
     """Record the *scores* of a step, and keep the weights if they are the best so far. Ties go to the earlier step.
 
     Weights and scores are in one file, so they stay together even if a repeated step scores differently.
@@ -138,7 +138,7 @@ def best(folder: Path) -> dict[str, float] | None:
         return dict(json.loads(file.metadata()["scores"]))
 
 
-def take_best(folder: Path, model: nn.Module) -> dict[str, float]:
+def load_best(folder: Path, model: nn.Module) -> dict[str, float]:
     """Load the best weights so far into *model*, and return their scores."""
     read_weights(model, folder / _BEST)
     scores = best(folder)

@@ -117,7 +117,7 @@ def held_out_ids(training_set: TrainingSet, share: float, seed: int) -> set[str]
 
     Raises CannotStart if these are no queries, or all.
     """
-    held_out = {query.query_id for query in training_set.queries if _lot(query.query_id, seed) < share}
+    held_out = {query.query_id for query in training_set.queries if _fraction(query.query_id, seed) < share}
     if share and not 0 < len(held_out) < len(training_set.queries):
         raise CannotStart(
             f"selection.held_out={share:g} takes {len(held_out)} of the {len(training_set.queries)} queries of "
@@ -174,14 +174,14 @@ class Reranker:
         return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
 
-def _lot(query_id: str, seed: int) -> float:
-    """Return a number in [0, 1) that depends on no library's generator."""
+def _fraction(query_id: str, seed: int) -> float:
+    """Return a number in [0, 1) from a digest, so that it does not depend on a library's random generator."""
     return int.from_bytes(hashlib.sha256(f"{seed} {query_id}".encode()).digest()[:8], "big") / 2**64
 
 
 def _drawn(query_ids: set[str], most: int, seed: int) -> set[str]:
     """Return at most *most* of the queries (0: all)."""
-    ordered = sorted(query_ids, key=lambda query_id: (_lot(query_id, seed), query_id))
+    ordered = sorted(query_ids, key=lambda query_id: (_fraction(query_id, seed), query_id))
     return set(ordered[: most or None])
 
 

@@ -54,7 +54,7 @@ class Fit:
         arguments = TrainingArguments(
             output_dir=str(self.folder),
             max_steps=self.steps,
-            per_device_train_batch_size=processes.piece(fitting, hardware),
+            per_device_train_batch_size=processes.examples_per_device(fitting, hardware),
             gradient_accumulation_steps=hardware.accumulate,
             learning_rate=fitting.learning_rate,
             warmup_steps=math.ceil(fitting.warmup * self.steps),
@@ -120,8 +120,8 @@ def fit(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ProgressCallback(settings, progress, select=score is not None))
     with processes.first_goes_first():
-        checkpoint = resuming.last(settings.folder)
-    resumed = resuming.step(checkpoint) if checkpoint else 0
+        checkpoint = resuming.last_checkpoint(settings.folder)
+    resumed = resuming.checkpoint_step(checkpoint) if checkpoint else 0
     start = time.perf_counter()
     if note := processes.precision_note(settings.hardware):
         progress.note(f"{settings.what}: {note}")
@@ -131,7 +131,7 @@ def fit(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     progress.end()
     processes.wait()
-    best = resuming.take_best(settings.folder, model) if score else None
+    best = resuming.load_best(settings.folder, model) if score else None
     log = [*_log(trainer.state), *resuming.selections(settings.folder)]
     return Fitted(log, time.perf_counter() - start, resumed, best)
 
@@ -153,11 +153,11 @@ class LexMAETrainer(Trainer):
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Give the parameters named in the model's `rates` their own learning rate. Only matrices decay."""
-        is_new = self.optimizer is None
+        is_new = self.optimizer is None  # the Trainer also calls this for an optimizer that exists
         optimizer: torch.optim.Optimizer = super().create_optimizer(model)
         rates = self._unwrapped().rates if is_new else {}
         for name, parameter in self._unwrapped().named_parameters():
-            if name in rates:
+            if name in rates:  # move the parameter from its group into one of its own
                 for group in optimizer.param_groups:
                     group["params"] = [other for other in group["params"] if other is not parameter]
                 rate, decay = rates[name] * self.args.learning_rate, self.args.weight_decay if parameter.ndim > 1 else 0.0
@@ -214,7 +214,7 @@ class LexMAETrainer(Trainer):
         assert self.score is not None
         scores = dict(self.score(self._unwrapped()))
         if self.args.should_save:
-            resuming.offer(self.settings.folder, self._unwrapped(), {"step": self.state.global_step, **scores})
+            resuming.keep_if_best(self.settings.folder, self._unwrapped(), {"step": self.state.global_step, **scores})
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
         return scores
 
@@ -249,7 +249,7 @@ class ProgressCallback(TrainerCallback):
         del control
         processes.wait()
         if args.should_save:
-            resuming.complete(self.settings.folder / f"checkpoint-{state.global_step}")
+            resuming.mark_complete(self.settings.folder / f"checkpoint-{state.global_step}")
         loss = next(line["loss"] for line in reversed(state.log_history) if "loss" in line)
         self.progress.note(f"{self.settings.what}: loss {loss:.4g} at step {state.global_step:,}")
 
