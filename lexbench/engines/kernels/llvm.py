@@ -1,7 +1,7 @@
-"""What kernels do that numba cannot say, as LLVM code: prefetching, comparing 64 numbers at once, adding to vectors of sums.
+"""Operations that numba cannot express, as LLVM code: prefetching, comparing 64 numbers at once, adding to vectors of sums.
 
-Each intrinsic is called by compiled code only. LLVM translates them into the instructions that the machine has.
-Addresses are whole numbers: `array.ctypes.data` and what is added to it, in bytes. Nothing is checked.
+Only compiled code calls these intrinsics. LLVM translates them into the instructions of the machine. Addresses are whole
+numbers, `array.ctypes.data` plus bytes. Nothing is checked.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
-BLOCK = 64  # numbers that are looked at together, a bit of a word for each
-STEP = 8  # postings that are added without a jump
+BLOCK = 64  # numbers compared together, one bit of a word each
+STEP = 8  # postings added without a jump
 CURSOR = 4  # int64 of a list's row, see `sweep`
-SHORT, NARROW = 65_535, 65_535 // 255  # the most that 16 bits hold; what weights of a byte can be multiplied with in them
-AHEAD = 256, 128  # how many bytes before they are needed weights, and bitmaps, are asked for
+SHORT, NARROW = 65_535, 65_535 // 255  # the largest number of 16 bits; the largest factor of weights of a byte in 16 bits
+AHEAD = 256, 128  # bytes that weights and bitmaps are prefetched ahead
 
 _BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BITS, _BYTES, _WORDS, _INTS = (ir.VectorType(*kind) for kind in ((_BIT, 64), (_BYTE, 64), (_SHORT, 32), (_INT, 16)))
@@ -30,26 +30,26 @@ _Code: TypeAlias = Any
 
 
 def machine_expands() -> bool:
-    """Tell whether the machine spreads bytes by a mask quickly, without which bitmaps are no gain: see `_spread_by_table`."""
+    """Return whether the machine can spread bytes by a mask quickly; otherwise bitmaps are read bit by bit."""
     return machine_has("avx512vbmi2") or bool(_shuffle())
 
 
 def machine_has(feature: str) -> bool:
-    """Tell whether the code that numba makes may use a feature of the processor; NUMBA_CPU_FEATURES narrows them."""
+    """Return whether numba may use a feature of the processor; NUMBA_CPU_FEATURES limits them."""
     if _config.CPU_FEATURES is not None:
         return f"+{feature}" in _config.CPU_FEATURES.split(",")
     return bool(get_host_cpu_features().get(feature))
 
 
 def _shuffle() -> str:
-    """Return the instruction that picks 16 bytes of 16, and gives 0 where the number of one has its highest bit; or ""."""
-    # Every 64-bit Arm processor has NEON, and LLVM lists what it has only where it can be asked: not under QEMU.
+    """Return the instruction that picks 16 of 16 bytes by number, and 0 for numbers with the highest bit; "" for none."""
+    # Every 64-bit Arm processor has NEON, but under QEMU LLVM cannot list its features.
     on_arm = get_process_triple().startswith(("aarch64", "arm64"))
     return "llvm.aarch64.neon.tbl1.v16i8" if on_arm else "llvm.x86.ssse3.pshuf.b.128" if machine_has("ssse3") else ""
 
 
 class _Writer:
-    """Writes LLVM code at *builder*: short names for what the intrinsics below do often."""
+    """Writes LLVM code at *builder*: short names for frequent operations."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
@@ -60,25 +60,25 @@ class _Writer:
         return self.builder.add(base, self.builder.mul(index, ir.Constant(_LONG, size)))
 
     def load(self, address: _Value, kind: Any, align: int = 1) -> _Value:
-        """Return what is at *address*."""
+        """Return the value of type *kind* at *address*."""
         value = self.builder.load(self.builder.inttoptr(address, ir.PointerType(kind)))
         value.align = align
         return value
 
     def store(self, value: _Value, address: _Value, align: int = 1) -> None:
-        """Put *value* at *address*."""
+        """Store *value* at *address*."""
         self.builder.store(value, self.builder.inttoptr(address, ir.PointerType(value.type))).align = align
 
     def bytes_of(self, bits: _Value) -> _Value:
-        """Return how many whole bytes so many *bits* are."""
+        """Return how many whole bytes are in so many *bits*."""
         return self.builder.lshr(bits, ir.Constant(_LONG, 3))
 
     def ones(self, bits: _Value) -> _Value:
-        """Return a word whose lowest *bits*, of which there are fewer than 64, are 1."""
+        """Return a word whose lowest *bits*, fewer than 64, are 1."""
         return self.builder.not_(self.builder.shl(ir.Constant(_LONG, -1), bits))
 
     def splat(self, value: _Value, kind: Any) -> _Value:
-        """Return a vector of the type *kind*, all of whose elements are *value*."""
+        """Return a vector of type *kind* with *value* in every element."""
         nothing = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(nothing, value, ir.Constant(_INT, 0))
         return self.builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
@@ -89,13 +89,13 @@ class _Writer:
         return self.builder.call(_cgutils.get_or_insert_function(self.builder.module, kind, name), args)
 
     def prefetch(self, address: _Value) -> None:
-        """Ask for the cache line at *address*: read, into all levels, data."""
+        """Prefetch the cache line at *address*, for reading, into all levels."""
         flags = (ir.Constant(_INT, flag) for flag in (0, 3, 1))
         self.call("llvm.prefetch.p0", ir.VoidType(), self.builder.inttoptr(address, _POINTER), *flags)
 
 
 def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Return the number of the lowest bit of *word*, uint64, which is not 0."""
+    """Return the number of the lowest bit that is 1 in *word*, a uint64 above 0."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
         return builder.cttz(args[0], ir.Constant(_BIT, 1))
@@ -107,7 +107,7 @@ trailing_zeros: Any = intrinsic(_trailing_zeros)
 
 
 def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Ask for the cache line at *address*."""
+    """Prefetch the cache line at *address*."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
         _Writer(builder).prefetch(args[0])
@@ -120,12 +120,12 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Add *factor* times the weights of a list's postings in a *window* to the int32 *sums* of their places; return their end.
+    """Add *factor* times the weights of a list's postings in one *window* to the int32 *sums* of their places; return their end.
 
-    At the address *list_* stands in *counters* bytes (1 or 2) how many there are, behind it gaps of *bits* bits and, from the
-    next whole byte on, uint8 weights, as impact_index has them. Postings are added STEP at a time; the last step is a whole
-    one, in which those that are too many count with weight 0 at any place of the *window*, whose size is a power of 2, as a
-    jump that cannot be foreseen costs more. As many bytes again are prefetched: the list's next window.
+    At the address *list_* are the number of postings, in *counters* bytes (1 or 2), gaps of *bits* bits and, from the next
+    whole byte on, uint8 weights (see impact_index). Postings are added STEP at a time. The last step is also a whole one,
+    because a jump that cannot be predicted costs more: its extra postings have weight 0 and any place of the window, whose size
+    is a power of 2. As many bytes behind the end are prefetched: the list in the next window.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -141,10 +141,10 @@ def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, w
         place = _cgutils.alloca_once_value(builder, ir.Constant(_LONG, 0))
 
         def step(first: _Value) -> Iterator[tuple[int, _Value]]:
-            """Yield the number of each posting from *first* on and its place."""
+            """Yield the number in the step and the place of STEP postings from *first* on."""
             gaps = builder.add(start, write.bytes_of(builder.mul(first, bits)))
             write.prefetch(builder.add(end, builder.add(builder.sub(gaps, start), first)))
-            word = write.load(gaps, _LONG)
+            word = write.load(gaps, _LONG)  # half a step of the widest gaps fits in a word
             for i in range(STEP):
                 if i == STEP // 2:
                     behind = write.load(builder.add(gaps, write.bytes_of(half)), _LONG)
@@ -154,6 +154,7 @@ def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, w
                 yield i, builder.load(place)
 
         def post(place: _Value, weight: _Value) -> None:
+            """Add the product of *weight* to the sum of a *place*."""
             at = write.address(sums, place, 4)
             write.store(builder.add(write.load(at, _INT, 4), builder.mul(weight, factor)), at, 4)
 
@@ -165,6 +166,7 @@ def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, w
             for i, at in step(first):
                 posting = write.address(builder.add(weights, first), i, 1)
                 post(at, builder.zext(write.load(posting, _BYTE), _INT))
+        # The last step: weights behind the list's end are masked to 0, and their places are kept inside the window.
         left = builder.mul(builder.sub(size, whole), ir.Constant(_LONG, 8))
         last_weights = builder.and_(write.load(builder.add(weights, whole), _LONG), write.ones(left))
         inside = builder.sub(window, ir.Constant(_LONG, 1))
@@ -180,13 +182,13 @@ add: Any = intrinsic(_add)
 
 
 def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Return which of BLOCK sums are above *bar*, one bit each, after adding what dense lists have; clear the sums.
+    """Add dense lists to BLOCK *sums*, return which are above *bar*, one bit each, and clear them.
 
-    *cursors* is the address of *lists* rows of CURSOR int64: the address of the list's bitmap, of whose words this is number
-    *block*; the address of the block's weights, which is moved on; their factor, times 65,537, so that it is there twice, in 16
-    bits each; whether this is the last of lists that add at most SHORT to a sum together, so that it fits in 16 bits. If a sum
-    is above the bar, all go to the BLOCK int32 at *target*, which may be *sums*. There must be no lists where `machine_expands`
-    is False.
+    *cursors* is the address of *lists* rows of CURSOR int64: the address of a list's bitmap, in which the word of these sums
+    has the number *block*; the address of the block's weights, which moves on; the factor, times 65,537 so that it is there
+    twice, in 16 bits each; and whether this list ends a group of lists that add at most SHORT to a sum together, so that their
+    sums fit in 16 bits. If a sum is above the bar, all BLOCK sums are stored as int32 at *target*. If `machine_expands` is
+    False, there must be no lists.
     """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -197,6 +199,7 @@ def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, ta
             write.store(ir.Constant(_INTS, None), write.address(sums, i, 64), 4)
         if machine_expands():
             _add_dense(write, totals, cursors, lists, block)
+        # The largest of the sums decides for most blocks that none is above the bar.
         found, least = _cgutils.alloca_once_value(builder, ir.Constant(_LONG, 0)), write.splat(bar, _INTS)
         most = builder.load(totals[0])
         for total in totals[1:]:
@@ -218,11 +221,11 @@ sweep: Any = intrinsic(_sweep)
 
 
 def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Value, block: _Value) -> None:
-    """Add what `sweep` says to *totals*, 4 variables of 16 int32.
+    """Add the dense lists of `sweep` to *totals*, 4 variables of 16 int32.
 
-    The bytes of a block are spread to where its bitmap has ones. Bytes 0, 2, 4 ... and bytes 1, 3, 5 ... become 32 words each
-    by a mask and a shift, in which products are added up; their halves then go to *totals* likewise. That is why impact_lists
-    has `bit_of`.
+    The bytes of a block are spread to the ones of its bitmap. A mask and a shift turn bytes 0, 2, 4 ... and bytes 1, 3, 5 ...
+    into 32 words of 16 bits each, in which the products of a group of lists are added up. In the same way their halves become
+    32 bits and are added to *totals*. `impact_index.bit_of` orders bits such that this ends in the order of places.
     """
     builder = write.builder
     parts = [_cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(2)]
@@ -230,7 +233,7 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
     with _cgutils.for_range(builder, lists) as loop:
         row = write.address(cursors, loop.index, 8 * CURSOR)
         at, weights = write.address(write.load(row, _LONG), block, 8), write.load(write.address(row, 1, 8), _LONG)
-        for address, ahead in zip((weights, at), AHEAD, strict=True):  # of so many lists the machine does not do it by itself
+        for address, ahead in zip((weights, at), AHEAD, strict=True):  # the machine itself cannot follow so many lists
             write.prefetch(builder.add(address, ir.Constant(_LONG, ahead)))
         word = write.load(at, _LONG)
         write.store(builder.add(weights, builder.ctpop(word)), write.address(row, 1, 8))
@@ -251,10 +254,10 @@ def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Va
 
 
 def _spread_by_mask(write: _Writer, weights: _Value, word: _Value) -> _Value:
-    """Return BLOCK bytes: those at the address *weights*, one after another, where *word* has ones, and 0 elsewhere.
+    """Return BLOCK bytes: those at the address *weights* in order where *word* has ones, else 0; by one instruction.
 
-    By one instruction. What is loaded goes through an empty piece of assembler, as LLVM would else make one instruction of the
-    load and of the spreading, which takes a Zen 4 half as long again.
+    The loaded bytes pass through an empty piece of assembler. Else LLVM would make one instruction of loading and spreading,
+    which takes 1.5 times as long on a Zen 4.
     """
     builder, nothing = write.builder, ir.Constant(_BYTES, None)
     apart = ir.InlineAsm(ir.FunctionType(_BYTES, [_BYTES]), "", "=v,0")
@@ -263,7 +266,7 @@ def _spread_by_mask(write: _Writer, weights: _Value, word: _Value) -> _Value:
 
 
 def _spread_by_table(write: _Writer, weights: _Value, word: _Value) -> _Value:
-    """Return the same as `_spread_by_mask`, 16 bytes at a time: a table says where each comes from, given 8 bits of *word*."""
+    """Return the same as `_spread_by_mask`, 16 bytes at a time: a table says for 8 bits of *word* where bytes come from."""
     builder = write.builder
     table = builder.ptrtoint(_cgutils.global_constant(builder, "lexbench.spread", ir.Constant(_TABLE, _sources())), _LONG)
     pair, kind = ir.VectorType(_LONG, 2), ir.VectorType(_BYTE, 16)
@@ -277,7 +280,7 @@ def _spread_by_table(write: _Writer, weights: _Value, word: _Value) -> _Value:
             place = ir.Constant(_INT, lane)
             taken = builder.insert_element(taken, write.load(builder.add(weights, before), _LONG), place)
             sources = builder.insert_element(sources, write.load(write.address(table, bits, 8), _LONG), place)
-        upper = ir.Constant(kind, [0] * 8 + [8] * 8)  # the second eight are taken from the second
+        upper = ir.Constant(kind, [0] * 8 + [8] * 8)  # the second eight bytes come from the second word
         picks = builder.or_(builder.bitcast(sources, kind), upper)
         parts.append(write.call(_shuffle(), kind, builder.bitcast(taken, kind), picks))
     halves = [builder.shuffle_vector(parts[i], parts[i + 1], _numbers(32)) for i in (0, 2)]
@@ -285,12 +288,12 @@ def _spread_by_table(write: _Writer, weights: _Value, word: _Value) -> _Value:
 
 
 def _numbers(count: int) -> _Value:
-    """Return the numbers from 0 on, with which `shuffle_vector` joins two vectors."""
+    """Return the numbers from 0 up to *count*, with which `shuffle_vector` joins two vectors."""
     return ir.Constant(ir.VectorType(_INT, count), list(range(count)))
 
 
 def _sources() -> list[int]:
-    """Return for each 8 bits, and each of them, which byte goes there: the number of ones before it, or 128 for none."""
+    """Return, for each value of 8 bits and each bit, the byte that goes there: the ones before it, or 128 for none."""
     return [(mask & ((1 << bit) - 1)).bit_count() if mask >> bit & 1 else 128 for mask in range(256) for bit in range(8)]
 
 
