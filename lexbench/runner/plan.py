@@ -66,6 +66,7 @@ class Plan:
         contracts = {job.contract.corpus: job.contract for job in jobs}
         texts = {job.contract.corpus: _text_bytes(job) for job in jobs}
         documents = {name: contract.expected.documents or texts[name] // _SHORT for name, contract in contracts.items()}
+        # Each retriever with the growth of the corpus that it searches: passages are more than their documents.
         used = [
             (job.contract.corpus, *grown)
             for job in jobs
@@ -77,6 +78,7 @@ class Plan:
             for corpus, retriever, growth in used
             if isinstance(retriever, Encoded)
         }
+        # A corpus of passages has all texts once more.
         cut = sum(texts[corpus] for corpus, growth in {(corpus, growth) for corpus, _, growth in used} if growth != 1)
         vectors = sum(documents[corpus] * growth * _VECTOR[kind] for corpus, _, kind, growth in encodings)
         built = sum(max(documents[corpus] * growth * _INDEX, texts[corpus]) for corpus, _, growth in indexes)
