@@ -86,7 +86,7 @@ def test_the_key_comes_from_the_environment_and_is_in_no_error(serve, monkeypatc
     with pytest.raises(CannotStart, match="the environment has no MY_KEY"):
         encoder.encode_query(["a"])
     monkeypatch.setenv("MY_KEY", "wrong-sesame")
-    with pytest.raises(CannotStart, match="status 401, it does not let us in") as error:
+    with pytest.raises(CannotStart, match="status 401, access denied") as error:
         encoder.encode_query(["a"])
     assert "wrong-sesame" not in str(error.value)
     monkeypatch.setenv("MY_KEY", "sesame")

@@ -89,8 +89,8 @@ class SparseMLM(SparseTransformer):
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:
             raise LexbenchError(
-                f"{model.name} gives a text {share:.0%} of all terms, so it was hardly trained for sparse vectors (an output "
-                "layer with random weights, or none of its own?); type dense_ok=True to have them all the same"
+                f"{model.name} gives a text {share:.0%} of all terms, so it was probably not trained for sparse vectors "
+                "(is its output layer random or missing?); type dense_ok=True to accept such vectors"
             )
         return vectors
 

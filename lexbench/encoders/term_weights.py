@@ -79,7 +79,7 @@ class TermWeights(SparseTransformer):
             more = f" and {len(missing) - _NAMED:,} others" if len(missing) > _NAMED else ""
             raise LexbenchError(
                 f"{self.expansions} has no expansion of document {', '.join(map(repr, missing[:_NAMED]))}{more}; "
-                "give each a line, if with an empty text"
+                "give each document a line, even with an empty text"
             )
         return self._expanded(model, [document.text for document in documents], [text or "" for text in added])
 

@@ -158,7 +158,7 @@ def _status_error(address: str, error: urllib.error.HTTPError) -> Exception:
         asked = error.headers.get("Retry-After", "")
         return _BusyError(f"status {error.code}", float(asked) if asked.replace(".", "", 1).isdigit() else None)
     if error.code in (401, 403):
-        return CannotStart(f'{address}: status {error.code}, it does not let us in; name your key\'s variable: key="VARIABLE"')
+        return CannotStart(f'{address}: status {error.code}, access denied; name the variable of your key: key="VARIABLE"')
     if error.code in (404, 405):
         return _NotFoundError(
             f"{address}: status {error.code}, there is nothing of that name; does the server have this route? {said}"
