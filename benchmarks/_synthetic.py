@@ -1,11 +1,9 @@
-"""Vectors like those of learned sparse retrieval, for benchmarks: any number of documents, streamed, and real queries.
+"""Synthetic vectors like those of learned sparse retrieval: any number of documents, streamed, and real queries.
 
-Documents are made up: about 120 distinct terms of 30,522, drawn independently by a law like Zipf's whose most frequent terms
-are in about 30 % of the documents; whole weights from 1 to 255, log-normal around 60. A document depends on the seed and its
-position alone, so that the first 200,000 of a million are those of 200,000. What is missing is what terms have to do with each
-other: there are no topics, so engines that skip documents can skip fewer of these than of real ones.
-
-Queries are those of SPLADE-v3 for MS MARCO dev/small where they are found.
+A document has about 120 distinct terms of 30,522, drawn independently by a law like Zipf's (the most frequent terms are in
+about 30 % of the documents), with whole weights from 1 to 255, log-normal around 60. It only depends on the seed and its
+position, so the first 200,000 documents of a million are always the same. Terms are independent, so engines that skip documents
+can skip fewer of these than of real ones. Queries are those of SPLADE-v3 for MS MARCO dev/small if they are found.
 """
 
 import gzip
@@ -49,10 +47,10 @@ def documents(count: int, seed: int = SEED, shard: int = SHARD, first: int = 0) 
 def queries(topics: Path | None = None, most: int | None = None) -> sparse.csr_array:
     """Return query vectors (queries, vocabulary) of float32 whole numbers: the first *most*, or all.
 
-    *topics* has lines of a query id, a tab, and tokens each repeated as often as its weight says; the default is the file of
-    SPLADE-v3's vectors for MS MARCO dev/small below the folder LEXBENCH_SHARED, or below `shared` beside the repository. Tokens
-    have no synthetic term of their own: the token that most queries have becomes the term that most documents have, the next
-    one the next, so that frequent tokens touch many postings. Where the file is not there, queries of 24 terms are drawn.
+    *topics* has lines of a query id, a tab, and tokens repeated as often as their weight. The default is the file of
+    SPLADE-v3's vectors for MS MARCO dev/small below the folder LEXBENCH_SHARED, or below `shared` beside the repository. The
+    most frequent token of the queries becomes the most frequent term of the documents, and so on. Without the file, queries of
+    24 terms are drawn.
     """
     place = topics or Path(os.environ.get("LEXBENCH_SHARED") or Path(__file__).parents[2] / "shared") / TOPICS
     counted = _read(place) if place.is_file() else _drawn(1000)
@@ -73,7 +71,7 @@ def _read(place: Path) -> list[Counter[str]]:
 
 
 def _drawn(count: int) -> list[Counter[str]]:
-    """Return queries of 24 made-up tokens, a token as frequent among them as SPLADE-v3's are, roughly."""
+    """Return queries of 24 made-up tokens with roughly the frequencies of SPLADE-v3's."""
     rng = np.random.default_rng(SEED)
     probability = 1 / (np.arange(13_000) + 60.0)
     probability /= probability.sum()
@@ -85,7 +83,7 @@ def _drawn(count: int) -> list[Counter[str]]:
 
 @cache
 def _by_frequency() -> NDArray[np.int32]:
-    """Return the terms, the most frequent in documents first: frequent terms are scattered as in a real vocabulary."""
+    """Return the terms, most frequent first; they are scattered over the vocabulary."""
     return np.random.default_rng(SEED).permutation(VOCABULARY).astype(np.int32)
 
 
@@ -123,7 +121,7 @@ def _mixed(state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def _fill(first, seed, own, other, weight_of, length_of, starts, terms, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
     """Fill CSR arrays with documents from position *first*; return the number of weights."""
     step, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFFFFFFFF)
-    has = np.zeros((len(own) + 63) // 64, np.uint64)  # one bit a term: what is drawn twice is seen, and what is read is sorted
+    has = np.zeros((len(own) + 63) // 64, np.uint64)  # one bit per term: finds duplicates, and gives sorted terms
     at = 0
     for row in range(len(starts) - 1):
         state = _mixed(seed * step + np.uint64(first + row + 1) * np.uint64(0xD1B54A32D192ED03))

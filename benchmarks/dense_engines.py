@@ -1,15 +1,15 @@
-"""Dense engines on the same vectors, one thread each: speed, size, and how much of exact search is found.
+"""Dense engines on the same vectors, one thread each: speed, size, and recall of exact search.
 
     python benchmarks/dense_engines.py --documents 200000 --dimensions 384 --queries 1000 --json FILE
     python benchmarks/dense_engines.py --vectors FOLDER-OR-FILE.npy --queries 1000
 
-Without --vectors they are random, of length 1, around centres, of which there is one for 100 documents. Those of a folder of
-stored encodings or of a .npy file (documents, dimensions) are taken as they are; queries are then documents with as much noise
-as vector, of length 1 again. All indexes are built one after another, then all are searched in turn, pass by pass, after a pass
-that is not timed: other work on the machine slows all alike. `qps` is the median of the passes; `qps cpu` is by processor
-time, which other work changes little; `one` is milliseconds of processor for a query that is asked alone, k = 10. `numpy` is
-`queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is `IndexFlatIP`. `bytes` are on disk, a
-document. Recall is `lexbench.engines.kernels.dense.overlap`: of equals any will do.
+Without --vectors the vectors are random, of length 1, around one centre per 100 documents. With --vectors they come from a
+folder of stored encodings or a .npy file (documents, dimensions), and queries are documents with as much noise as vector,
+normalised. All indexes are built first, then searched by turns, after an untimed pass, so that other work on the machine slows
+all alike. `qps` is the median of the passes, `qps cpu` the same by processor time; `one` is milliseconds of processor time for
+a single query, k = 10. `numpy` is `queries @ documents.T` and argpartition, 64 queries at a time, from memory; so is
+`IndexFlatIP`. `bytes` are on disk, per document. Recall is `lexbench.engines.kernels.dense.overlap`, which accepts any of equal
+scores.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def vectors(given: argparse.Namespace) -> tuple[NDArray[np.float32], NDArray[np.
 
 
 def plain(documents: NDArray[np.float32]) -> Search:
-    """Return exact search as one writes it in numpy."""
+    """Return exact search in plain numpy."""
 
     def search(queries: NDArray[np.float32], k: int) -> Hits:
         found = []
@@ -92,7 +92,7 @@ def plain(documents: NDArray[np.float32]) -> Search:
 
 
 def built(labels: list[str], documents: NDArray[np.float32], folder: Path) -> tuple[dict[str, Search], dict[str, Any]]:
-    """Build every index; return how each is searched, and what it took."""
+    """Build every index; return the search functions and the costs."""
     index = faiss.IndexFlatIP(documents.shape[1])
     index.add(documents)
     searches: dict[str, Search] = {"numpy": plain(documents), "IndexFlatIP": index.search}
@@ -111,7 +111,7 @@ def built(labels: list[str], documents: NDArray[np.float32], folder: Path) -> tu
 
 
 def timed(searches: dict[str, Search], work: Callable[[Search], Any], passes: int) -> dict[str, tuple[float, float]]:
-    """Return the median seconds, and seconds of processor, that *work* takes with each, in turn."""
+    """Return the median wall and processor seconds of *work* with each, by turns."""
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in searches}
     for number in range(passes + 1):
         for name, search in searches.items():

@@ -1,10 +1,10 @@
-"""Every stage at the size of a large collection, each in a process of its own: seconds, processor seconds, peak memory, bytes.
+"""Every stage at the size of a large collection, each in its own process: wall and processor seconds, peak memory, bytes.
 
     python benchmarks/rehearsal.py STORE --documents 8841823 --json FILE
 
-Documents are made up: a number and 55 words, about as many bytes as a passage of MS MARCO. Their vectors are those of
-_synthetic.py for that number, about 120 whole weights of 30,522 terms, so that encoding takes what lexbench itself takes and no
-model's time. Queries are SPLADE-v3's for MS MARCO dev/small where they are found. STORE is a folder that does not exist yet.
+Documents are a number and 55 words, about as many bytes as a passage of MS MARCO. Their vectors are those of _synthetic.py for
+that number, so that encoding takes lexbench's own time and no model's. Queries are SPLADE-v3's for MS MARCO dev/small if they
+are found. STORE is a folder that does not exist yet.
 """
 
 import argparse
@@ -46,7 +46,7 @@ WORDS = [f"w{number}" for number in np.random.default_rng(1).integers(0, 100_000
 
 @dataclass(frozen=True)
 class MadeUp(Source):
-    """A corpus of so many made-up documents, and as a source what a corpus is read from."""
+    """A source of *count* made-up documents."""
 
     count: int
 
@@ -57,15 +57,15 @@ class MadeUp(Source):
             yield Document(f"{number:09d}", f"{number} {' '.join(WORDS[start : start + 55])}")
 
     def queries(self) -> Iterator[Query]:
-        """Yield none: the dataset has them."""
+        """Yield nothing: the dataset has the queries."""
         yield from ()
 
     def judgements(self) -> Iterator[Judgement]:
-        """Yield none."""
+        """Yield nothing."""
         yield from ()
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the documents."""
+        """Return the key facts of the documents."""
         return {"made up": self.count}
 
     def remarks(self) -> list[str]:
@@ -75,12 +75,12 @@ class MadeUp(Source):
 
 @dataclass(frozen=True)
 class Numbered(Encoder):
-    """An encoder whose vectors are those of the number that a text begins with."""
+    """An encoder that returns the synthetic vector of the number at the start of a text."""
 
     kind: ClassVar[Kind] = Kind.SPARSE
 
     def encode_document(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors; numbers that come one after the other, downwards too, are made together."""
+        """Return the vectors of consecutive numbers, ascending or descending."""
         numbers = np.array([int(text.partition(" ")[0]) for text in texts])
         first, last = int(numbers.min()), int(numbers.max())
         rows = next(_synthetic.documents(last - first + 1, shard=last - first + 1, first=first))
@@ -97,7 +97,7 @@ def _queries() -> sparse.csr_array:
 
 
 def runner_of(store: Path, count: int) -> DatasetRunner:
-    """Return what makes the stages of a corpus of *count* documents."""
+    """Return the runner for a corpus of *count* documents."""
     facts, text = SourceFacts(loader="files"), TextPolicy(document="text")
     contract = Contract(
         schema=1, id="rehearsal", version=1, name="rehearsal", description="", corpus="rehearsal", source=facts, text=text
@@ -108,7 +108,7 @@ def runner_of(store: Path, count: int) -> DatasetRunner:
 
 
 def stage(name: str, store: Path, count: int) -> dict[str, Any]:
-    """Do one stage, those before it being there; return how long it took and what it wrote."""
+    """Do one stage after the earlier ones; return its times and the bytes written."""
     runner = runner_of(store, count)
     retriever = Encoded(Numbered(), Impact())
     system = System("numbered@impact", retriever, describe(retriever))
@@ -145,7 +145,7 @@ def stage(name: str, store: Path, count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run every stage in a process of its own and print the table."""
+    """Run every stage in its own process and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     parser.add_argument("--documents", type=int, default=8_841_823)

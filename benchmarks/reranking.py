@@ -1,12 +1,11 @@
-"""Reranking: pairs a second of `cross_encoder` against sentence-transformers' CrossEncoder, one thread and one process each.
+"""Reranking: pairs per second of `cross_encoder` next to sentence-transformers' CrossEncoder, one thread and process each.
 
     python benchmarks/reranking.py                     # 200 pairs with passages as long as MS MARCO's; a minute on one core
     python benchmarks/reranking.py --pairs 1500 --json FILE
     python benchmarks/reranking.py --device cuda --pairs 20000
 
-The model is a BERT of 6 layers and width 384 with random weights, in the shape of the public MiniLM cross-encoders. Both are
-given the same pairs, 20 passages a query. On a CPU the time that the one thread computes is counted: neighbours on the machine
-disturb it less. Needs: the extra `neural`, sentence-transformers.
+The model is a BERT of 6 layers and width 384 with random weights, the shape of the public MiniLM cross-encoders. Both tools get
+the same pairs, 20 passages per query. On a CPU processor time is measured. Needs: the extra `neural`, sentence-transformers.
 """
 
 import argparse
@@ -24,12 +23,12 @@ import numpy as np
 from encoding import ONE_THREAD, texts, vocabulary
 from numpy.typing import NDArray
 
-EACH = 20  # passages a query
+EACH = 20  # passages per query
 LENGTH = 512
 WARM_UP = 8
-DEFAULT = "CrossEncoder float32 32"  # what sentence-transformers does unless told otherwise
+DEFAULT = "CrossEncoder float32 32"  # its default
 BATCHES = {"cpu": (8, 32), "cuda": (32, 256)}
-TYPES = {"cpu": ("float32",), "cuda": ("float32", "bfloat16")}  # few processors are fast at the second
+TYPES = {"cpu": ("float32",), "cuda": ("float32", "bfloat16")}  # few processors are fast with bfloat16
 
 Pairs = list[tuple[str, str]]
 
@@ -54,7 +53,7 @@ def write_model(folder: Path) -> None:
 
 
 def theirs(folder: Path, dtype: str, batch: int, device: str) -> Callable[[Pairs], Any]:
-    """Return what scores pairs with sentence-transformers."""
+    """Return the function that scores pairs with sentence-transformers."""
     import torch
     from sentence_transformers import CrossEncoder
     from transformers.utils.logging import disable_progress_bar
@@ -66,7 +65,7 @@ def theirs(folder: Path, dtype: str, batch: int, device: str) -> Callable[[Pairs
 
 
 def ours(folder: Path, dtype: str, device: str) -> Callable[[Pairs], NDArray[np.float32]]:
-    """Return what scores pairs with lexbench."""
+    """Return the function that scores pairs with lexbench."""
     from lexbench.rerankers.cross_encoder import CrossEncoder
     from lexbench.types import Document
 
@@ -75,7 +74,7 @@ def ours(folder: Path, dtype: str, device: str) -> Callable[[Pairs], NDArray[np.
 
 
 def measure(name: str, folder: Path, given: argparse.Namespace) -> float:
-    """Return the seconds that a contender takes; its scores go into *folder*."""
+    """Return the seconds of a contender, and write its scores into *folder*."""
     system, dtype, *batch = name.split()
     place = folder / "model"
     score = ours(place, dtype, given.device) if system == "lexbench" else theirs(place, dtype, int(batch[0]), given.device)
@@ -98,7 +97,7 @@ def in_own_process(name: str, folder: Path, given: argparse.Namespace) -> float:
 
 
 def main() -> None:
-    """Measure every contender and print pairs a second, how many times the default's that is, and how far scores differ."""
+    """Measure every contender, and print pairs per second, the ratio to the default, and the largest difference of scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--device", choices=BATCHES, default="cpu")

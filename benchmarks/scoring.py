@@ -1,12 +1,12 @@
 """Time the scoring of one run of MS MARCO's size by lexbench, pytrec_eval and ir_measures, on the same data.
 
     python benchmarks/scoring.py [--queries 6980] [--depth 1000] [--qrels FILE] [--repeats 3] [--json FILE]
-    python benchmarks/scoring.py --clock processor --tools lexbench,pytrec_eval     # where other work runs on the machine
+    python benchmarks/scoring.py --clock processor --tools lexbench,pytrec_eval     # on a machine with other work
 
-Each tool starts from what it takes by itself, once in memory (ours: arrays; theirs: dicts of dicts, which neither has to
-convert) and once as a TREC run file, read by the tool's own reader. Every measurement has a process of its own, so that its
-peak memory is its own; the time is the best of the repeats. The qrels are MS MARCO dev/small's where they are found
-(LEXBENCH_SHARED, or ../shared beside the repository), else as many judgements of the same shape.
+Each tool starts from its own kind of input, once in memory (lexbench: arrays; the others: dictionaries) and once from a TREC
+run file, read by the tool's own reader. Every measurement has its own process, so that peak memory is separate; the best of the
+repeats counts. The qrels are MS MARCO dev/small's if they are found (LEXBENCH_SHARED, or ../shared beside the repository),
+otherwise as many judgements of the same shape.
 """
 
 import argparse
@@ -39,14 +39,14 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor"
 
 
 class Job(NamedTuple):
-    """What a process of one tool does: *prepare* is not timed, *work* takes its value and returns the means."""
+    """The work of one process: *prepare* is not timed; *work* takes its value and returns the means."""
 
     prepare: Callable[[], Any]
     work: Callable[[Any], list[float]]
 
 
 def make_data(folder: Path, queries: int, depth: int, qrels: Path | None) -> None:
-    """Write a run of random passages, with the relevant ones at ranks as of a good system, and its qrels."""
+    """Write a run of random passages, with relevant ones at the ranks of a good system, and its qrels."""
     rng = np.random.default_rng(0)
     judged = read_qrels(qrels) if qrels else None
     rows = (
@@ -70,7 +70,7 @@ def make_data(folder: Path, queries: int, depth: int, qrels: Path | None) -> Non
 
 
 def job(tool: str, start: str, folder: Path) -> Job:
-    """Return what *tool* does when it starts from *start*."""
+    """Return the job of *tool* when it starts from *start*."""
     run, qrels = folder / "run.trec", folder / "qrels.txt"
     if tool == "lexbench":
 
@@ -125,7 +125,7 @@ def measure(tool: str, start: str, folder: Path, repeats: int, clock: Callable[[
 
 
 def main() -> None:
-    """Make the data, start a process for each measurement, print a line for each."""
+    """Make the data, and print one line per measurement, each from its own process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=6980)
     parser.add_argument("--depth", type=int, default=1000)
@@ -165,7 +165,7 @@ def main() -> None:
 
 
 def report(found: list[dict[str, Any]]) -> None:
-    """Print the last measurement beside ours from the same start; stop if their means differ."""
+    """Print the last measurement next to lexbench's from the same start; stop if the means differ."""
     last = found[-1]
     ours = next(one for one in found if one["from"] == last["from"])
     compared = [i for i in range(len(MEASURES)) if last["tool"] != "pytrec_eval" or PYTREC_EVAL[i] != "recip_rank"]

@@ -1,10 +1,9 @@
-"""Time paired tests and intervals over as many queries as MS MARCO dev/small has, against scipy's in the same run.
+"""Time paired tests and intervals over as many queries as MS MARCO dev/small has, next to scipy's.
 
     python benchmarks/significance.py [--queries 6980] [--resamples 10000] [--repeats 3] [--json FILE]
 
-Differences are like those of two good systems: most queries are equal. scipy is called in the way that is fastest here:
-vectorised, in batches (of 250 resamples; 100, 500 and 1,000 are no faster). Every pair of figures is printed with what both
-found. One thread where OMP_NUM_THREADS=1 says so; scipy's do not use more.
+Differences are like those of two good systems: most queries are equal. scipy is called in its fastest way: vectorised, in
+batches of 250 resamples. Both results are printed with the times. Set OMP_NUM_THREADS=1 for one thread; scipy uses one.
 """
 
 import argparse
@@ -23,7 +22,7 @@ BATCH = 250
 
 
 def timed(work: Callable[[], Any], repeats: int) -> tuple[list[float], list[float], Any]:
-    """Return the seconds of each repeat, by the wall and of a processor, and what the last gave."""
+    """Return the wall and processor seconds of each repeat, and the last result."""
     wall, cpu, value = [], [], None
     for _ in range(repeats):
         began, busy = time.perf_counter(), time.process_time()
@@ -34,7 +33,7 @@ def timed(work: Callable[[], Any], repeats: int) -> tuple[list[float], list[floa
 
 
 def main() -> None:
-    """Print a line for each."""
+    """Print one line per measurement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=6980)
     parser.add_argument("--resamples", type=int, default=10_000)

@@ -1,12 +1,12 @@
-"""What `--time` can tell apart: the same system as two systems (A/A), and one that is made slower on purpose.
+"""What `--time` can distinguish: one system timed as two (A/A), and a wrapper that is slower on purpose.
 
     python benchmarks/timing.py                       # bm25 on pydoc, four rounds
     python benchmarks/timing.py --suite beir --dataset beir/scifact/test --system 'bm25(k1=0.9)' --by 0.1 --json FILE
 
-A round times the system, the system again, and a wrapper that spins for a share of each call's time after it; each time in a
-fresh process. The noise floor of a single measurement is the largest ratio between two of the same system, of all rounds; that
-of all rounds together, each query's median being of all their passes, is the ratio of the system and the system again. A
-difference is one whose paired interval excludes 1 and which is beyond the floor (`lexbench.timing.durations`).
+A round times the system, the system again, and a wrapper that spins for a share of each call's time, each in a new process. The
+noise floor of single measurements is the largest ratio between two measurements of the same system. The noise floor of all
+rounds together is the ratio of the system to itself, with medians over all passes. A difference needs a paired interval that
+excludes 1 and a ratio beyond the floor (`lexbench.timing.durations`).
 """
 
 import argparse
@@ -80,7 +80,7 @@ class Spinning(Searcher):
 
 
 def install(site: Path) -> None:
-    """Make `slower` a plug-in, for this process and those that it starts."""
+    """Install the plug-in `slower` for this process and its children."""
     (site / "lexbench_slower.py").write_text(SLOWER)
     facts = site / "lexbench_slower-1.dist-info"
     facts.mkdir()
@@ -99,14 +99,14 @@ def timed(system: str, given: argparse.Namespace, store: Store) -> tuple[Timing,
     return timing, read_durations(store.root / timing.folder)["e2e"]
 
 
-def told(what: str, ratio: Ratio, floor: float) -> None:
+def print_comparison(what: str, ratio: Ratio, floor: float) -> None:
     """Print one comparison."""
     verdict = "a difference" if ratio.beyond(floor) else "no difference"
     print(f"  {what:<14} {ratio.ratio:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]  {verdict}")
 
 
 def floor_of(found: Sequence[NDArray[np.int64]]) -> float:
-    """Return the largest ratio between two measurements of the same system, less 1."""
+    """Return the largest ratio between two measurements of the same system, minus 1."""
     ratios = [ratio_of_medians(one, other, resamples=1).ratio for one, other in combinations(found, 2)]
     return max(max(ratio, 1 / ratio) - 1 for ratio in ratios)
 
@@ -136,16 +136,16 @@ def main() -> None:
         overhead = f"overhead {timing.overhead:.2%}" if timing.overhead is not None else ""
         print(f"p50 {timing.stages['e2e'].p50 * 1e3:.3f} ms, {overhead}, CPU/wall {timing.cpu_per_wall:.2f} {' '.join(flags)}")
         same, slowed = ratio_of_medians(again, first), ratio_of_medians(other, first)
-        told("the same again", same, floor)
-        told(f"slower by {given.by:.0%}", slowed, floor)
+        print_comparison("the same again", same, floor)
+        print_comparison(f"slower by {given.by:.0%}", slowed, floor)
         compared = {"same": same._asdict(), "slower": slowed._asdict()}
         facts["rounds"].append({**compared, "flags": flags, "overhead": timing.overhead})
     first, again, other = (np.concatenate([one[place][1] for one in rounds]) for place in range(3))
     same, slowed = ratio_of_medians(again, first), ratio_of_medians(other, np.concatenate([first, again]))
     pooled = abs(same.ratio - 1)
     print(f"all rounds together: noise floor {pooled:.1%}")
-    told("the same again", same, pooled)
-    told(f"slower by {given.by:.0%}", slowed, pooled)
+    print_comparison("the same again", same, pooled)
+    print_comparison(f"slower by {given.by:.0%}", slowed, pooled)
     facts["together"] = {"floor": pooled, "same": same._asdict(), "slower": slowed._asdict()}
     if given.json:
         given.json.write_text(json.dumps(facts, indent=1) + "\n")

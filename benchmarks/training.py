@@ -1,19 +1,19 @@
-"""Training: sequences a second of LexMAE's steps against a plain masked-language-model step of transformers, same model.
+"""Training: sequences per second of LexMAE's steps, next to a plain masked-language-model step of transformers.
 
     python benchmarks/training.py                                   # MiniLM's shape, one thread; a few minutes
     python benchmarks/training.py --shape bert --precision bf16
     python benchmarks/training.py --device cuda --shape bert --batch 256 --precision bf16
 
-Candidates, each in a process of its own, on the same texts, optimiser (AdamW) and precision, without dropout:
+Candidates, each in its own process, on the same texts, with the same optimiser (AdamW) and precision, without dropout:
 
-    plain        BertForMaskedLM(input_ids, labels).loss, 30 % masked: what transformers does, all logits made
+    plain        BertForMaskedLM(input_ids, labels).loss, 30 % masked, with all logits
     lexmae       the masked autoencoder: bottleneck, decoder of two layers, both losses
-    none         the same without its bottleneck: what pooling costs is the difference
-    stage        fine-tuning: 1 relevant document and 3 others a query, in-batch negatives; sequences are documents and queries
+    none         the same without the bottleneck, to see the cost of pooling
+    stage        fine-tuning: 1 relevant document and 3 others per query, in-batch negatives; documents and queries are counted
 
-`must` is how many times the products of `plain` a method needs by itself: three times a forward pass for what is trained, the
-head at masked positions only, and for pooling one projection of all positions (its gradient is one row a word). `cost` is how
-many times the time of `plain` it took. The aim is cost <= 1.5 x must. Needs: the extra `train`.
+`needed` are the matrix products of a method relative to `plain`: three forward passes of all trained parts, the head at masked
+positions only, and for pooling one projection of all positions. `cost` is the time relative to `plain`. Needs: the extra
+`train`.
 """
 
 import argparse
@@ -37,8 +37,8 @@ CANDIDATES = ("plain", "lexmae", "none", "stage")
 MASKED, MASKED_BY_DECODER, DECODER_LAYERS, DOCUMENTS = 0.3, 0.5, 2, 4
 
 
-def must(name: str, shape: str) -> float:
-    """Return the products of a candidate over those of `plain`."""
+def needed(name: str, shape: str) -> float:
+    """Return the matrix products of a candidate relative to `plain`."""
     layers, width, _, inner, words = SHAPES[shape]
     layer, head = 4 * width**2 + 2 * width * inner, width * words
     needs = {
@@ -119,7 +119,7 @@ def batches(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    """Return the seconds of a step, the median of several after one that warms up, and the peak memory."""
+    """Return the median seconds of a step, after a first one that does not count, and the peak memory."""
     import torch
 
     torch.set_num_threads(options.threads)
@@ -145,7 +145,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def _now(device: str) -> float:
-    """Return the time: on a processor that which this process computed, which neighbours disturb less."""
+    """Return the time; on a CPU the processor time of this process, which other work disturbs less."""
     import torch
 
     if device == "cpu":
@@ -184,12 +184,12 @@ def main() -> None:
         return
     rounds = [{name: in_own_process(name, options) for name in CANDIDATES} for _ in range(options.repeats)]
     figures = {name: min((costs[name] for costs in rounds), key=lambda costs: costs["seconds"]) for name in CANDIDATES}
-    print(f"{'':8} {'seq/s':>8} {'cost':>6} {'must':>6} {'cost/must':>9} {'peak MiB':>9}")
+    print(f"{'':8} {'seq/s':>8} {'cost':>6} {'needed':>6} {'cost/needed':>9} {'peak MiB':>9}")
     for name, costs in figures.items():
-        costs["cost"], costs["must"] = costs["seconds"] / figures["plain"]["seconds"], must(name, options.shape)
+        costs["cost"], costs["needed"] = costs["seconds"] / figures["plain"]["seconds"], needed(name, options.shape)
         costs["per_second"] = options.batch / costs["seconds"]
-        cells = (f"{costs['per_second']:8.2f}", f"{costs['cost']:6.2f}", f"{costs['must']:6.2f}")
-        print(f"{name:8}", *cells, f"{costs['cost'] / costs['must']:9.2f} {costs['mib']:9,.0f}")
+        cells = (f"{costs['per_second']:8.2f}", f"{costs['cost']:6.2f}", f"{costs['needed']:6.2f}")
+        print(f"{name:8}", *cells, f"{costs['cost'] / costs['needed']:9.2f} {costs['mib']:9,.0f}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
