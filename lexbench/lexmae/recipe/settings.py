@@ -230,6 +230,7 @@ def inconsistencies(recipe: Recipe) -> Iterator[str]:
 
 
 def _fitting_errors(fitting: Fitting, section: str, pieces: int) -> Iterator[str]:
+    """Yield the errors of the optimisation settings of a section."""
     if bool(fitting.steps) == bool(fitting.epochs):
         given = "both are" if fitting.steps else "neither is"
         yield f"Expected `steps` or `epochs` above 0, and {given} - at `$.{section}`"
@@ -238,6 +239,7 @@ def _fitting_errors(fitting: Fitting, section: str, pieces: int) -> Iterator[str
 
 
 def _masking_errors(pretrain: Pretrain) -> Iterator[str]:
+    """Yield the errors of shares that the kind of masking cannot reach."""
     encoder, decoder = pretrain.encoder_share, pretrain.decoder_share
     if pretrain.masking == "inclusive" and decoder < encoder:
         yield f"Inclusive masking needs at least the encoder's share, {encoder:g} - at `$.pretrain.decoder_share`"
@@ -247,6 +249,7 @@ def _masking_errors(pretrain: Pretrain) -> Iterator[str]:
 
 
 def _stage_errors(stage: Stage, number: int, recipe: Recipe) -> Iterator[str]:
+    """Yield the errors of a stage: models that are not trained before it, strata, and the expression of the negatives."""
     section = f"`$.stage{number}"
     earlier = MODELS[: number + 1]  # stage 1 can use start and pretrained, stage 2 also stage1, and so on
     trained = [name for name in earlier if getattr(recipe, "pretrain" if name == "pretrained" else name) is not None]

@@ -163,6 +163,7 @@ def shape_of(recipe: Recipe) -> Shape:
 
 
 def _cached(start: Start) -> Path | None:
+    """Return the config.json of the model in the hub's cache, or None."""
     from huggingface_hub import errors, try_to_load_from_cache
 
     try:
@@ -206,6 +207,7 @@ def _seconds(matrix: torch.Tensor) -> float:
 
 
 def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
+    """Return the cost of pretraining: the encoder, the decoder, and max-pooling for a lexical bottleneck."""
     documents = total(size.documents for size in sizes.values())
     steps, texts = _drawn(settings, documents)
     length, width = recipe.encoding.document_length, shape.width
@@ -225,6 +227,7 @@ def _pretrain(recipe: Recipe, settings: Pretrain, shape: Shape, sizes: Mapping[s
 
 
 def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
+    """Return the cost of training a stage: a query with its documents is one example."""
     pairs = total(size.relevant if stage.pairs == "all" else size.queries for size in sizes.values())
     trained = None if pairs is None else round(pairs * (1 - recipe.selection.held_out))
     steps, queries = _drawn(stage, trained)
@@ -242,6 +245,7 @@ def _finetune(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Si
 
 
 def _mine(recipe: Recipe, stage: Stage, shape: Shape, sizes: Mapping[str, Size], machine: Machine) -> Cost:
+    """Return the cost of mining a stage's negatives: encoding the corpora, unless the retriever has no model."""
     documents, queries = (total(getattr(size, name) for size in sizes.values()) for name in ("documents", "queries"))
     encodes = parse(stage.negatives).head.name not in registry.names("retrievers")
     length = recipe.encoding.document_length

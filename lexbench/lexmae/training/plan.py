@@ -104,10 +104,12 @@ def model_after(recipe: Recipe, task: Task) -> Path:
 
 
 def _corpora(recipe: Recipe, task: Task) -> tuple[str, ...]:
+    """Return the collections of which a task only reads the corpus."""
     return recipe.pretrain.corpora if task.kind == "pretrain" and recipe.pretrain else ()
 
 
 def _queries(recipe: Recipe, task: Task) -> tuple[str, ...]:
+    """Return the datasets whose queries a task reads."""
     chosen_by = recipe.selection.datasets if task.kind == "finetune" else ()
     return (*_stage(recipe, task).queries, *chosen_by) if task.stage else ()
 
@@ -163,6 +165,7 @@ def _needed(recipe: Recipe, task: Task) -> Iterator[tuple[Path, str]]:
 
 
 def _outputs(recipe: Recipe, task: Task) -> list[Path]:
+    """Return the paths that a task makes."""
     paths = Paths(recipe)
     match task.kind:
         case "start":
