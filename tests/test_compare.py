@@ -205,7 +205,8 @@ def test_one_name_in_two_folders_is_two_systems(store, tmp_path):
 
 def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
     """With --results, names are looked up in the folder and not in the store."""
-    folder = saved(tmp_path / "saved", result("old", BASE), result("new", BASE - 0.1), result("bm25", BASE))
+    old, new = result("old", BASE), result("new", BASE - 0.1)
+    folder = saved(tmp_path / "saved", old, new, result("bm25", BASE), result("my-model", BASE))
     document = json.loads(run(capsys, "compare", "old", "new", "--results", folder, "--json")[1])
 
     assert document["systems"] == ["old", "new"]
@@ -213,6 +214,8 @@ def test_names_can_be_looked_up_in_a_folder(store, tmp_path, capsys):
     exit_code, out, err = run(capsys, "compare", "old", "other", "--results", folder)
     assert (exit_code, out) == (3, "")
     assert f"no result in {folder} of 'other'" in err
+    assert compare(["old", "my-model"], store=store, folder=tmp_path / "saved").systems == ["old", "my-model"]  # no my@model
+    assert compare(["old", "my-model", folder], store=store).systems[:2] == ["old", "my-model"]
 
 
 def test_a_mean_needs_all_its_members(store, tmp_path):

@@ -55,11 +55,15 @@ def select(
     def find(text: str) -> list[SelectedSystem]:
         nonlocal stored
         name, expression = split_name(text)
-        group = [system for label in _labels(expression) for system in loaded if system.is_called(label)]
-        if not group:
+        # A name is looked up as it is before it is read as an expression: `my-model` would read as `my@model`.
+        for labels in ([expression], _labels(expression)):
+            if group := [system for label in labels for system in loaded if system.is_called(label)]:
+                break
+        else:
             if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
                 stored = list(_of_folder(folder) if folder else stored_results(store))
-            group = [_from_stored(label, stored, folder) for label in _labels(expression)]
+            exact = any(expression in (entry.result.system, entry.result.notation) for entry in stored)
+            group = [_from_stored(label, stored, folder) for label in ([expression] if exact else _labels(expression))]
         return [replace(group[0], label=name)] if name and len(group) == 1 else group
 
     selected: dict[str, SelectedSystem] = {}
