@@ -120,7 +120,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
-    """Add *factor* times the weights of a list's postings in one *window* to the int32 *sums* of their places; return their end.
+    """Add *factor* times the weights of the postings in one *window* to the int32 *sums* of their places; return their end.
 
     At the address *list_* are the number of postings, in *counters* bytes (1 or 2), gaps of *bits* bits and, from the next
     whole byte on, uint8 weights (see impact_index). Postings are added STEP at a time. The last step is also a whole one,
