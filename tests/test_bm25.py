@@ -312,7 +312,7 @@ def test_kernel(k, flip, share):
     weights = rng.random(len(terms), np.float32)
     stored = *packed_lists(lists, frequencies), classes, norms
     best = np.zeros((6, k), np.uint64)
-    for _ in range(2):  # what one search leaves behind must not show in the next
+    for _ in range(2):  # nothing of one search may show in the next
         best[:] = 0
         search.search(*stored, starts, terms, weights, share, np.uint64(flip), best)
 
@@ -346,7 +346,7 @@ def test_terms_wait_by_weight():
 
 
 def test_candidates_are_what_could_get_above_the_bar():
-    """Of all sums, and of those that are listed: what is above a bound is taken over once, by position; all are cleared."""
+    """Documents above a bound are found once, by position, among all sums or among listed ones; all sums are cleared."""
     docs = np.array([100, 3, 70, 100, 71, 3], np.int32) + 1000
     for find, given in ((search.above, ()), (search.seen_above, (docs,))):
         sums, wanted, wanted_sums = np.zeros(2 * search.COMPARED), np.zeros(9, np.int32), np.zeros(9)
@@ -384,7 +384,7 @@ def test_threads(searcher, tmp_path):
 
 
 def test_the_unicode_analyser_knows_no_language():
-    """It stems nothing, leaves no word out, lower-cases, and cuts what is written without spaces into pairs of characters."""
+    """It lower-cases, stems nothing, keeps all words, and cuts scripts without spaces into pairs of characters."""
     assert unicode("The-Dogs'") == ["the", "dogs"]
     assert unicode("ÄPFEL") == ["äpfel"]
     assert unicode("北京大学2024年") == ["北京", "京大", "大学", "2024", "年"]
@@ -395,7 +395,7 @@ def test_the_unicode_analyser_knows_no_language():
 @needs_lucene
 @pytest.mark.parametrize("text", ["北京大学は東京にない", "我能吞下玻璃而不伤身体", "カタカナ"])
 def test_pairs_are_those_of_lucenes_cjk_analyser(text):
-    """Of Chinese and Japanese the pairs are those that Lucene's CJKAnalyzer makes."""
+    """Chinese and Japanese give the pairs of Lucene's CJKAnalyzer."""
     from lexbench.engines.java.jvm import java_class
 
     analyser = java_class("org.apache.lucene.analysis.cjk.CJKAnalyzer")()
@@ -421,8 +421,8 @@ def test_single_terms_of_the_unicode_analyser(searcher):
 
 
 @both
-def test_an_analyser_that_there_is_not_is_one_line(kind):
-    """An unknown analyser is refused with what there is."""
+def test_an_unknown_analyser_is_one_line(kind):
+    """An unknown analyser is refused, and the message lists the known ones."""
     with pytest.raises(CommandError, match=r"klingon.*there is english"):
         kind(analyzer="klingon")
 
@@ -527,7 +527,7 @@ def test_published_scores(shared, tmp_path, name):
 @needs_lucene
 @pytest.mark.parametrize("scale", [10, 40, 150, 400])
 def test_ties_are_those_of_anserinis_run_files(searcher, scale):
-    """Scores of any size come in the order in which the jar adjusts them and trec_eval 9.0.4 reads what it writes."""
+    """Scores of any size have the order in which the jar adjusts them and trec_eval 9.0.4 reads its run file."""
     from lexbench.engines.java.jvm import java_class
 
     rng = np.random.default_rng(scale)

@@ -18,7 +18,7 @@ ASKING = RNG.integers(-2, 3, (70, 6)).astype(np.float32)
 
 
 def clustered(count, dimensions=48, centres=50):
-    """Return vectors of length 1 around some centres; the same centres whatever the count."""
+    """Return vectors of length 1 around some centres, which do not depend on the count."""
     rng = np.random.default_rng(7)
     middles = rng.standard_normal((centres, dimensions))
     near = middles[rng.integers(0, centres, count)] + 0.5 * rng.standard_normal((count, dimensions))
@@ -55,7 +55,7 @@ def faiss(**settings):
 @pytest.mark.parametrize("count", [1, 16, 17, 70])
 @pytest.mark.parametrize("k", [1, 10, 1000, 6000])
 def test_flat_is_exact_to_the_last_tie(tmp_path, monkeypatch, storage, count, k):
-    """In any number of queries and blocks, by our loop or by BLAS, hits are those of a stable sort of all products."""
+    """With any number of queries and blocks, by our loop or BLAS, hits equal a stable sort of all products."""
     monkeypatch.setattr(dense, "_QUERIES", 50)
     monkeypatch.setattr(dense, "_DOCUMENTS", 999)
     monkeypatch.setattr(dense, "_LONGER", 2)
@@ -102,8 +102,8 @@ def test_every_finite_half_is_widened_as_by_numpy():
 
 
 @pytest.mark.parametrize(("storage", "size"), [("float32", 4), ("float16", 2)])
-def test_flat_stores_as_it_is_told(tmp_path, storage, size):
-    """The index is as large as its numbers, and scores are the products of what it holds."""
+def test_flat_stores_float16_or_float32(tmp_path, storage, size):
+    """The index has the size of its numbers, and scores are the products of the stored numbers."""
     hits = opened(Flat(storage), tmp_path, DOCUMENTS).search(QUERIES, 10)
     expected = exact(DOCUMENTS.astype(storage).astype(np.float32), QUERIES, 10)
 
@@ -130,8 +130,8 @@ def test_an_empty_corpus_has_no_hits(tmp_path, engine):
 
 
 @pytest.mark.parametrize("engine", ["flat", "faiss"])
-def test_what_is_no_vector_of_the_index_is_refused_in_one_line(tmp_path, engine):
-    """Values that are not finite, in documents and queries, and another width, say what is wrong."""
+def test_wrong_vectors_are_refused_in_one_line(tmp_path, engine):
+    """Values that are not finite, in documents and queries, and other widths are refused with a reason."""
     made = Flat() if engine == "flat" else faiss(factory="Flat")
     index = opened(made, tmp_path / "right", DOCUMENTS[:20])
     wrong = DOCUMENTS[:3].copy()
@@ -149,7 +149,7 @@ def test_what_is_no_vector_of_the_index_is_refused_in_one_line(tmp_path, engine)
 
 
 def test_flat_refuses_what_its_storage_cannot_hold(tmp_path):
-    """70,000 is no float16 number; a type that there is not is told with those that there are."""
+    """70,000 is not a float16 number; an unknown type is refused with the known ones."""
     with pytest.raises(LexbenchError, match="has inf at dimension 0, which is no finite float16 number"):
         Flat("float16").build(iter([np.array([[70_000.0]], np.float32)]), tmp_path)
     with pytest.raises(CommandError, match="takes 'float32' or 'float16', not 'int8'"):
@@ -172,7 +172,7 @@ VARIANTS = {  # measured: 1 where not said
 
 @pytest.mark.parametrize("factory", VARIANTS)
 def test_faiss_finds_its_share_with_its_scores_in_our_order(tmp_path, factory):
-    """Each kind of index finds at least what is stated; hits descend, ties by position, and are true where vectors are kept."""
+    """Each kind of index has the stated recall; hits descend, ties by position, and are exact if vectors are kept."""
     hits = opened(faiss(factory=factory, training=1000), tmp_path, DOCUMENTS).search(QUERIES, 100)
     ten, hundred, true = VARIANTS[factory]
     shares = overlap(iter([DOCUMENTS]), QUERIES, hits)
@@ -218,7 +218,7 @@ def test_faiss_gives_fewer_hits_where_its_lists_have_no_more(tmp_path):
 
 
 def test_faiss_settings_of_searching_share_an_index():
-    """No index has nprobe, ef_search or threads in its key; what it is made of is there."""
+    """The key of an index has the settings of building, and not nprobe, ef_search or threads."""
     assert registry.settings(faiss(), index=True) == {"factory": "HNSW32", "ef_construction": 200, "training": 262_144}
 
 
@@ -235,7 +235,7 @@ def test_faiss_builds_the_same_bytes_twice(tmp_path, factory):
 
 @pytest.mark.parametrize("factory", ["nonsense", "", "HNSW0", "HNSW1", "IVF0,Flat", "LSH", "HNSW32_PQ48", "PQ48x20y"])
 def test_faiss_refuses_a_factory_that_it_cannot_read(factory):
-    """Malformed ones, those without inner products, and those that end the process are one line with examples."""
+    """Factories that are malformed, have no inner products, or crash the process are refused with examples."""
     with pytest.raises(CommandError, match=r"faiss makes no index of inner products of factory=.*'IVF1024,Flat'"):
         faiss(factory=factory)
 
@@ -297,7 +297,7 @@ def test_overlap_counts_any_of_equals():
 
 
 def test_overlap_of_nothing():
-    """Hits without documents have none of what there is; of nothing, nothing is missing."""
+    """Hits without documents have a recall of 0; without anything to find it is 1."""
     none = Hits(np.full((3, 0), -1, np.int32), np.zeros((3, 0), np.float32))
 
     assert overlap(iter([DOCUMENTS]), QUERIES[:3], none) == {10: 0.0, 100: 0.0}

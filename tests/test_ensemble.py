@@ -68,7 +68,7 @@ def ensemble(lists, weights, scores="minmax", missing="min", rrf_k=60, depth=100
     ],
 )
 def test_every_rule_by_hand(scores, missing, expected):
-    """Two lists, weights 1 and 0.5: the sums are those of pencil and paper, best first."""
+    """Two lists, weights 1 and 0.5: the sums are calculated by hand, best first."""
     found = ensemble([FIRST, SECOND], (1.0, 0.5), scores, missing)
 
     assert list(found) == sorted(expected, key=lambda doc: (-expected[doc], doc))
@@ -281,7 +281,7 @@ def test_the_run_is_the_sum_of_the_parts_own_runs(tiny, tmp_path):
 
 
 def test_encoders_that_know_queries_by_id_can_be_parts(tiny, tmp_path):
-    """A part that looks queries up by id gives in an ensemble what the same vectors give that are made from texts."""
+    """A member that looks queries up by id gives the same results as one that encodes their texts."""
     named, counted = (system(one).retriever for one in (Named(), Counted()))
     bm25 = system("bm25").retriever
     given = {"ids": Ensemble(members=(bm25, named)), "texts": Ensemble(members=(bm25, counted))}
@@ -369,7 +369,7 @@ def test_a_part_that_is_gone_is_made_again(tiny, tmp_path):
 
 
 def test_defaults_are_filled_in():
-    """What is typed and what is meant have one key: whole weights and none, and the rule for missing documents."""
+    """Defaults typed or left out have one key: weights, and the rule for missing documents."""
     plain = system("ensemble(bm25, bm25(k1=2.0))")
 
     assert plain.recipe == system("ensemble(bm25, bm25(k1=2), weights=[1, 1.0], missing='min', depth=1000)").recipe
@@ -384,7 +384,7 @@ def test_defaults_are_filled_in():
 
 
 def test_lists_within_parts_are_several_systems_and_weights_are_one():
-    """top_k([64, 32]) in a part makes two ensembles, whatever the depth of nesting; weights=[...] is a setting."""
+    """top_k([64, 32]) in a member makes two ensembles at any depth of nesting; weights=[...] is a setting."""
     nested = "ensemble(bm25, ensemble(bm25, x|top_k([64, 32])@csr, weights=[1, 2]), weights=[1, 0.5])"
 
     assert variants(nested) == [nested.replace("[64, 32]", k) for k in ("64", "32")]
@@ -423,7 +423,7 @@ def test_lists_within_parts_are_several_systems_and_weights_are_one():
     ],
 )
 def test_a_mistake_costs_one_line(given, error, said):
-    """What is wrong, what there is and what to type stand in one line."""
+    """One line says what is wrong, what exists and what to type."""
     with pytest.raises(error, match=re.escape(said)) as caught:
         system(given)
 
@@ -437,7 +437,7 @@ def test_a_run_deeper_than_the_ensemble_is_refused_before_work(tiny):
 
 
 def test_the_disk_estimate_counts_parts():
-    """An ensemble of what is run alone anyway needs no more disk than its run: 300 queries, 1,000 documents, 16 bytes each."""
+    """An ensemble of systems that also run alone needs only the disk of its run: 300 queries, 1,000 documents, 16 bytes each."""
     alone = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)"], ["nDCG@10"], 1000)
     both = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)", "ensemble(bm25, bm25(k1=2.0))"], ["nDCG@10"], 1000)
 
@@ -504,7 +504,7 @@ DENSE = ((0, 0.9), (2, 0.8), (1, 0.1))  # finds the document 1 last
 
 
 def test_the_only_document_of_a_list_that_ended_is_worth_more_than_those_it_lacks():
-    """BM25 finds the document 1 alone: what it lacks counts 0 of its scale, and 1 has all of it, so 1 is not the last."""
+    """BM25 finds only document 1: documents that it lacks get 0 on its scale and document 1 gets 1, so 1 is not the last."""
     found = fused([((1, 7.0),), DENSE], depth=20)
 
     assert found == pytest.approx({0: 0 + 1, 1: 1 + 0, 2: 0 + 0.7 / 0.8})
@@ -525,7 +525,7 @@ def test_the_scores_of_what_is_absent_are_0_before_they_are_made_comparable(scor
 
 
 def test_a_list_as_long_as_was_asked_for_has_not_ended():
-    """Of what is behind its last document nothing is known but that it scores no more: it counts as the least, as before."""
+    """Documents behind its last one score at most as much, so they count as the least."""
     assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[2] == pytest.approx(0 + 0.7 / 0.8)
     assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=3)[3] == 0
     assert fused([((1, 7.0), (0, 5.0), (3, 2.0)), DENSE], depth=4)[3] == pytest.approx(2 / 7)

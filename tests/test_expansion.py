@@ -78,7 +78,7 @@ def written(path, records):
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_forms(tmp_path, name, content, packed):
-    """Every form that is named in the module is read, plain and compressed, whatever the order of its lines."""
+    """Every documented form is read, plain and compressed, with lines in any order."""
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
 

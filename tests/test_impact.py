@@ -252,7 +252,7 @@ def test_threads_cannot_change_an_answer(tmp_path):
 
 
 def test_a_wrong_guess_costs_a_second_pass_and_no_hit(tmp_path):
-    """The first 1,000 documents score 100 and more, the others less: what the 2,000th is expected to score is too high."""
+    """The first 1,000 documents score 100 and more, the others less: the guess of the 2,000th score is too high."""
     weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
     weights[:1000] += 99
     documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((1, 1), np.float32))
@@ -263,7 +263,7 @@ def test_a_wrong_guess_costs_a_second_pass_and_no_hit(tmp_path):
 
 
 def test_after_some_wrong_guesses_nothing_is_guessed(tmp_path):
-    """Of twelve such queries four are searched twice, after which no more are guessed for; all find what they must."""
+    """Of twelve such queries four are searched twice; then guessing stops. All hits are exact."""
     weights = np.random.default_rng(8).integers(1, 100, (20_000, 1))
     weights[:1000] += 99
     documents, queries = sparse.csr_array(weights.astype(np.float32)), sparse.csr_array(np.ones((12, 1), np.float32))
@@ -309,7 +309,7 @@ def test_documents_without_terms_are_an_index(tmp_path):
 
 
 def test_an_index_opens_from_another_folder(tmp_path):
-    """The folder is all there is."""
+    """The index needs nothing outside its folder."""
     documents = drawn(np.random.default_rng(4), 300, FREQUENCIES, range(1, 9))
     queries = documents[:5]
     first = indexed(tmp_path / "here", documents).search(queries, 10)

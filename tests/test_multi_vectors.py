@@ -1,4 +1,4 @@
-"""Texts with one vector a token: what is stored, how documents are found, and how given ones are scored."""
+"""Texts with one vector per token: storing them, finding documents, and scoring given ones."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -103,7 +103,7 @@ def test_a_shard_reads_back_as_it_was(tmp_path):
 
 
 def test_vectors_may_be_kept_in_two_bytes(tmp_path):
-    """Half precision has eleven bits: 3 stays, 0.1 becomes 0.0999756; what is read is float32 again."""
+    """Half precision has eleven bits: 3 stays, 0.1 becomes 0.0999756; reading returns float32."""
     write_shard(tmp_path / "shard-00000.safetensors", multi(ROWS), storage="float16")
     found = read_shard(tmp_path / "shard-00000.safetensors")
 
@@ -125,8 +125,8 @@ def test_single_texts_are_those_of_whole_shards(tmp_path, monkeypatch, storage):
 
 
 @pytest.mark.parametrize("offsets", [[0, 1], [1, 2], [0, 2, 1, 2], [0, 3]])
-def test_offsets_that_are_not_those_of_the_vectors_are_refused(tmp_path, offsets):
-    """An encoder whose offsets leave vectors out, go back, or name more than there are, is told so."""
+def test_offsets_that_do_not_fit_the_vectors_are_refused(tmp_path, offsets):
+    """Offsets that leave vectors out, descend, or exceed the vectors are refused with a reason."""
     with pytest.raises(LexbenchError, match="not those of its 2 vectors"):
         write_shard(tmp_path / "x", MultiVectors(np.ones((2, 3), np.float32), np.array(offsets)))
 
@@ -175,7 +175,7 @@ def test_the_best_are_those_of_a_plain_computation(tmp_path, monkeypatch, tokens
 
 
 def test_half_precision_takes_half_the_disk_and_finds_what_its_vectors_give(tmp_path):
-    """Scores are those of the rounded vectors; the file has two bytes a value."""
+    """Scores are those of the rounded vectors; the file has two bytes per value."""
     documents, queries = random_texts(200, 3), random_texts(8, 4)
     hits = built(tmp_path, documents, storage="float16").search(queries, 5)
     rounded = MultiVectors(documents.values.astype(np.float16).astype(np.float32), documents.offsets)
@@ -216,7 +216,7 @@ def test_queries_of_another_width_are_refused():
 
 
 def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
-    """The scores of any documents of several shards are those that an exact search gives them; 0 where there is no token."""
+    """Any documents of several shards get the scores of an exact search, and 0 without tokens."""
     monkeypatch.setattr(format_, "SHARD", 64)
     monkeypatch.setattr("lexbench.retrievers.encoded._ROWS", 50)
     documents, queries = random_texts(200, 5), random_texts(9, 6)
@@ -234,7 +234,7 @@ def test_given_documents_get_the_scores_of_the_engine(tmp_path, monkeypatch):
 
 
 def test_only_the_given_documents_are_computed(tmp_path, monkeypatch):
-    """A query is multiplied with its own documents, not with those of the other queries."""
+    """A query is multiplied only with its own documents."""
     write_shard(tmp_path / "shard-00000.safetensors", random_texts(100, 8))
     seen = []
     original = dense.max_sim_scores

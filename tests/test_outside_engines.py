@@ -1,7 +1,7 @@
-"""Engines that others run: Qdrant's server and OpenSearch, held to the ids, order and scores of our exact engines.
+"""Engines on servers, Qdrant and OpenSearch, compared with the ids, order and scores of our exact engines.
 
-A real server is tested where LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL names one. Without, Qdrant's protocol is tested
-with its client's own local mode, and OpenSearch's with `rank_feature_server`, which rounds weights as Lucene does.
+Real servers are tested if LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL names them. Otherwise Qdrant's protocol is tested with the
+local mode of its client, and OpenSearch's with `rank_feature_server`, which rounds weights like Lucene.
 """
 
 import os
@@ -44,7 +44,7 @@ def url_of(variable):
 
 @pytest.fixture
 def search_server():
-    """Run a server that rounds as Lucene does."""
+    """Run a server that rounds like Lucene."""
     with rank_feature_server.running() as server:
         yield server
 
@@ -73,7 +73,7 @@ class TestRealOpenSearch(EngineContract):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Local mode:UserWarning")
 class TestQdrantServer(EngineContract):
-    """What is asked of a server, of one or of the client's local mode."""
+    """The requests to a server, real or the client's local mode."""
 
     @pytest.fixture(params=["qdrant", "qdrant_dense", "qdrant_multi"])
     def engine(self, request, monkeypatch):
@@ -110,7 +110,7 @@ def real_vectors(real_home):
 
 
 def same(found, expected):
-    """Hold hits to those of an exact engine, bit for bit."""
+    """Check that hits equal those of an exact engine, bit for bit."""
     assert np.array_equal(found.docs, expected.docs)
     assert np.array_equal(found.scores, expected.scores)
 

@@ -230,7 +230,7 @@ def model(tmp_path_factory):
 
 
 def test_tokens_are_the_models_own(model):
-    """Each passage has as many tokens as it shall, those of the whole text from there on, and begins at a word."""
+    """Each passage has the wanted number of the text's own tokens, and begins at a word."""
     encoder = registry.create("encoders", Call("sparse_mlm", (str(model),), (("document_length", 64),)))
     chance = random.Random(5)
     text = " ".join("".join(chance.choices("abcdefghij", k=chance.randrange(1, 6))) for _ in range(80))
@@ -257,7 +257,7 @@ def test_tokens_are_the_models_own(model):
     ("encoder", "engine"), [(Bag(), "csr"), (Folded(), "flat"), (Single(), "maxsim")], ids=["sparse", "dense", "multi"]
 )
 def test_documents_have_the_score_of_their_passages(bench, texts, encoder, engine, how):
-    """MaxP, FirstP and SumP are those of a full table of scores, of equals the larger id first, for all kinds of vectors."""
+    """MaxP, FirstP and SumP equal a full table of scores, ties by the larger id, for all kinds of vectors."""
     found = ranked(bench, Passages((encoded(encoder, engine),), words=SIZE, stride=STRIDE, score=how))
     wanted = expected(bench, texts, encoder, how, matching=engine == "csr")
     for mine, theirs in zip(found, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Candidates of one retriever, scored by others from what is stored: the scores are those of full exact searches."""
+"""Candidates of one retriever, scored by others from stored data: the scores equal those of full exact searches."""
 
 import json
 import random
@@ -231,7 +231,7 @@ def test_queries_of_another_width_are_refused(bench):
 
 
 def test_the_recall_of_the_candidates_is_told(folder, store):
-    """A pipeline's result has a note with the recall of its first retriever at k, which that retriever alone has, too."""
+    """A pipeline's result has a note with the recall of its first retriever at k, as that retriever alone reports it."""
     made = Pipeline(members=(system("bm25").retriever, encoded(Folded(), "@flat")), k=70)
     planned = plan.plan_dataset(str(folder), {"p": made, "bm25": "bm25"}, ["nDCG@10", "R@70"], 1000)
     ranked, first = (outcome.result for outcome in jobs.run(planned, store))
@@ -273,7 +273,7 @@ def test_a_document_that_is_not_there_scores_nothing():
     ],
 )
 def test_a_mistake_costs_one_line(given, said):
-    """What is wrong, what there is and what to type stand in one line."""
+    """One line says what is wrong, what exists and what to type."""
     with pytest.raises(CommandError, match=re.escape(said)) as caught:
         system(given)
 

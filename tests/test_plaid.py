@@ -29,7 +29,7 @@ def plaid():
 
 
 def texts(count, seed, empty=()):
-    """Return texts of 5 to 40 tokens of length 1, each near one of 200 directions, as those of one meaning are."""
+    """Return texts of 5 to 40 tokens of length 1, each near one of 200 directions, like words of one meaning."""
     topics = np.random.default_rng(0).normal(size=(TOPICS, WIDTH))
     rng = np.random.default_rng(seed)
     counts = rng.integers(5, 41, count)
@@ -84,7 +84,7 @@ def test_fewer_bits_take_less_disk(plaid, tmp_path):
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_few_documents(plaid, tmp_path, count):
-    """As many documents as there are come back, whatever k; a document is nearest to itself."""
+    """All documents are returned if k is larger; a document is nearest to itself."""
     documents = texts(count, 4)
     hits = built(plaid(nbits=8), tmp_path / "index", documents).search(documents, 10)
 

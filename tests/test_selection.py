@@ -9,7 +9,7 @@ from lexbench.selection import select
 @pytest.mark.parametrize("kind", [np.uint64, np.float32])
 @pytest.mark.parametrize("values", [1, 3, 10**6])
 def test_the_largest_come_first_and_the_least_of_them_last(kind, values):
-    """Of 200 numbers, equal ones among them or all equal, the first k are those that sorting finds; the rest is behind."""
+    """Of 200 numbers, some or all equal, the first k are those of a sort, and the rest follows."""
     numbers = np.random.default_rng(0).integers(0, values, 200).astype(kind)
     ranked = np.sort(numbers)[::-1]
     for k in (1, 2, 12, 13, 100, 199, 200):

@@ -74,8 +74,8 @@ def test_workers_have_the_lists_of_the_whole(name, tmp_path, request):
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["files that the worker sees", "files that it is sent"])
-def test_a_part_is_loaded_again_where_its_worker_is_killed(seen, tmp_path, monkeypatch):
-    """A process that holds parts is killed between two searches: one line says so, and the lists are the same."""
+def test_a_shard_is_loaded_again_if_its_worker_is_killed(seen, tmp_path, monkeypatch):
+    """A process that holds shards is killed between two searches: one note says so, and the lists are the same."""
     if not seen:  # like on a machine without a shared file system
         monkeypatch.setattr(
             sharded, "files_of", lambda folder: {name: (size, 0) for name, (size, _) in files_of(folder).items()}
@@ -99,8 +99,8 @@ def test_a_part_is_loaded_again_where_its_worker_is_killed(seen, tmp_path, monke
     assert not [child for child in multiprocessing.active_children() if child in children], "its processes outlive the index"
 
 
-def test_a_part_is_built_where_its_vectors_are_not_seen(tmp_path, monkeypatch):
-    """A worker that shares no file system is sent the vectors, and what it builds is fetched in pieces: the same bytes."""
+def test_a_shard_is_built_by_a_worker_that_does_not_see_the_vectors(tmp_path, monkeypatch):
+    """A worker without a shared file system gets the vectors, and its index is fetched in pieces: the same bytes."""
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     for place in ("here", "there"):

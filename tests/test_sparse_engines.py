@@ -156,7 +156,7 @@ def test_seismic_finds_more_with_a_smaller_heap_factor(tmp_path):
 
 
 def test_seismic_takes_large_vocabularies(tmp_path):
-    """Terms above 65,535 are told apart from those that are the same modulo 65,536."""
+    """Terms above 65,535 differ from terms that are equal modulo 65,536."""
     documents = sparse.csr_array(
         (np.array([1.0, 2], np.float32), np.array([7, 65_543]), np.array([0, 1, 2])), shape=(2, 120_000)
     )
@@ -198,7 +198,7 @@ def test_seismic_refuses_settings_that_make_it_panic(setting):
 
 
 def test_silence_ends(capfd):
-    """What is printed in between is gone, by whatever language; what comes after is not, an exception or none."""
+    """Output inside the context is discarded in any language; output after it is not, also after an exception."""
     command = [sys.executable, "-c", "print('unheard')"]
     with suppress(KeyError), quiet():
         os.write(1, b"unheard")

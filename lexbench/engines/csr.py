@@ -26,7 +26,7 @@ class CsrIndex(Index):
     postings: sparse.csr_array  # (vocabulary, documents)
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a term with the query."""
         if self.postings.shape[1]:
             same_width(queries.shape[1], self.postings.shape[0])
         k = min(k, self.postings.shape[1])

@@ -91,7 +91,7 @@ class LuceneIndex(Index):
         return [search(query, k if self._prune else collectors.createSharedManager(k, None, _EVERY_HIT)) for query in queries]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a term with the query."""
         hits = no_hits(queries.shape[0], min(k, self._reader.documents))
         for row, query in enumerate(self.prepare(queries)):
             if query is not None and hits.docs.shape[1]:

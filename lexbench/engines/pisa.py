@@ -121,7 +121,7 @@ class PisaIndex(Index):
         return numbers[:size], names[:size], scores[:size]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
+        """Return the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a term with the query."""
         k = min(k, self._documents)
         hits = no_hits(queries.shape[0], k)
         pending = [query for query in self.prepare(queries) if query[1] and k]

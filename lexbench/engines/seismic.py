@@ -131,7 +131,7 @@ class SeismicIndex(Index):
         ]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
-        """Return about the *k* largest dot products of each of *queries* (queries, vocabulary); a hit shares a term."""
+        """Return about the *k* largest dot products of each of *queries* (queries, vocabulary); hits share a query term."""
         hits = no_hits(queries.shape[0], min(k, self._documents))
         for row, answer in enumerate(self.retrieve(self.prepare(queries), max(1, hits.docs.shape[1]))):
             docs = np.array([int(name) for _, _, name in answer], np.int32)

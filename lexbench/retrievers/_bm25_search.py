@@ -372,7 +372,7 @@ def _collect_window(sums, first, flip, keys, count, bar, k):  # type: ignore[no-
 
 @njit(nogil=True, cache=True)
 def _collect_seen(docs, first, sums, flip, keys, count, bar, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Do the same if *docs*, in any order and with repetitions, are all documents that have a sum."""
+    """Collect the documents above the bar among *docs*, in any order and with repetitions, and clear their sums."""
     for i in range(len(docs)):
         total = sums[docs[i] - first]
         if total > 0:  # else it is a repetition
@@ -404,7 +404,7 @@ def above(sums, first, least, found, found_sums):  # type: ignore[no-untyped-def
 
 @njit(nogil=True, cache=True)
 def seen_above(docs, first, sums, least, found, found_sums):  # type: ignore[no-untyped-def]
-    """Do the same if *docs*, in any order and with repetitions, are all documents that have a sum."""
+    """Fill *found* and *found_sums* like `above`, from *docs*, in any order and with repetitions, and clear their sums."""
     count = np.int64(0)
     for i in range(len(docs)):
         total = sums[docs[i] - first]

@@ -148,7 +148,7 @@ class TermsOfTexts:
             self._numbered.extend(map(self._number, _decoded(self._spellings, start, stop)))
 
     def _joined(self, found: NDArray[np.int32], counts: _Ints, times: _Ints, lengths: _Ints) -> NDArray[np.int32]:
-        """Return the terms of texts with *counts* of the chunks *found*, *times* each; fill *lengths*; all (texts,)."""
+        """Return the terms of texts that have *counts* of the chunks *found*, each text *times*; fill their *lengths*."""
         ends, terms = np.frombuffer(self._ends, np.int64), np.frombuffer(self._terms, np.int32)
         joined = np.empty(_count_terms(found, counts, times, ends, lengths), np.int32)
         _join(found, counts, times, ends, terms, joined)

@@ -198,7 +198,7 @@ def _products(documents, queries, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
 def _products_of_halves(documents, queries, out):  # type: ignore[no-untyped-def]
-    """Do the same with *documents* of float16, given as uint16 bits: each is widened in the first-level cache."""
+    """Write the products like `_products`; *documents* are float16 as uint16 bits, widened in the first-level cache."""
     document = np.empty((1, documents.shape[1]), np.float32)
     for row in range(len(documents)):
         widen(documents[row], document[0])

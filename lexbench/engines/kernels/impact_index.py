@@ -127,7 +127,7 @@ def _count(starts, terms, weights, first, window, counts, frequency, largest):  
 
 @njit(nogil=True, cache=True)
 def _place(starts, terms, weights, first, window, at, places, weight_bytes):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Write the postings of the same documents to *places* and *weight_bytes* from *at* (lists,) on, which moves."""
+    """Write the postings of the documents of `_count` to *places* and *weight_bytes*, from *at* (lists,) on, which moves."""
     high = len(at) // 2
     for row in range(len(starts) - 1):
         place = (first + row) % window
