@@ -437,7 +437,7 @@ def test_a_run_deeper_than_the_ensemble_is_refused_before_work(tiny):
 
 
 def test_the_disk_estimate_counts_parts():
-    """An ensemble of systems that also run alone needs only the disk of its run: 300 queries, 1,000 documents, 16 bytes each."""
+    """An ensemble of systems that also run alone needs only its run: 300 queries, 1,000 documents, 16 bytes."""
     alone = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)"], ["nDCG@10"], 1000)
     both = plan.plan_dataset("beir/scifact/test", ["bm25", "bm25(k1=2.0)", "ensemble(bm25, bm25(k1=2.0))"], ["nDCG@10"], 1000)
 

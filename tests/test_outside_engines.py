@@ -1,7 +1,7 @@
 """Engines on servers, Qdrant and OpenSearch, compared with the ids, order and scores of our exact engines.
 
-Real servers are tested if LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL names them. Otherwise Qdrant's protocol is tested with the
-local mode of its client, and OpenSearch's with `rank_feature_server`, which rounds weights like Lucene.
+Real servers are tested if LEXBENCH_QDRANT_URL or LEXBENCH_OPENSEARCH_URL names them. Otherwise Qdrant's protocol is tested with
+the local mode of its client, and OpenSearch's with `rank_feature_server`, which rounds weights like Lucene.
 """
 
 import os
