@@ -207,7 +207,7 @@ class Edge:
             self._shard.update(edge.UpdateOperation.upsert_points(ready))
 
     def finish(self) -> None:
-        """Optimise, and write to the disk."""
+        """Optimise the index, and write it to disk."""
         with quiet():
             self._shard.optimize()
             self._shard.flush()
@@ -217,7 +217,7 @@ class Edge:
         return int(self._shard.count(self._edge.CountRequest()))
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Search exactly."""
+        """Return the best *limit* points, exactly, see `Backend.search`."""
         edge = self._edge
         request = edge.QueryRequest(
             limit=limit,
@@ -283,7 +283,7 @@ class Server:
             return int(self._client.count(self._name).count) if self._client.collection_exists(self._name) else 0
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Search exactly."""
+        """Return the best *limit* points, exactly, see `Backend.search`."""
         from qdrant_client import models
 
         with self._errors():
