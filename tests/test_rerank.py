@@ -164,7 +164,7 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them():
 
 
 def test_a_long_query_leaves_room_or_does_not(models):
-    """"longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
+    """ "longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
     long, document = "query " * 80, Document("d", "dense " * 80)
     both, second = (CrossEncoder(str(models[0]), truncation=one) for one in ("longest_first", "only_second"))
 
@@ -412,7 +412,7 @@ def test_a_known_model_is_a_name(models, tmp_path, monkeypatch):
         ("rerank(bm25, M, k='a')", CommandError, "takes int, not 'a'"),
         ("rerank(bm25, M, depth=5)", UnknownName, "no setting of rerank: 'depth'"),
         ("rerank(run_file(path='x'), M)", CommandError, "RunFile has no index to search"),
-        ("rerank(ensemble(bm25, bm25, depth=50), M)", CommandError, "ensemble(depth=50) is asked for 100 documents a query"),
+        ("rerank(ensemble(bm25, bm25, depth=50), M)", CommandError, "ensemble(depth=50) is asked for 100 documents per query"),
         ("pipeline(bm25, rerank(bm25, M))", CommandError, "Rerank cannot score documents that others found"),
         ("rerank(bm25, cross_encoder)", CommandError, "cross_encoder needs model="),
         ("rerank(bm25, cross_encoder(model='/no/where'))", MissingData, "no folder /no/where"),
