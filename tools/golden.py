@@ -142,12 +142,12 @@ def write_model(folder: Path, architecture: str, *, projection: int = 0) -> Path
     *projection* is the width of a ColBERT's last layer; 0 for none.
     """
     from safetensors.numpy import save_file
-    from transformers import AutoConfig, AutoTokenizer, BertForSequenceClassification, BertModel
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
     tokenizer = AutoTokenizer.from_pretrained(ROOT / "lexbench" / "catalog" / "lexmae_nano")
     tokenizer.save_pretrained(folder)
-    config = AutoConfig.for_model(
-        "bert", vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=64, num_labels=1, architectures=[architecture],
     )  # fmt: skip
     config.save_pretrained(folder)
