@@ -148,7 +148,7 @@ def write_model(folder: Path, architecture: str, *, projection: int = 0) -> Path
     tokenizer.save_pretrained(folder)
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, num_labels=1, architectures=[architecture],
+        intermediate_size=64, id2label={0: "relevance"}, architectures=[architecture],
     )  # fmt: skip
     config.save_pretrained(folder)
     model = (BertModel if projection else BertForSequenceClassification)(config)
