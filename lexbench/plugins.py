@@ -43,7 +43,7 @@ from lexbench.fusion.normalise import ScoreMatrix
 from lexbench.progress import Progress
 from lexbench.trec.judged_run import JudgedRun
 from lexbench.trec.runs import Run
-from lexbench.types import Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
+from lexbench.types import CollectionStatistics, Corpus, Document, Hits, Judgement, Kind, Query, TrainingData, Verdict
 
 API_VERSION = 1
 CHOSEN_WEIGHTS = ("tuned", "oracle")  # weights of an ensemble that the harness chooses
@@ -127,6 +127,7 @@ class Encoder(Model):
     kind: ClassVar[Kind]  # of its vectors
     storage: str = "float32"  # how vectors are stored: "float32" or "float16"
     names_terms: ClassVar[bool] = False  # whether `token` gives words and not numbers
+    query_idf: float = 0.0  # power of the `collection_idf` that comes first unless the user names one; 0: none
     document_length: int | None = None  # tokens read per document, special ones included; None: it has no `token_spans`
 
     def encode_document(self, texts: Sequence[str]) -> Any:
@@ -209,6 +210,7 @@ class Transform(Plugin):
 
     kind: ClassVar[Kind]  # of the vectors that it takes and gives
     impacts: ClassVar[bool] = False  # whether it makes whole numbers, which engines with `impacts` take
+    uses_collection: ClassVar[bool] = False  # whether `query` needs the statistics that `with_collection` gets
 
     def document(self, vectors: Any) -> Any:
         """Return the transformed document vectors (n, width), in the same number and order."""
@@ -221,6 +223,10 @@ class Transform(Plugin):
     def counts(self, vectors: Any) -> Mapping[str, int]:
         """Return counts for document vectors (n, width), e.g. {"dropped": 12}; results add them up over the corpus."""
         return {}
+
+    def with_collection(self, statistics: CollectionStatistics) -> Self:
+        """Return a copy that knows the sparse vectors in the index; called before `query` if `uses_collection` is true."""
+        return self
 
 
 class Engine(Plugin):

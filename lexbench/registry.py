@@ -70,6 +70,11 @@ def optional(default: Any) -> Any:
     return field(default=default, metadata={"optional": True})
 
 
+def optional_at_search(default: Any) -> Any:
+    """Return the default of a setting that only searching uses and that is in no key at its default."""
+    return field(default=default, metadata={"search": True, "optional": True})
+
+
 @cache
 def _entries(group: str) -> Mapping[str, EntryPoint]:
     """Return the plug-ins of *group* by name; our own files become entry points that are not loaded yet."""

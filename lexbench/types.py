@@ -5,9 +5,9 @@ on downwards. trec_eval breaks ties of score by document id, descending, so "equ
 trec_eval's order, which engines keep without extra work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,23 @@ class Hits(NamedTuple):
 
     docs: NDArray[np.int32]  # (queries, k) corpus positions, -1 = none
     scores: NDArray[np.float32]  # (queries, k)
+
+
+class CollectionStatistics(NamedTuple):
+    """How many documents an index of sparse vectors has, and how many of them have each term."""
+
+    documents: int
+    document_frequency: NDArray[np.int64]  # (vocabulary,)
+
+    @classmethod
+    def from_vectors(cls, shards: Iterable[Any]) -> "CollectionStatistics":
+        """Count the sparse vectors of *shards*, each (n, vocabulary)."""
+        documents, frequency = 0, np.zeros(0, np.int64)
+        for vectors in shards:
+            counts = np.bincount(vectors.indices, minlength=vectors.shape[1])
+            frequency = counts if not len(frequency) else frequency + counts
+            documents += vectors.shape[0]
+        return cls(documents, frequency)
 
 
 class TrainingData(NamedTuple):

@@ -158,6 +158,8 @@ def _explain_vectors(
 ) -> Explanation:
     """Explain a system of sparse vectors by the weights that its engine sees."""
     retriever: Any = explained.retriever
+    if runner is not None:
+        retriever = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path)
     encoded = retriever.encode_queries([query])
     weights = _weights(encoded)
     names = {number: retriever.encoder.token(number) for number in weights}

@@ -158,13 +158,17 @@ class MaskedLMModel(VocabularyModel):
         self.exact_terms = checkpoint.exact_terms
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, activation: str) -> sparse.csr_array:
-        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found."""
+    def vectors(self, batch: Batch, activation: str, *, whole_counts: bool = False) -> sparse.csr_array:
+        """Return the vectors (n, vocabulary), float32; NaN stays, so that it can be found.
+
+        With *whole_counts*, exact terms count a piece as often as the text has it.
+        """
         ids, mask = _on_device(batch, self.device)
         maxima = self._maxima(batch, self.body(input_ids=ids, attention_mask=mask).last_hidden_state)
         if self.exact_terms is not None:
             pools = torch.from_numpy(batch.pools).to(self.device)
-            return _sparse(self.exact_terms(_ACTIVATIONS[activation](maxima.clamp(min=0)), ids, pools))
+            predicted = _ACTIVATIONS[activation](maxima.clamp(min=0))
+            return _sparse(self.exact_terms(predicted, ids, pools, whole=whole_counts))
         return _sparse(maxima, _ACTIVATIONS[activation])
 
 

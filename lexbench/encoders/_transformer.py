@@ -234,9 +234,16 @@ class SparseTransformer(Transformer):
         model = self._query_model()
         return self._encode(model, tokenise(model.cutter(self.query_length, "query_length"), texts))
 
-    def _encode(self, model: Any, tokens: Tokens, advance: Callable[[int], None] = no_progress) -> "scipy.sparse.csr_array":
-        silent = self._silent(model)
-        computed = list(self._in_batches(model, tokens, lambda batch: self._vectors(model, batch), advance, silent))
+    def _encode(
+        self,
+        model: Any,
+        tokens: Tokens,
+        advance: Callable[[int], None] = no_progress,
+        vectors_of: "Callable[[Any, Batch], scipy.sparse.csr_array] | None" = None,
+    ) -> "scipy.sparse.csr_array":
+        """Return the vectors (texts, vocabulary) of *tokens*; *vectors_of*, by default `_vectors`, makes those of a batch."""
+        compute, silent = vectors_of or self._vectors, self._silent(model)
+        computed = list(self._in_batches(model, tokens, lambda batch: compute(model, batch), advance, silent))
         if not computed:
             return scipy.sparse.csr_array(np.zeros((0, model.vocabulary), np.float32))
         longest_first: Any = scipy.sparse.vstack([vectors for _, vectors in computed], format="csr")

@@ -7,6 +7,7 @@ al., ICLR 2023) and SPLADE (T. Formal et al., 2021) differ in the positions and 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +16,7 @@ from lexbench.errors import CommandError, LexbenchError
 from lexbench.models.architectures import masked_lm_files
 from lexbench.models.checkpoint import CheckpointFiles
 from lexbench.models.token_batches import Batch, Tokens, tokenise
-from lexbench.registry import at_search, optional, runtime
+from lexbench.registry import at_search, optional, optional_at_search, runtime
 from lexbench.transforms.top_k import TopK
 from lexbench.types import Document
 
@@ -33,8 +34,10 @@ class SparseMLM(SparseTransformer):
 
     *positions*: "all" pools everything but padding (SPLADE), "text" also leaves out the first token and every separator
     (LexMAE). *activation* "relu" has no logarithm, "log1p_log1p_relu" has it twice. *document_terms* keeps only the largest
-    weights of a document, like `top_k`; 0 keeps all. *dense_ok* accepts vectors with most terms of the vocabulary, which are
-    refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
+    weights of a document, like `top_k`; 0 keeps all. *query_counts* is for models with exact terms: "saturated" counts the
+    word pieces of a query as in a document, "whole" counts a piece as often as the query has it. *query_idf* above 0 puts
+    `collection_idf` with this power before the other transforms. *dense_ok* accepts vectors with most terms of the vocabulary,
+    which are refused otherwise. With *titles*, "-" replaces a missing title, as in LexMAE's data.
     """
 
     query_length: int = at_search(256)
@@ -42,6 +45,8 @@ class SparseMLM(SparseTransformer):
     positions: str = "all"
     activation: str = "log1p_relu"
     document_terms: int = optional(0)
+    query_counts: str = optional_at_search("saturated")
+    query_idf: float = optional_at_search(0.0)
     dense_ok: bool = runtime(False)
 
     family: ClassVar[str] = "sparse"
@@ -50,6 +55,7 @@ class SparseMLM(SparseTransformer):
         **SparseTransformer.choices,
         "positions": ("all", "text"),
         "activation": ("log1p_relu", "log1p_log1p_relu", "relu"),
+        "query_counts": ("saturated", "whole"),
     }
 
     def __post_init__(self) -> None:
@@ -57,6 +63,8 @@ class SparseMLM(SparseTransformer):
         super().__post_init__()
         if self.document_terms < 0:
             raise CommandError(f"{self.plugin}(document_terms={self.document_terms}): give a number above 0, or 0 for all")
+        if not 0 <= self.query_idf < inf:
+            raise CommandError(f"{self.plugin}(query_idf={self.query_idf:g}): give a number above 0, or 0 for none")
 
     @classmethod
     def checkpoint_files(cls, folder: Path) -> CheckpointFiles:
@@ -74,6 +82,14 @@ class SparseMLM(SparseTransformer):
         vectors = super().encode_tokens(tokens, advance)
         return TopK(self.document_terms).document(vectors) if self.document_terms else vectors
 
+    def encode_query(self, texts: Sequence[str]) -> "scipy.sparse.csr_array":
+        """Return the vectors (texts, vocabulary) of queries, with exact terms counted as `query_counts` says."""
+        if self.query_counts == "saturated":
+            return super().encode_query(texts)
+        model = self._query_model()
+        tokens = tokenise(model.cutter(self.query_length, "query_length"), texts)
+        return self._encode(model, tokens, vectors_of=self._query_vectors)
+
     def _model_class(self) -> "Callable[[ModelSpec], Any]":
         from lexbench.encoders._torch_models import MaskedLMModel
 
@@ -83,8 +99,15 @@ class SparseMLM(SparseTransformer):
         return model.specials if self.positions == "text" else ()
 
     def _vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
-        """Return the vectors of one batch. Raises LexbenchError if one contains NaN, or has most terms without *dense_ok*."""
-        vectors = self._weights(model, batch)
+        """Return the vectors of one batch of documents. Raises the errors of `_checked`."""
+        return self._checked(model, self._weights(model, batch))
+
+    def _query_vectors(self, model: Any, batch: Batch) -> "scipy.sparse.csr_array":
+        """Return the vectors of one batch of queries whose word pieces count whole. Raises the errors of `_checked`."""
+        return self._checked(model, model.vectors(batch, self.activation, whole_counts=True))
+
+    def _checked(self, model: Any, vectors: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
+        """Return *vectors*. Raises LexbenchError if one contains NaN, or if they have most terms without *dense_ok*."""
         model.check_finite(vectors.data, "weights")
         share = vectors.nnz / (vectors.shape[0] * vectors.shape[1])
         if share > _DENSE and not self.dense_ok:

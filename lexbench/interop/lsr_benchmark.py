@@ -29,6 +29,7 @@ from lexbench.storage import atomic
 from lexbench.storage.environment import facts, packages_of, versions
 from lexbench.trec.ids import encode
 from lexbench.trec.runs import Run, write_run
+from lexbench.types import CollectionStatistics
 from lexbench.vector_formats import FORMATS
 
 LAYOUT = "lsr-benchmark"
@@ -53,10 +54,12 @@ def retrieve(embeddings: Path, output: Path, searched_by: str, k: int, named: di
     output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         with _spent() as building:
-            system.engine.build(iter([system.as_documents(vectors)]), Path(folder))
+            indexed = system.as_documents(vectors)
+            system.engine.build(iter([indexed]), Path(folder))
+            asking = system.with_collection(CollectionStatistics.from_vectors([indexed]))
             index = system.engine.open(Path(folder))
         with _spent() as searching:
-            hits = index.search(system.as_queries(queries), min(k, len(documents)))
+            hits = index.search(asking.as_queries(queries), min(k, len(documents)))
     run = Run.from_hits(asked, hits, encode(documents)[order])
     write_run(run, output / RUN, named.get("tag", "lexbench"))
     yield output / RUN

@@ -35,19 +35,24 @@ class ExactTerms(nn.Module):
         self.predicted, self.exact = nn.Parameter(predicted), nn.Parameter(exact)
         self.mean_length = mean_length
 
-    def forward(self, predicted: Tensor, ids: Tensor, pools: Tensor) -> Tensor:
+    def forward(self, predicted: Tensor, ids: Tensor, pools: Tensor, *, whole: bool = False) -> Tensor:
         """Return the weights v of texts (n, vocabulary), float32.
 
         *predicted* (n, vocabulary) are log(1 + max(0, Max-Pool(S))). *ids* (n, length) are the tokens of the texts, of which
-        those where *pools* (n, length) is true count.
+        those where *pools* (n, length) is true count. With *whole*, c is n_j: repeated pieces are not saturated.
         """
-        return predicted * self.predicted.float() + self.term_frequencies(ids, pools) * self.exact.float().clamp(min=0)
+        counts = self.counts(ids, pools) if whole else self.term_frequencies(ids, pools)
+        return predicted * self.predicted.float() + counts * self.exact.float().clamp(min=0)
 
     def term_frequencies(self, ids: Tensor, pools: Tensor) -> Tensor:
         """Return BM25's term frequencies c of each text and word piece (n, vocabulary), float32; 0 if the text lacks it."""
-        counts = torch.zeros((len(ids), len(self.exact)), device=ids.device).scatter_add_(1, ids, pools.float())
+        counts = self.counts(ids, pools)
         norm = 1 - B + B * counts.sum(1, keepdim=True) / self.mean_length
         return counts * (K1 + 1) / (counts + K1 * norm)
+
+    def counts(self, ids: Tensor, pools: Tensor) -> Tensor:
+        """Return how often each text has each word piece (n, vocabulary), float32."""
+        return torch.zeros((len(ids), len(self.exact)), device=ids.device).scatter_add_(1, ids, pools.float())
 
 
 def write(terms: ExactTerms, folder: Path) -> None:

@@ -6,15 +6,15 @@ Given documents are scored exactly from the stored vectors, without the engine's
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.encodings.counts import DenseCounts, SparseCounts, query_work
-from lexbench.encodings.shards import read_rows
+from lexbench.encodings.shards import Encodings, read_rows
 from lexbench.engines.kernels.checks import same_width
 from lexbench.errors import LexbenchError
 from lexbench.plugins import (
@@ -30,10 +30,11 @@ from lexbench.plugins import (
     Transform,
 )
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE
-from lexbench.types import Corpus, Hits, Kind, MultiVectors, Query
+from lexbench.types import CollectionStatistics, Corpus, Hits, Kind, MultiVectors, Query
 from lexbench.vectors import kind_of, rows_of
 
 _FREQUENCIES = "document_frequency.npy"
+_COLLECTION = "collection.json"  # the number of documents, for transforms that use the collection
 _ROWS = 4096  # documents whose vectors are in memory at a time
 
 
@@ -58,6 +59,8 @@ class Encoded(Retriever):
             self.engine.build(tally.watch(shards), path / ENGINE_DIR)
             summary = tally.summary(corpus.doc_ids, self.encoder.token)
             np.save(path / _FREQUENCIES, tally.document_frequency)
+            if self.uses_collection:
+                (path / _COLLECTION).write_text(json.dumps({"documents": len(corpus)}) + "\n", encoding="utf-8")
         else:
             sizes = DenseCounts()
             self.engine.build(sizes.watch(shards), path / ENGINE_DIR)
@@ -101,7 +104,11 @@ class Encoded(Retriever):
         """Open the engine's index in *path*."""
         frequencies = path / _FREQUENCIES
         document_frequency = np.load(frequencies, mmap_mode="r") if frequencies.exists() else None
-        return EncodedSearcher(self, self.engine.open(path / ENGINE_DIR), document_frequency)
+        retriever = self
+        if self.uses_collection and document_frequency is not None:
+            documents = json.loads((path / _COLLECTION).read_bytes())["documents"]
+            retriever = self.with_collection(CollectionStatistics(documents, document_frequency))
+        return EncodedSearcher(retriever, self.engine.open(path / ENGINE_DIR), document_frequency)
 
     def rescoring_inputs(self, context: BuildContext) -> list[Path]:
         """Return the folder of the stored vectors."""
@@ -109,7 +116,24 @@ class Encoded(Retriever):
 
     def rescorer(self, folders: Iterator[Path]) -> "VectorRescorer":
         """Open the stored vectors."""
-        return VectorRescorer(self, next(folders))
+        folder = next(folders)
+        return VectorRescorer(self.with_stored_collection(folder), folder)
+
+    @property
+    def uses_collection(self) -> bool:
+        """Whether a transform needs statistics of the indexed vectors to weight a query."""
+        return any(transform.uses_collection for transform in self.transforms)
+
+    def with_collection(self, statistics: CollectionStatistics) -> Self:
+        """Return a copy whose transforms know *statistics*."""
+        return replace(self, transforms=tuple(transform.with_collection(statistics) for transform in self.transforms))
+
+    def with_stored_collection(self, folder: Path) -> Self:
+        """Return a copy whose transforms know the stored vectors in *folder*, if one needs to: reads all of them once."""
+        if not self.uses_collection:
+            return self
+        shards = (self.as_documents(shard) for shard in Encodings(folder).shards())
+        return self.with_collection(CollectionStatistics.from_vectors(shards))
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,8 @@ def _encoded(expression: Expression) -> Encoded:
     if engine.impacts and not any(transform.impacts for transform in transforms):
         transforms.append(registry.create("transforms", Call("quantize")))  # the engine adds whole numbers
     encoder = registry.create("encoders", head)  # last: a checkpoint may have to be fetched
+    if encoder.query_idf and not any(transform.uses_collection for transform in transforms):
+        transforms.insert(0, registry.create("transforms", Call("collection_idf", (encoder.query_idf,))))
     with suppress(TypeError):  # a setting has no hash
         _short_names[encoder] = expression.head.name
     return Encoded(encoder, engine, tuple(transforms))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from lexbench.testing.encoders import rows
-from lexbench.types import Kind, MultiVectors
+from lexbench.types import CollectionStatistics, Kind, MultiVectors
 from lexbench.vectors import kind_of
 
 WIDTH = 12
@@ -59,7 +59,9 @@ class TransformContract:
 
     @pytest.fixture(params=["document", "query"])
     def side(self, request: pytest.FixtureRequest, transform: Any) -> Any:
-        """Return one of the two functions of the transform."""
+        """Return one of the two functions of the transform, which knows a collection if it uses one."""
+        if transform.uses_collection:
+            transform = transform.with_collection(CollectionStatistics.from_vectors([vectors(transform.kind)]))
         return getattr(transform, request.param)
 
     def test_each_row_by_itself(self, transform: Any, side: Any) -> None:

@@ -228,7 +228,7 @@ def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | s
     wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
         if wanted.items() <= key_facts_of(manifest.parent).items():
-            return SparseSystem(retriever, manifest.parent, reader.run(entry))
+            return SparseSystem(retriever.with_stored_collection(manifest.parent), manifest.parent, reader.run(entry))
     return "its vectors are not in the store"
 
 

@@ -38,7 +38,7 @@ def _writer(layout: str) -> Writer:
             raise CannotStart(f"{result.system} has no sparse vectors to write as {layout}; select other systems with -r")
         runner = DatasetRunner(open_dataset(contract_of(result.dataset)), target.store, Silent())
         queries = list(runner.dataset.queries)
-        vectors = retriever.encode_queries(queries)
+        vectors = retriever.with_stored_collection(runner.artifacts.encodings(retriever.encoder).path).encode_queries(queries)
         vocabulary = Vocabulary(_tokens(retriever, vectors.shape[1]))
         files = (
             ("documents", layout, _documents(retriever, runner)),

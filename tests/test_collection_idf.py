@@ -1,0 +1,251 @@
+"""Query weights times the inverse document frequency of the collection that is searched."""
+
+from math import log
+
+import fruit
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lexbench import registry
+from lexbench.analysis.explain import explain
+from lexbench.datasets.dataset import open_dataset
+from lexbench.datasets.location import find_dataset
+from lexbench.encoders.sparse_mlm import SparseMLM
+from lexbench.errors import CommandError, MissingExtra
+from lexbench.progress import Silent
+from lexbench.runner.search import DatasetRunner
+from lexbench.runner.systems import describe, system
+from lexbench.storage.store import Store
+from lexbench.transforms.collection_idf import CollectionIdf
+from lexbench.transforms.top_k import TopK
+from lexbench.types import CollectionStatistics
+
+DOCUMENTS = {  # apple is in four of six documents, fig in three, plum and pear in two, kiwi in none
+    "a1": {"apple": 1.0, "fig": 3.0},
+    "a2": {"apple": 2.0, "fig": 2.0},
+    "a3": {"apple": 3.0, "fig": 0.5},
+    "a4": {"apple": 4.0},
+    "p1": {"pear": 3.0, "plum": 1.0},
+    "p2": {"pear": 2.0, "plum": 2.0},
+}
+QUERIES = {
+    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
+    "qf": {"fig": 1.0},
+    "qp": {"pear": 1.0},
+    "qz": {},
+    "qn": {"plum": 1.0},
+}
+
+
+def idf(frequency, documents=6):
+    """Return the inverse document frequency of Lucene's BM25."""
+    return log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a dataset's folder."""
+    return str(fruit.write(tmp_path / "fruit"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return an empty store."""
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Return the expression of an encoder of known vectors."""
+    for name, own in (("documents", DOCUMENTS), ("queries", QUERIES)):
+        lines = fruit.lines({"id": one, "contents": "", "vector": vector} for one, vector in own.items())
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    return f'vectors(documents="{tmp_path}/documents.jsonl", queries="{tmp_path}/queries.jsonl", format="seismic")'
+
+
+def searched(expression, folder, store):
+    """Return the score of each document that the system finds, by query and document."""
+    runner = DatasetRunner(open_dataset(*find_dataset(folder)), store, Silent())
+    retriever = system(expression).retriever
+    searcher = retriever.open(runner.artifacts.index(retriever))
+    hits = searcher.search(searcher.encode_queries(runner.dataset.queries), 6)
+    ids = [doc_id.decode() for doc_id in runner.corpus.doc_ids]
+    return {
+        query.query_id: {ids[doc]: float(score) for doc, score in zip(docs, scores, strict=True) if doc >= 0 and score}
+        for query, docs, scores in zip(runner.dataset.queries, hits.docs, hits.scores, strict=True)
+    }
+
+
+def test_a_weight_is_multiplied_by_the_idf_of_its_term():
+    """Terms that no document has are dropped, and an empty query stays empty."""
+    statistics = CollectionStatistics(6, np.array([4, 0, 6, 1]))
+    given = sparse.csr_array(np.array([[1.0, 2.0, 0.0, 0.5], [0, 0, 0, 0]], np.float32))
+
+    found = CollectionIdf().with_collection(statistics).query(given)
+
+    assert found.toarray().tolist() == [pytest.approx([idf(4), 0, 0, 0.5 * idf(1)]), [0, 0, 0, 0]]
+    assert found.nnz == 2
+    assert given.nnz == 3  # is not changed
+
+
+def test_the_power_softens_it():
+    """With power 0.5 the weight is multiplied by the square root."""
+    bound = CollectionIdf(0.5).with_collection(CollectionStatistics(6, np.array([4])))
+
+    assert bound.query(sparse.csr_array(np.ones((1, 1), np.float32))).data.tolist() == pytest.approx([idf(4) ** 0.5])
+
+
+def test_the_statistics_are_in_no_key():
+    """What is known of one collection does not make the transform another one."""
+    bound = CollectionIdf(2).with_collection(CollectionStatistics(6, np.array([4])))
+
+    assert bound == CollectionIdf(2.0)
+    assert describe(bound) == describe(CollectionIdf(2.0)) != describe(CollectionIdf())
+
+
+@pytest.mark.parametrize("power", [0, -1, float("inf"), float("nan")])
+def test_a_power_that_is_no_number_above_0_is_refused(power):
+    """It would turn the order around, or give every term the same weight."""
+    with pytest.raises(CommandError, match=r"collection_idf\(power="):
+        CollectionIdf(power)
+
+
+def test_it_needs_a_collection():
+    """A query alone has no document frequencies."""
+    with pytest.raises(CommandError, match="name a dataset by -d"):
+        CollectionIdf().query(sparse.csr_array(np.ones((1, 1), np.float32)))
+
+
+@pytest.mark.parametrize("engine", ["csr", "impact", "sharded(csr, shards=2)", "lucene", "pisa"])
+def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors):
+    """Each score is the sum over terms of query weight, idf and document weight; whole numbers are rounded once."""
+    name = engine.partition("(")[0]
+    try:
+        registry.load("engines", name)
+        found = searched(f"{vectors}|collection_idf|quantize(1000)@{engine}", folder, store)
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    frequencies = {"apple": 4, "fig": 3, "pear": 2, "plum": 2}
+    for query, weights in QUERIES.items():
+        expected = {}
+        for document, terms in DOCUMENTS.items():
+            score = sum(
+                round(1000 * weight * idf(frequencies[term])) * 1000 * terms[term]
+                for term, weight in weights.items()
+                if term in terms
+            )
+            expected |= {document: score} if score else {}
+        assert found[query] == pytest.approx(expected, rel=1e-6)
+
+
+def test_frequencies_are_those_of_the_index(folder, store, vectors):
+    """With one term per document fig is in one list only: that of a1."""
+    found = searched(f"{vectors}|top_k(1, ties='cut')|collection_idf@csr", folder, store)
+
+    assert found["qf"] == pytest.approx({"a1": 3 * idf(1)})
+
+
+def test_rescoring_gives_the_scores_of_searching(folder, store, vectors):
+    """Scores of given documents come from the stored vectors, without the index, by the same statistics."""
+    expression = f"{vectors}|collection_idf@csr"
+    found = searched(expression, folder, store)
+    runner = DatasetRunner(open_dataset(*find_dataset(folder)), store, Silent())
+    retriever = system(expression).retriever
+    rescorer = retriever.rescorer(iter(retriever.rescoring_inputs(runner.artifacts)))
+    queries = runner.dataset.queries
+    documents = np.broadcast_to(np.arange(6, dtype=np.int32), (len(queries), 6))
+
+    scores = rescorer.score(rescorer.encode_queries(queries), documents)
+
+    for query, row in zip(queries, scores.tolist(), strict=True):
+        expected = [found[query.query_id].get(doc_id.decode(), 0) for doc_id in runner.corpus.doc_ids]
+        assert row == pytest.approx(expected, rel=1e-6)
+
+
+def test_an_ensemble_encodes_a_query_once_and_weights_it_for_each_member(folder, store, vectors):
+    """Members with the same encoder share its vectors; only one of them uses the idf."""
+    found = searched(f'ensemble({vectors}|collection_idf@csr, {vectors}@csr, scores="raw")', folder, store)
+
+    assert found["qf"]["a1"] == pytest.approx(3 * idf(3) + 3)
+
+
+def test_explain_shows_the_weights_that_the_engine_gets(folder, store, vectors):
+    """The products of the shown weights are the score."""
+    found = explain("qid:qa", f"{vectors}|collection_idf@csr", folder, k=2, store=store)
+
+    assert [document.total for document in found.documents] == pytest.approx([document.score for document in found.documents])
+    assert found.documents[0].terms[0].query == pytest.approx(1.5 * idf(4))
+
+
+def test_explain_without_a_dataset_says_what_is_missing():
+    """There is no collection whose frequencies could count."""
+    pytest.importorskip("torch", reason="models are in the extra neural")
+    with pytest.raises(CommandError, match="name a dataset"):
+        explain("sort a list", "lexmae_nano|collection_idf@csr")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Return a function that writes a small model with exact terms, whose config.json states the given settings."""
+    pytest.importorskip("torch", reason="models are in the extra neural")
+    import checkpoints
+    import torch
+
+    from lexbench.models import exact_terms
+
+    def written(**stated):
+        words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "fig", "pear", "plum")
+        folder = checkpoints.tiny_bert(tmp_path / "model", form="transformers", safetensors=True, vocabulary=words)
+        exact_terms.write(exact_terms.ExactTerms(torch.zeros(len(words)), torch.ones(len(words)), 4.0), folder)
+        checkpoints.reconfigure(folder, lexbench={"positions": "text", **stated})
+        return folder
+
+    return written
+
+
+def test_a_folder_can_ask_for_it(model):
+    """The transform comes before what the user types, and not twice; query_idf=0 switches it off."""
+    folder = model(query_idf=0.5)
+
+    def transforms(expression):
+        return list(system(expression).retriever.transforms)
+
+    asked = f'sparse_mlm(model="{folder}")'
+    assert transforms(f"{asked}|top_k(2)@csr") == [CollectionIdf(0.5), TopK(2)]
+    assert transforms(f"{asked}|top_k(2)|collection_idf@csr") == [TopK(2), CollectionIdf()]
+    assert transforms(f'sparse_mlm(model="{folder}", query_idf=0)@csr') == []
+
+
+def test_a_negative_power_of_a_folder_is_refused(model):
+    """The setting is checked like that of the transform."""
+    with pytest.raises(CommandError, match="query_idf=-1"):
+        system(f'sparse_mlm(model="{model(query_idf=-1.0)}")@csr')
+
+
+def test_whole_counts_are_not_saturated(model):
+    """Exact terms alone: fig counts three times in a query; documents, and queries by default, count like BM25."""
+    folder = model(query_counts="whole")
+    settings = {"positions": "text", "query_length": 32, "document_length": 32, "dense_ok": True}
+    whole = SparseMLM(model=str(folder), query_counts="whole", **settings)
+    saturated = SparseMLM(model=str(folder), **settings)
+    texts = ["fig fig fig apple", "plum", ""]
+
+    found = whole.encode_query(texts).toarray()
+
+    assert found[0, 5:].tolist() == [1, 3, 0, 0]
+    assert found[1, 5:].tolist() == [0, 0, 0, 1]
+    assert not found[2].any()
+    assert 1 < saturated.encode_query(texts).toarray()[0, 6] < 1.9
+    np.testing.assert_array_equal(whole.encode_document(texts).toarray(), saturated.encode_document(texts).toarray())
+
+
+def test_query_settings_leave_the_index_alone(model):
+    """Counting queries otherwise needs no other document vectors."""
+    folder = str(model())
+    encoders = [
+        SparseMLM(model=folder, query_counts=counts, query_idf=power) for counts, power in (("saturated", 0), ("whole", 1))
+    ]
+
+    assert describe(encoders[0], index=True) == describe(encoders[1], index=True)
+    assert describe(encoders[0]) != describe(encoders[1])
