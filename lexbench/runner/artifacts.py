@@ -116,10 +116,7 @@ class Artifacts:
         """Return the stored vectors of the corpus."""
         name, facts = type(encoder).__name__, self._encoding_facts(encoder)
         # The block takes the time of encoding out of that of the index that asks for the vectors.
-        with (
-            Stopwatch().time("part"),
-            self.workspace.draft("encodings", f"{self.name} {name}", facts, resumable=True) as draft,
-        ):
+        with Stopwatch().time("part"), self.workspace.draft("encodings", f"{self.name} {name}", facts, resumable=True) as draft:
             if draft.unfinished:
                 shards = missing(len(self.corpus), draft.unfinished)
                 watch = Stopwatch(resumed=sum(map(len, shards)) < len(self.corpus))

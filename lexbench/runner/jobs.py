@@ -94,11 +94,7 @@ class Timer(Protocol):
 
 
 def run(
-    plan: Plan,
-    store: Store,
-    progress: Progress | None = None,
-    timer: Timer | None = None,
-    executor: Executor | None = None,
+    plan: Plan, store: Store, progress: Progress | None = None, timer: Timer | None = None, executor: Executor | None = None
 ) -> Iterator[Outcome]:
     """Run the jobs of *plan* in order and yield each outcome when it is there. A job that fails does not stop the rest.
 

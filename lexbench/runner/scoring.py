@@ -71,12 +71,7 @@ def judgements(dataset: str | None, qrels: Path | None) -> Judged:
 
 
 def score_file(
-    path: Path,
-    named: Sequence[str],
-    *,
-    dataset: str | None = None,
-    qrels: Path | None = None,
-    precision: Precision = "double",
+    path: Path, named: Sequence[str], *, dataset: str | None = None, qrels: Path | None = None, precision: Precision = "double"
 ) -> Result:
     """Return the result of the run at *path*, by the contract of *dataset*, the file *qrels*, or both (see `judgements`).
 

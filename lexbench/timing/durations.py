@@ -24,10 +24,7 @@ def latency(durations: Durations) -> Latency:
     """Return the latency of one stage, in seconds, from *durations* (passes, queries) in nanoseconds."""
     medians = np.median(durations, axis=0) / _NS
     return Latency(
-        p50=float(np.median(medians)),
-        p95=_percentile(medians, 95),
-        p99=_percentile(medians, 99),
-        mean=float(medians.mean()),
+        p50=float(np.median(medians)), p95=_percentile(medians, 95), p99=_percentile(medians, 99), mean=float(medians.mean())
     )
 
 
