@@ -58,7 +58,8 @@ class Processes(Executor):
                 for worker in workers:
                     while (shard := leases.take(worker)) is not None:
                         worker.send(shard, path)
-                for worker in _with_messages(workers):
+                ready = wait([worker.pipe for worker in workers])
+                for worker in [worker for worker in workers if worker.pipe in ready]:
                     if worker.receive(leases):
                         continue
                     worker.end()  # it has died
@@ -160,12 +161,6 @@ class _EncodingProcess(_Process):
         else:
             leases.done(self, message)
         return True
-
-
-def _with_messages(workers: Sequence[_EncodingProcess]) -> list[_EncodingProcess]:
-    """Wait until a worker has sent a message or is dead; return all such workers."""
-    ready = wait([worker.pipe for worker in workers])
-    return [worker for worker in workers if worker.pipe in ready]
 
 
 def _work(encoder: Encoder, corpus: Corpus, pipe: Connection) -> None:

@@ -64,7 +64,7 @@ class Ray(Executor):
             crew = _Crew(ray, self, encoder)
             leases = Leases(shards, progress)
             try:
-                for _ in range(min(crew.places(self.workers), len(shards))):
+                for _ in range(min(_places(ray, crew.request, self.workers), len(shards))):
                     crew.hire()
                 crew.wait_for_one(self.patience)
                 while not leases.finished:
@@ -224,14 +224,10 @@ class _Crew:
         self._asked: dict[Any, Any] = {}  # actors, by the promise of their progress
         self._asked_at = 0.0  # by time.monotonic()
         self._memory: dict[Any, float] = {}  # peak of each actor, in MB
-        self._request = _request(ray, settings.cpus, settings.gpus)
-        self._actor = ray.remote(EncodingActor).options(max_restarts=0, max_concurrency=_CALLS, **self._request)
+        self.request = _request(ray, settings.cpus, settings.gpus)
+        self._actor = ray.remote(EncodingActor).options(max_restarts=0, max_concurrency=_CALLS, **self.request)
         # `put` once: Ray keeps them for all machines.
         self._load = [ray.put(item) for item in (encoder, versions(), encoder.index_identity(), _folders(encoder))]
-
-    def places(self, wanted: int) -> int:
-        """Return the number of actors to start: *wanted*, or else as many as there is room for, at least one."""
-        return _places(self._ray, self._request, wanted)
 
     def hire(self) -> None:
         """Ask Ray for one more actor."""
@@ -240,7 +236,7 @@ class _Crew:
 
     def wait_for_one(self, patience: float) -> None:
         """Wait until an actor is placed. Raises CannotStart after *patience* seconds."""
-        _wait_for_place(self._ray, [actor.is_there.remote() for actor in self._starting.values()], self._request, patience)
+        _wait_for_place(self._ray, [actor.is_there.remote() for actor in self._starting.values()], self.request, patience)
 
     def send(self, actor: Any, shard: range, documents: list[Document]) -> None:
         """Let *actor* encode *shard*."""

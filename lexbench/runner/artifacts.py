@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,17 +69,6 @@ class Workspace:
             self.progress.note(f"{what}: {line}")
 
 
-class Part(NamedTuple):
-    """One of several parts of a corpus that are encoded side by side."""
-
-    number: int  # from 0
-    of: int
-
-    def has(self, shard: range) -> bool:
-        """Whether a shard is in this part, whichever shards are finished already."""
-        return shard.start // SHARD % self.of == self.number
-
-
 @dataclass(frozen=True)
 class Artifacts:
     """Makes, or finds in the store, the artifacts of one corpus. It is the `BuildContext` of retrievers."""
@@ -127,10 +116,11 @@ class Artifacts:
         what = f"{short_name(encoder)} on {self.name}"
         return VectorsWithProgress(draft.folder, self.workspace.progress, what, len(self.corpus))
 
-    def encode_part(self, encoder: Encoder, part: Part) -> int:
-        """Encode one part of the corpus, beside other processes that encode the rest; finish the artifact if it is complete.
+    def encode_part(self, encoder: Encoder, part: int, parts: int) -> int:
+        """Encode *part*, from 0, of *parts* of the corpus, beside other processes that encode the rest.
 
-        Returns how many shards are left to others. The same command, or `run`, continues if it is given again.
+        Finishes the artifact if it is complete. Returns how many shards are left to others. The same command, or `run`,
+        continues if it is given again.
         """
         facts = self._encoding_facts(encoder)
         draft = self.workspace.store.shared_draft("encodings", f"{self.name} {type(encoder).__name__}", facts)
@@ -138,7 +128,8 @@ class Artifacts:
             return 0
         shards = missing(len(self.corpus), draft.unfinished)
         try:
-            self._encode(encoder, [shard for shard in shards if part.has(shard)], draft.unfinished)
+            # The part of a shard does not depend on which shards are finished already.
+            self._encode(encoder, [shard for shard in shards if shard.start // SHARD % parts == part], draft.unfinished)
         except FileNotFoundError:  # another process that had the same shards has finished, and renamed, the folder
             if self.workspace.store.finished("encodings", facts) is None:
                 raise

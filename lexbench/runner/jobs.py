@@ -4,7 +4,6 @@
 """
 
 import json
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from lexbench.progress import Progress, Silent
 from lexbench.results import Result, Timing, Vectors, Work
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import notes, tuning
-from lexbench.runner.artifacts import Part, placed
+from lexbench.runner.artifacts import placed
 from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
@@ -75,19 +74,15 @@ class Timer(Protocol):
     @property
     def rounds(self) -> int:
         """The number of processes that each system is timed in."""
-        ...
 
     def check(self, system: System) -> None:
         """Raise CannotStart if *system* cannot be timed."""
-        ...
 
     def measure(self, timed: TimedRun, runner: DatasetRunner, number: int) -> None:
         """Time one system in process *number*, from 0, of each scenario that has so many."""
-        ...
 
     def timings(self, timed: TimedRun, runner: DatasetRunner) -> list[Timing]:
         """Return the timing of each scenario, over all its processes, which have been measured."""
-        ...
 
 
 # ---- the jobs of a plan ----------------------------------------------------------------------------------------------------
@@ -109,8 +104,8 @@ def run(
             opened = open_dataset(jobs[0].contract, jobs[0].source)
             runner = DatasetRunner(opened, store, progress or Silent(), executor or named_executor())
         except Exception as error:  # noqa: BLE001 - see _failure
-            failure = _failure(error, jobs[0], store)
-            yield from (Outcome(job, error=failure.line, again=failure.again) for job in jobs)
+            failed = _failure(error, jobs[0], store)
+            yield from (replace(failed, job=job) for job in jobs)
             continue
         yield from _timed(jobs, runner, timer) if timer else (_outcome(job, runner) for job in jobs)
 
@@ -126,8 +121,7 @@ def _outcome(job: Job, runner: DatasetRunner, timer: Timer | None = None) -> Out
         outcome = _scored_outcome(job, runner)
         return next(_in_rounds([outcome], runner, timer)) if timer else outcome
     except Exception as error:  # noqa: BLE001 - see _failure
-        failure = _failure(error, job, runner.store)
-        return Outcome(job, error=failure.line, again=failure.again)
+        return _failure(error, job, runner.store)
     finally:
         if not job.system.reusable:
             runner.forget()
@@ -154,7 +148,7 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
         try:
             return act()
         except Exception as error:  # noqa: BLE001 - see _failure
-            failed[number] = _failure(error, outcomes[number].job, runner.store).line
+            failed[number] = str(_failure(error, outcomes[number].job, runner.store).error)
             return None
 
     for number, outcome in enumerate(outcomes):
@@ -174,32 +168,22 @@ def _in_rounds(outcomes: Sequence[Outcome], runner: DatasetRunner, timer: Timer)
 # ---- failures --------------------------------------------------------------------------------------------------------------
 
 
-class Failure(NamedTuple):
-    """Why a job has no result, and the command that repeats only this job; None if it would fail in the same way."""
-
-    line: str
-    again: str | None
-
-
-def _failure(error: Exception, job: Job, store: Store) -> Failure:
-    """Return one line for *error*: our own errors say it all; for others the line says where the traceback is."""
-    if isinstance(error, MissingData | ContractMismatch | CommandError):  # the same command would fail in the same way
-        return Failure(str(error), None)
+def _failure(error: Exception, job: Job, store: Store) -> Outcome:
+    """Return the outcome of a job that raised *error*. The traceback of an unexpected error is saved in a file."""
+    again = job.command
     if isinstance(error, LexbenchError):
-        return Failure(str(error), job.command)
-    if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
-        return Failure(f"the disk of {store.root} is full; free some space, and the same command continues", job.command)
-    if isinstance(error, MemoryError):
-        return Failure(f"{job.name}: there is not enough memory for it", job.command)
-    return Failure(_unexpected(job, store), job.command)
-
-
-def _unexpected(job: Job, store: Store) -> str:
-    """Save the traceback of the current exception; return one line with its file."""
-    text = traceback.format_exc()
-    log = keep_traceback(job.name, text, store.root)
-    what = " ".join(line.strip() for line in traceback.format_exception_only(sys.exception()))
-    return f"{job.name}: {what}" + (f" (all of it: {log})" if log else "")
+        line = str(error)
+        if isinstance(error, MissingData | ContractMismatch | CommandError):  # the same command would fail in the same way
+            again = None
+    elif isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT):
+        line = f"the disk of {store.root} is full; free some space, and the same command continues"
+    elif isinstance(error, MemoryError):
+        line = f"{job.name}: there is not enough memory for it"
+    else:
+        log = keep_traceback(job.name, traceback.format_exc(), store.root)
+        what = " ".join(part.strip() for part in traceback.format_exception_only(error))
+        line = f"{job.name}: {what}" + (f" (all of it: {log})" if log else "")
+    return Outcome(job, error=line, again=again)
 
 
 # ---- the result of a job ---------------------------------------------------------------------------------------------------
@@ -221,7 +205,8 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
     system, retriever = job.system, job.system.retriever
     # The same run with weights that were typed is another result: it has no note about a choice.
     inputs: KeyFacts = {"run": key_of(made.folder)} | ({"chosen": list(chosen)} if chosen else {})
-    with runner.workspace.draft("results", _label(job), _key_facts(job, runner, inputs)) as draft:
+    facts = _key_facts(job, runner, inputs)
+    with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
         if draft.unfinished:
             watch = Stopwatch()
             with watch.time("score"):
@@ -246,18 +231,13 @@ def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
     """Score a finished run, with self-matches dropped and cut to the depth: no corpus is needed."""
     retriever, name = job.system.retriever, job.contract.id
     facts = _key_facts(job, runner, {"file": retriever.file_identity(name)})
-    with runner.workspace.draft("results", _label(job), facts) as draft:
+    with runner.workspace.draft("results", f"{job.contract.id} {job.system.name}", facts) as draft:
         if draft.unfinished:
             watch = Stopwatch()
             with watch.time("score"):
                 result = _scored(job, runner, retriever.read(name), None)
             _write(result, draft.unfinished, watch)
     return _read(draft.folder, job)
-
-
-def _label(job: Job) -> str:
-    """Return the readable part of a result's folder name."""
-    return f"{job.contract.id} {job.system.name}"
 
 
 def _key_facts(job: Job, runner: DatasetRunner, inputs: KeyFacts) -> KeyFacts:
@@ -318,20 +298,15 @@ def completed(result: Result, run_dir: Path, index: Path, corpus: Path) -> Resul
     steps = [read_measurement(index), read_measurement(run_dir), result.measured]
     seconds = {name: spent for step in steps for name, spent in step.seconds.items()}
     vectors, folders = index / VECTORS_FILE, own_folders(index)
+    work = json.loads((run_dir / "work.json").read_bytes())  # empty if the retriever counts nothing
     return msgspec.structs.replace(
         result,
         notes=[*result.notes, *read_remarks(index)],
         sizes=result.sizes | {"index": sum(size(folder, ENGINE_DIR) for folder in folders), "corpus": size(corpus)},
         vectors=msgspec.json.decode(vectors.read_bytes(), type=Vectors) if vectors.exists() else None,
-        work=_work(run_dir, result.counts.documents or 1),
+        work=Work(**work, flops=work["postings"]["mean"] / (result.counts.documents or 1)) if work else None,
         measured=msgspec.structs.replace(steps[1], seconds=seconds, resumed=any(step.resumed for step in steps)),
     )
-
-
-def _work(run_dir: Path, documents: int) -> Work | None:
-    """Return the counts of what searching looked at, if the retriever counts it."""
-    counts = json.loads((run_dir / "work.json").read_bytes())
-    return Work(**counts, flops=counts["postings"]["mean"] / documents) if counts else None
 
 
 # ---- vectors alone ---------------------------------------------------------------------------------------------------------
@@ -369,6 +344,6 @@ def encode(
             if key in done:
                 continue
             done.add(key)
-            left = artifacts.encode_part(leaf.encoder, Part(*part))
+            left = artifacts.encode_part(leaf.encoder, *part)
             folder = None if left else artifacts.encodings(leaf.encoder).path
             yield EncodedCorpus(artifacts.name, type(leaf.encoder).__name__, left, folder)

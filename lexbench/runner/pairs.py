@@ -103,13 +103,6 @@ class PairCorpus:
             yield document._replace(doc_id=f"{self.queries[query]} {document.doc_id}")
 
 
-class ProgressTarget(NamedTuple):
-    """A progress listener and the label to report under."""
-
-    progress: Progress
-    what: str
-
-
 def pairs_folder(run: Path, number: int) -> Path:
     """Return the folder for the scores of reranker *number* in the folder of an unfinished *run*."""
     return run / (f"{_PAIRS}-{number}" if number else _PAIRS)
@@ -142,12 +135,12 @@ class PairScores(NamedTuple):
 
 
 def score_pairs(
-    encoded: Iterable[tuple[int, PairScorer, Any]], most: int, path: Path, executor: Executor, target: ProgressTarget
+    encoded: Iterable[tuple[int, PairScorer, Any]], most: int, path: Path, executor: Executor, progress: Progress, what: str
 ) -> PairScores:
     """Let *executor* score the pairs that a searcher would score, except those whose scores are in the folder *path* already.
 
     *encoded* are blocks of queries, at least one: the number, the searcher, and its encoded queries. No block has more than
-    *most* queries, which must be the same when a run is continued.
+    *most* queries, which must be the same when a run is continued. *progress* shows *what*.
     """
     path.mkdir(exist_ok=True)
     blocks = {}
@@ -157,8 +150,8 @@ def score_pairs(
     stride = -(-most * scorer.candidates // SHARD) * SHARD
     corpus = PairCorpus(scorer.corpus, {text: row for row, text in enumerate(texts)}, blocks, stride)
     left = [shard for shard in corpus.shards() if not shard_file(path, shard).exists()]
-    target.progress.start(target.what, "score", sum(map(len, left)), "pairs")
+    progress.start(what, "score", sum(map(len, left)), "pairs")
     if left:
-        executor.encode(PairEncoder(scorer.reranker, tuple(texts)), corpus, path, left, target.progress)
-    target.progress.end()
+        executor.encode(PairEncoder(scorer.reranker, tuple(texts)), corpus, path, left, progress)
+    progress.end()
     return PairScores(path, corpus)

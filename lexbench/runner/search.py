@@ -26,7 +26,7 @@ from lexbench.executors import executor
 from lexbench.plugins import Executor, PairScorer, Retriever, Searcher
 from lexbench.progress import Progress
 from lexbench.runner.artifacts import FORMAT, Artifacts, Workspace, counted
-from lexbench.runner.pairs import PairScores, ProgressTarget, forget_pairs, learn, pairs_folder, score_pairs
+from lexbench.runner.pairs import PairScores, forget_pairs, learn, pairs_folder, score_pairs
 from lexbench.runner.systems import System, rerankers
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import KeyFacts, key_of
@@ -185,8 +185,8 @@ class DatasetRunner:
         count = len(searcher.pair_scorers(self.encoded(searcher, left[0].queries[:1])))
         assert self.executor is not None  # else there is nothing left
         for number in range(count):
-            target = ProgressTarget(self.progress, what)
-            scored.append(score_pairs(pairs_of(number), size, pairs_folder(path, number), self.executor, target))
+            folder = pairs_folder(path, number)
+            scored.append(score_pairs(pairs_of(number), size, folder, self.executor, self.progress, what))
         return scored
 
     def blocks(self, path: Path, size: int, watch: Stopwatch, what: str) -> Iterator[Block]:
@@ -240,12 +240,8 @@ def forget_blocks(path: Path) -> None:
 def write_hits(hits: Hits, path: Path, work: Mapping[str, NDArray[np.int64]]) -> None:
     """Write the hits of a block of queries and the counts of work (queries,)."""
     counts = {_WORK + name: values for name, values in work.items()}
-    _write({"docs": hits.docs, "scores": hits.scores, **counts}, path)
-
-
-def _write(arrays: dict[str, NDArray[Any]], path: Path) -> None:
-    """Write a file of arrays. `save_file` would leave a temporary file of its own if it is killed."""
-    atomic.write_bytes(path, save(arrays))
+    # `save_file` would leave a temporary file of its own if it is killed.
+    atomic.write_bytes(path, save({"docs": hits.docs, "scores": hits.scores, **counts}))
 
 
 def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
@@ -257,17 +253,23 @@ def read_work(paths: Sequence[Path]) -> dict[str, NDArray[np.int64]]:
 
 def read_hits(paths: Sequence[Path]) -> Hits:
     """Read and join blocks (queries, k) that `write_hits` wrote; a retriever may return fewer columns than k."""
-    blocks: list[dict[str, Any]] = [load_file(path) for path in paths]
-    width = max((block["docs"].shape[1] for block in blocks), default=0)
-    docs = [np.pad(b["docs"], ((0, 0), (0, width - b["docs"].shape[1])), constant_values=-1) for b in blocks]
-    scores = [np.pad(b["scores"], ((0, 0), (0, width - b["scores"].shape[1]))) for b in blocks]
+    blocks = map(load_file, paths)
+    return joined_hits([Hits(block["docs"], block["scores"]) for block in blocks])
+
+
+def joined_hits(blocks: Sequence[Hits]) -> Hits:
+    """Join blocks of hits (queries, k), padded because a searcher may return fewer columns for some queries."""
+    width = max((block.docs.shape[1] for block in blocks), default=0)
+    docs = [np.pad(block.docs, ((0, 0), (0, width - block.docs.shape[1])), constant_values=-1) for block in blocks]
+    scores = [np.pad(block.scores, ((0, 0), (0, width - block.scores.shape[1]))) for block in blocks]
     return Hits(np.concatenate(docs).astype(np.int32), np.concatenate(scores).astype(np.float32))
 
 
 def write_run(ranked: Filtered, folder: Path, corpus: StoredCorpus) -> None:
     """Write a run: its arrays, its query ids, and the folder name of the corpus, which has the document ids."""
     run = ranked.run
-    _write({"offsets": run.offsets, "docs": run.docs, "scores": run.scores}, folder / "run.safetensors")
+    arrays = save({"offsets": run.offsets, "docs": run.docs, "scores": run.scores})
+    atomic.write_bytes(folder / "run.safetensors", arrays)
     facts = {"corpus": corpus.path.name, "self_matches": ranked.dropped, "queries": run.query_ids}
     atomic.write_text(folder / "run.json", json.dumps(facts, ensure_ascii=False) + "\n")
 

@@ -61,15 +61,8 @@ def check(retriever: Retriever, contract: Contract) -> None:
         )
 
 
-class WithWeights(NamedTuple):
-    """A system without weights to choose, and a note on each choice."""
-
-    system: System
-    notes: list[str]
-
-
-def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> WithWeights:
-    """Return *system* with its weights chosen by the measure *headline*, those of inner fusions first.
+def with_weights(system: System, runner: DatasetRunner, headline: str, depth: int) -> tuple[System, list[str]]:
+    """Return *system* with its weights chosen by the measure *headline*, those of inner fusions first, and a note per choice.
 
     *runner* is of the tested dataset, and *depth* is the depth of the run. Before any work it raises CommandError as `check`
     does, MissingData if the tuning queries are not here, CannotStart if all of them are also tested, and ContractMismatch if
@@ -77,7 +70,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
     """
     needed = set(rules(system.retriever))
     if not needed:
-        return WithWeights(system, [])
+        return system, []
     queries = {"oracle": _Queries(runner.dataset)} if "oracle" in needed else {}
     if "tuned" in needed:
         check(system.retriever, runner.dataset.contract)
@@ -86,7 +79,7 @@ def with_weights(system: System, runner: DatasetRunner, headline: str, depth: in
         rule.dataset.check_corpus(runner.corpus)
     choices = _Choices(runner, queries, headline, depth, system.name)
     retriever = choices.applied(system.retriever)
-    return WithWeights(replace(system, retriever=retriever, recipe=describe(retriever)), choices.notes)
+    return replace(system, retriever=retriever, recipe=describe(retriever)), choices.notes
 
 
 class _Queries(NamedTuple):

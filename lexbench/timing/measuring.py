@@ -23,6 +23,7 @@ from lexbench.executors import executor
 from lexbench.plugins import CHOSEN_WEIGHTS
 from lexbench.registry import has_threads, replace_plugins
 from lexbench.runner import systems
+from lexbench.runner.search import joined_hits
 from lexbench.storage import atomic
 from lexbench.timing import machine
 from lexbench.timing.durations import Durations
@@ -54,7 +55,8 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     searcher = _open(task)
     seconds["open"] = time.perf_counter() - begin
     encode, inputs = _inputs(searcher, task)
-    _limit_torch(task.threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(task.threads)
     begin = time.perf_counter()
     searcher.search(encode(inputs[0]), task.k)
     seconds["first_query" if task.single else "first_block"] = time.perf_counter() - begin
@@ -65,10 +67,10 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     machine.reset_peak_memory()
     warm = warm_up(work, lambda _timed: report_pass())
     memory |= machine.memory() | {"model": machine.model_bytes()}
-    before, transferred = machine.read_counters(), _transfer(searcher)
+    before, transferred = machine.read_counters(), searcher.transfer
     passes = timed_passes(work, len(warm), answers.take, task.seconds)
     after = machine.read_counters()
-    if (transfer := _transfer(searcher) - transferred) > 0:
+    if (transfer := searcher.transfer - transferred) > 0:
         seconds["transfer"] = transfer / (len(inputs) * len(passes))
     memory["peak_search"] = machine.peak_memory()
 
@@ -80,7 +82,7 @@ def measure(task: Task, report_pass: Callable[[], None]) -> None:
     if task.single and not task.on and (crowd := machine.crowded(cpu_per_wall)):
         noise.append(crowd)
     arrays = _arrays(passes) | {f"warm_up.{stage}": array for stage, array in _arrays(warm).items()}
-    arrays |= {"null": _arrays(idle)["e2e"]} | _joined(answers.hits)
+    arrays |= {"null": _arrays(idle)["e2e"]} | joined_hits(answers.hits)._asdict()
     atomic.write_bytes(Path(task.out) / DURATIONS_FILE, save(arrays))
     facts = Facts(
         warm_up=len(warm),
@@ -146,19 +148,6 @@ def _inputs(searcher: Any, task: Task) -> tuple[Callable[[Any], Any], list[Any]]
     return searcher.encode_queries, blocks
 
 
-def _limit_torch(threads: int) -> None:
-    """Limit torch to *threads*, if it has been imported."""
-    if "torch" in sys.modules:
-        import torch
-
-        torch.set_num_threads(threads)
-
-
-def _transfer(searcher: Any) -> float:
-    """Return the seconds that searches have spent so far on the way to workers and back."""
-    return float(searcher.transfer)
-
-
 def _workers(task: Task, seconds: dict[str, float]) -> str:
     """Return a line about the workers that search; "" if there are none."""
     way = 1000 * seconds.get("transfer", 0)
@@ -187,14 +176,6 @@ def _arrays(passes: Sequence["Pass"]) -> dict[str, NDArray[Any]]:
     """Return the durations (passes, inputs) by stage."""
     stacked = np.stack([item.durations for item in passes], axis=1)
     return {stage: np.ascontiguousarray(matrix) for stage, matrix in zip(STAGES, stacked, strict=True)}
-
-
-def _joined(hits: Sequence[Hits]) -> dict[str, NDArray[Any]]:
-    """Return hits as arrays (queries, k), padded because a searcher may return fewer columns for some queries."""
-    width = max(block.docs.shape[1] for block in hits)
-    docs = [np.pad(block.docs, ((0, 0), (0, width - block.docs.shape[1])), constant_values=-1) for block in hits]
-    scores = [np.pad(block.scores, ((0, 0), (0, width - block.scores.shape[1]))) for block in hits]
-    return {"docs": np.concatenate(docs).astype(np.int32), "scores": np.concatenate(scores).astype(np.float32)}
 
 
 # ---- the timed loops: nothing but the calls stands between two readings of the clock ---------------------------------------

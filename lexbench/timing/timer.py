@@ -88,7 +88,7 @@ class Timer:
     def _measurements(self, timed: TimedRun, runner: DatasetRunner) -> Iterator["_Measurement"]:
         """Yield a measurement for each k and each scenario."""
         depths = self.settings.k if isinstance(self.settings.k, tuple) else (self.settings.k,)
-        drop = runner.dataset.contract.protocol.self_match == "drop"  # then one document more is asked for
+        drop = runner.drops_self_matches  # then one document more is asked for
         for k in depths:
             for scenario in scenarios(self.settings):
                 yield _Measurement(timed, runner, self.settings, scenario, timed.depth + drop if k is None else k)
@@ -112,11 +112,6 @@ class _Measurement:
     @property
     def _queries(self) -> list[Query]:
         return sample(self.runner.dataset.queries, self.settings.queries)
-
-    @property
-    def _drop(self) -> bool:
-        """Whether a query's own document is left out of its list."""
-        return self.runner.dataset.contract.protocol.self_match == "drop"
 
     @property
     def _on(self) -> str:
@@ -155,7 +150,7 @@ class _Measurement:
             weights=chosen_weights(timed.named.retriever, timed.system.retriever),
             index=str(timed.index),
             queries=[(query.query_id, query.text) for query in queries],
-            own=own_positions(runner.corpus, queries).tolist() if self._drop else [],
+            own=own_positions(runner.corpus, queries).tolist() if runner.drops_self_matches else [],
             k=self.k,
             threads=self.scenario.threads,
             single=self.scenario.single,
@@ -188,8 +183,9 @@ class _Measurement:
     def _differing(self, draft: Path) -> int:
         """Return the number of queries that got other documents than in the untimed run."""
         run = Run.from_hits([query.query_id for query in self._queries], read_hits(draft), self.runner.corpus.doc_ids)
-        compared = without_self_matches(run, self.timed.depth).run if self._drop else run
-        return differing(compared, read_run(self.timed.run).run, self.k - self._drop)
+        drop = self.runner.drops_self_matches
+        compared = without_self_matches(run, self.timed.depth).run if drop else run
+        return differing(compared, read_run(self.timed.run).run, self.k - drop)
 
 
 def differing(timed: Run, untimed: Run, k: int) -> int:
