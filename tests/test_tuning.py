@@ -401,7 +401,7 @@ def test_weights_are_chosen_in_a_run_alone(kind, tmp_path):
     made = system(f'{kind}(bm25, bm25(k1=2.0), weights="tuned")').retriever
     with pytest.raises(CommandError, match=re.escape(f'{kind}(weights="tuned"): they are chosen in a run')):
         made._rule()
-    with pytest.raises(CommandError, match=re.escape("weights are numbers from 0, not all 0, as in weights=[1, 0.3], or")):
+    with pytest.raises(CommandError, match=re.escape("weights are numbers from 0, not all 0, e.g. weights=[1, 0.3], or")):
         system(f'{kind}(bm25, bm25(k1=2.0), weights="best")')
 
 
