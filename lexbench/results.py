@@ -246,9 +246,8 @@ def _checked(result: Result, path: Path) -> Result:
         if measure not in result.means:
             raise InvalidFile(f"{what} has values of {measure} by query, and no mean")
         total, mean = sum(values), result.means[measure]
-        if (
-            values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING
-        ):  # the mean of a count is the sum
+        # The mean of a count is the sum.
+        if values and not min(abs(mean - total / len(values)), abs(mean - total)) <= _ROUNDING:
             raise InvalidFile(f"{what}: the mean of {measure} is {mean}, and that of its values {total / len(values)}")
     for measure, means in result.seeds.means.items() if result.seeds else ():
         if len(means) < 2 or abs(fmean(means) - result.means.get(measure, math.inf)) > _ROUNDING:  # noqa: PLR2004 - seeds

@@ -223,7 +223,8 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
             alone = len(approximate) == 1 and isinstance(retriever, Encoded)
             found = {str(k): share for k, share in approximate[0].shares.items()} if alone else {}
             result = msgspec.structs.replace(result, notes=[*lines, *map(str, approximate)], found=found)
-            _write(result, draft.unfinished, watch)
+            results.save(result, draft.unfinished / "result.json")
+            watch.write(draft.unfinished)
     return completed(_read(draft.folder, job), made.folder, made.index, runner.corpus.path)
 
 
@@ -236,7 +237,8 @@ def _result_of_run_file(job: Job, runner: DatasetRunner) -> Result:
             watch = Stopwatch()
             with watch.time("score"):
                 result = _scored(job, runner, retriever.read(name), None)
-            _write(result, draft.unfinished, watch)
+            results.save(result, draft.unfinished / "result.json")
+            watch.write(draft.unfinished)
     return _read(draft.folder, job)
 
 
@@ -273,11 +275,6 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
     seen = exposure_of(job.system, job.contract)
     made = {"notation": job.system.alias_of, "recipe": dict(job.system.recipe), "sizes": _model_size(job.system)}
     return msgspec.structs.replace(result, counts=counts, digests=digests, exposure=seen, **made)
-
-
-def _write(result: Result, path: Path, watch: Stopwatch) -> None:
-    results.save(result, path / "result.json")
-    watch.write(path)
 
 
 def _read(folder: Path, job: Job) -> Result:

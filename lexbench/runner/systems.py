@@ -62,8 +62,9 @@ def system(given: Any, name: str | None = None) -> System:
         retriever = resolve(expression)
         return System(name or str(expression), retriever, describe(retriever), str(expression))
     plugin = adapted(given)
-    retriever = Encoded(plugin, _exact_engine(plugin.kind)) if isinstance(plugin, Encoder) else plugin
-    return System(name or str(getattr(given, "name", type(given).__name__)), retriever, describe(retriever))
+    if isinstance(plugin, Encoder):
+        plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])))
+    return System(name or str(getattr(given, "name", type(given).__name__)), plugin, describe(plugin))
 
 
 # ---- several systems in one expression -------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def _encoded(expression: Expression) -> Encoded:
     named_engine = _engine(expression.engine) if expression.engine else None  # first: its errors need no model
     head = catalog.expand(expression.head)
     kind: Kind = registry.load("encoders", head.name, expression.head.name).kind
-    engine = named_engine or _exact_engine(kind)
+    engine = named_engine or registry.create("engines", Call(_EXACT[kind]))
     if engine.kind is not kind:
         fitting = [name for name in registry.names("engines") if _takes(name, kind)]
         raise CommandError(
@@ -220,11 +221,6 @@ def _encoded(expression: Expression) -> Encoded:
     with suppress(TypeError):  # a setting has no hash
         _short_names[encoder] = expression.head.name
     return Encoded(encoder, engine, tuple(transforms))
-
-
-def _exact_engine(kind: Kind) -> Engine:
-    engine: Engine = registry.create("engines", Call(_EXACT[kind]))
-    return engine
 
 
 def _engine(call: Call) -> Engine:

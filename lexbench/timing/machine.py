@@ -223,12 +223,9 @@ def read_counters() -> Counters:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     hot = [_text(_CPU / f"cpu{core}/thermal_throttle/core_throttle_count") for core in cores()]
     stolen = ticks[_STEAL] if len(ticks) > _STEAL else 0
-    return Counters(load, stolen, sum(ticks[: _STEAL + 1]), _throttled(), sum(int(text) for text in hot if text.isdigit()))
-
-
-def _throttled() -> int:
-    text = next(filter(None, map(_text, _THROTTLES)), "")
-    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("nr_throttled ")), 0)
+    group = next(filter(None, map(_text, _THROTTLES)), "").splitlines()
+    throttled = next((int(line.split()[1]) for line in group if line.startswith("nr_throttled ")), 0)
+    return Counters(load, stolen, sum(ticks[: _STEAL + 1]), throttled, sum(int(text) for text in hot if text.isdigit()))
 
 
 def disturbances(before: Counters, after: Counters, available: int) -> Iterator[str]:
