@@ -156,7 +156,7 @@ class Anserini:
     """Anserini's own indexer, and the searcher that pyserini calls, which returns objects with ids."""
 
     def __init__(self, threads: int) -> None:
-        from lexbench.engines.java.jvm import java_class
+        from lexbench.engines.kernels.java import java_class
 
         self.java_class, self.threads = java_class, threads
 

@@ -66,7 +66,7 @@ def lucene():
     """Return Lucene's analysis of a text, as Anserini sets it up."""
     if not find_spec("pyserini"):
         pytest.skip("pyserini is not installed; pip install 'lexbench[lucene]'")
-    from lexbench.engines.java.jvm import java_class
+    from lexbench.engines.kernels.java import java_class
 
     analyser = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
     utils = java_class("io.anserini.analysis.AnalyzerUtils")

@@ -166,7 +166,7 @@ def test_lengths():
 @needs_lucene
 def test_lengths_are_lucenes():
     """Every length class is the one of Lucene's SmallFloat."""
-    from lexbench.engines.java.jvm import java_class
+    from lexbench.engines.kernels.java import java_class
 
     lucene = java_class("org.apache.lucene.util.SmallFloat")
     lengths = np.r_[0:3000, 2 ** np.arange(12, 31), 2 ** np.arange(12, 32) - 1]
@@ -396,7 +396,7 @@ def test_the_unicode_analyser_knows_no_language():
 @pytest.mark.parametrize("text", ["北京大学は東京にない", "我能吞下玻璃而不伤身体", "カタカナ"])
 def test_pairs_are_those_of_lucenes_cjk_analyser(text):
     """Chinese and Japanese give the pairs of Lucene's CJKAnalyzer."""
-    from lexbench.engines.java.jvm import java_class
+    from lexbench.engines.kernels.java import java_class
 
     analyser = java_class("org.apache.lucene.analysis.cjk.CJKAnalyzer")()
     assert unicode(text) == list(java_class("io.anserini.analysis.AnalyzerUtils").analyze(analyser, text).toArray())
@@ -446,7 +446,7 @@ def test_another_java():
     """Where a Java virtual machine without Lucene runs already, one line says so."""
     program = """
 from jnius import autoclass
-from lexbench.engines.java.jvm import java_class
+from lexbench.engines.kernels.java import java_class
 from lexbench.errors import CannotStart
 try:
     java_class("org.apache.lucene.util.Version")
@@ -528,7 +528,7 @@ def test_published_scores(shared, tmp_path, name):
 @pytest.mark.parametrize("scale", [10, 40, 150, 400])
 def test_ties_are_those_of_anserinis_run_files(searcher, scale):
     """Scores of any size have the order in which the jar adjusts them and trec_eval 9.0.4 reads its run file."""
-    from lexbench.engines.java.jvm import java_class
+    from lexbench.engines.kernels.java import java_class
 
     rng = np.random.default_rng(scale)
     scores = (scale + rng.integers(0, 90, 200) * 2e-5).astype(np.float32)

@@ -19,7 +19,7 @@ from lexbench.contracts import contract_of
 from lexbench.datasets.location import find_source
 from lexbench.engines import _qdrant
 from lexbench.engines.csr import Csr
-from lexbench.engines.java.jvm import java_class
+from lexbench.engines.kernels.java import java_class
 from lexbench.engines.opensearch import OpenSearch
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, MissingExtra
 from lexbench.notation import Call

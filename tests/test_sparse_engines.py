@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 from lexbench import registry
-from lexbench.engines._quiet import quiet
-from lexbench.engines.java import lucene_index
+from lexbench.engines.kernels import java
+from lexbench.engines.kernels.checks import quiet
 from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownName
 from lexbench.notation import Call
 
@@ -46,7 +46,7 @@ def test_lucene_scores_as_anserini(tmp_path, settings):
         for position, row in enumerate(rows):
             vector = {f"t{term}": int(weight) for term, weight in zip(row.indices, row.data, strict=True)}
             file.write(json.dumps({"id": f"{position:04}", "contents": "", "vector": vector}) + "\n")
-    java_class = lucene_index.java_class
+    java_class = java.java_class
     options = (
         "-collection JsonVectorCollection -generator DefaultLuceneDocumentGenerator -impact -pretokenized -optimize -threads 1"
     )
@@ -73,7 +73,7 @@ def test_lucene_prunes_without_changing_the_answer(tmp_path):
 def test_lucene_keeps_positions_when_it_merges(tmp_path, monkeypatch):
     """Documents that come to lie in many segments are numbered as they came, and one segment is left."""
     whole = answer(engine("lucene"), tmp_path / "whole")
-    monkeypatch.setattr(lucene_index, "_BUFFER_MB", 0.2)
+    monkeypatch.setattr(java, "_BUFFER_MB", 0.2)
     merged = answer(engine("lucene"), tmp_path / "merged")
 
     assert np.array_equal(whole.docs, merged.docs)

@@ -125,7 +125,9 @@ def test_expanded_documents(model, expanded):
 
 def test_an_expansion_is_wanted_of_all(model, expanded):
     """Documents that the file lacks are named."""
-    with pytest.raises(LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 others; give each document a line"):
+    with pytest.raises(
+        LexbenchError, match="has no expansion of document 'x', 'y', 'z' and 1 others; give each document a line"
+    ):
         encoder(model, expansions=expanded[1]).tokenise_documents([Document(name, "") for name in "0xyz1w"])
 
 

@@ -479,7 +479,7 @@ def test_folders_that_are_refused(tmp_path):
 def test_anserini_reads_what_is_written(tmp_path):
     """Its own collection and topic reader see each token as often as it weighs."""
     pytest.importorskip("jnius_config")
-    from lexbench.engines.java.jvm import java_class
+    from lexbench.engines.kernels.java import java_class
 
     FORMATS["anserini"].write(blocks_of([[2, 0, 1, 0], [0] * 4, [0, 3, 0, 0]]), tmp_path / "v", Vocabulary(TOKENS))
     FORMATS["anserini-topics"].write(blocks_of([[2, 0, 1, 0]], ["q"]), tmp_path / "t.tsv", Vocabulary(TOKENS))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines.java.jvm import java_class
+from lexbench.engines.kernels.java import java_class
 
 HEADER = """\
 # Word-break classes of code points, as Lucene 9's StandardTokenizer sees them (StandardTokenizerImpl.jflex: Unicode 9.0

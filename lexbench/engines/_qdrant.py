@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.checks import Found, fill_exactly, no_hits, one_width, same_width
+from lexbench.engines.kernels.checks import Found, fill_exactly, no_hits, one_width, quiet, same_width
 from lexbench.errors import CannotStart, CommandError, LexbenchError, MissingData, require
 from lexbench.plugins import Engine, Index
 from lexbench.registry import runtime
@@ -65,7 +64,6 @@ class QdrantEngine(Engine):
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     remote: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     requires: ClassVar[tuple[str, ...]] = ("qdrant_edge",)
     extra: ClassVar[str] = "qdrant"
 

@@ -48,7 +48,6 @@ class Csr(Engine):
 
     kind: ClassVar[Kind] = Kind.SPARSE
     exact: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def build(self, shards: Iterable[sparse.csr_array], path: Path) -> None:

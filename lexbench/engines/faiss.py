@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, ordered, same_width
+from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, ordered, quiet, same_width
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
@@ -55,7 +54,6 @@ class Faiss(Engine):
     threads: int = runtime(1)  # of building and searching
 
     kind: ClassVar[Kind] = Kind.DENSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True  # with one thread
     exact: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("faiss",)

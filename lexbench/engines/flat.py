@@ -1,5 +1,9 @@
-"""Exact dense search: every product, a block at a time, over memory-mapped vectors."""
+"""Exact dense search: every product, a block at a time, over memory-mapped vectors.
 
+`maxsim` stores its vectors in the same files: one raw matrix, float32 or float16.
+"""
+
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines import _matrix_file
-from lexbench.engines.kernels.checks import all_finite, no_hits, same_width
+from lexbench.engines.kernels.checks import all_finite, no_hits, one_width, same_width
+from lexbench.errors import CommandError
 from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind
 
+_STORAGE = ("float32", "float16")
 _QUERIES = 4096  # searched in one pass over the index: more would hardly be faster, and take more memory
 
 
@@ -58,19 +63,53 @@ class Flat(Engine):
 
     def __post_init__(self) -> None:
         """Raise CommandError for an unknown storage."""
-        _matrix_file.check_storage("flat", self.storage)
+        check_storage("flat", self.storage)
 
     def build(self, shards: Iterable[NDArray[np.float32]], path: Path) -> None:
         """Write the vectors of *shards* (n, dimensions) into *path*.
 
         Raises LexbenchError for shards of different widths, and for values that are not finite in the storage's type.
         """
-        _matrix_file.write("flat", self.storage, shards, path)
+        write_matrix("flat", self.storage, shards, path)
 
     def open(self, path: Path) -> FlatIndex:
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        vectors = _matrix_file.mapped(path)
+        vectors = map_matrix(path)
         if len(vectors):
             for count in (1, _QUERIES):  # our loop, and BLAS
                 FlatIndex(vectors[:1]).search(np.zeros((count, vectors.shape[1]), np.float32), 1)
         return FlatIndex(vectors)
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------------
+
+
+def check_storage(engine: str, storage: str) -> None:
+    """Raise CommandError unless vectors can be stored as *storage*."""
+    if storage not in _STORAGE:
+        raise CommandError(f"{engine}(storage=…) takes {' or '.join(map(repr, _STORAGE))}, not {storage!r}")
+
+
+def write_matrix(engine: str, storage: str, blocks: Iterable[NDArray[np.float32]], path: Path) -> None:
+    """Write *blocks* (n, dimensions), one after another, into the folder *path*.
+
+    Raises LexbenchError, naming *engine*, for blocks of different widths, and for values that are not finite as *storage*.
+    """
+    width = 0
+    with (path / "vectors").open("wb") as file:
+        for block in blocks:
+            width = one_width(engine, width, block.shape[1])
+            with np.errstate(over="ignore"):
+                stored = np.ascontiguousarray(block, np.dtype(storage))
+            all_finite(stored, "a document vector")
+            stored.tofile(file)
+    (path / "facts.json").write_text(json.dumps({"width": width, "storage": storage}) + "\n", encoding="utf-8")
+
+
+def map_matrix(path: Path) -> NDArray[Any]:
+    """Return the matrix (n, dimensions) in the folder *path*, mapped into memory."""
+    facts = json.loads((path / "facts.json").read_bytes())
+    width, kind = facts["width"], np.dtype(facts["storage"])
+    if (path / "vectors").stat().st_size == 0:  # an empty file cannot be mapped
+        return np.empty((0, width), kind)
+    return np.asarray(np.memmap(path / "vectors", kind, "r")).reshape(-1, width)

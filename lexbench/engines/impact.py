@@ -34,7 +34,6 @@ class Impact(Engine):
     kind: ClassVar[Kind] = Kind.SPARSE
     exact: ClassVar[bool] = True
     impacts: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def index_identity(self) -> dict[str, int]:

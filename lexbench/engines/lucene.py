@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
-from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
 from lexbench.engines.kernels.checks import impacts, no_hits
+from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
 from lexbench.errors import LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
@@ -42,7 +41,6 @@ class Lucene(Engine):
     prune: bool = at_search(False)
 
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = False  # Lucene writes a random id and the time into each segment
     impacts: ClassVar[bool] = True
     exact: ClassVar[bool] = True

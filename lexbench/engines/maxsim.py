@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lexbench.engines import _matrix_file
+from lexbench.engines.flat import check_storage, map_matrix, write_matrix
 from lexbench.engines.kernels.checks import all_finite, same_width
 from lexbench.plugins import Engine, Index
 from lexbench.types import Hits, Kind, MultiVectors
@@ -34,12 +34,11 @@ class MaxSim(Engine):
 
     kind: ClassVar[Kind] = Kind.MULTI
     exact: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise CommandError for an unknown storage."""
-        _matrix_file.check_storage("maxsim", self.storage)
+        check_storage("maxsim", self.storage)
 
     def build(self, shards: Iterable[MultiVectors], path: Path) -> None:
         """Write the vectors of all tokens as one matrix (tokens, dimensions), and the first token of each document.
@@ -53,12 +52,12 @@ class MaxSim(Engine):
                 counts.append(np.diff(shard.offsets))
                 yield shard.values
 
-        _matrix_file.write("maxsim", self.storage, values(), path)
+        write_matrix("maxsim", self.storage, values(), path)
         np.save(path / "offsets.npy", offsets_of(np.concatenate(counts)))
 
     def open(self, path: Path) -> "MaxSimIndex":
         """Map the vectors into memory, and compile the search if it has not been compiled on this machine before."""
-        vectors = _matrix_file.mapped(path)
+        vectors = map_matrix(path)
         if len(vectors):
             one = np.array([0, 1])
             MaxSimIndex(vectors[:1], one).search(MultiVectors(np.zeros((1, vectors.shape[1]), np.float32), one), 1)

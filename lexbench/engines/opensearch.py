@@ -56,8 +56,6 @@ class OpenSearch(Engine):
     exact: ClassVar[bool] = True
     impacts: ClassVar[bool] = True
     remote: ClassVar[bool] = True
-    version: ClassVar[int] = 1
-    deterministic: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Raise CommandError for an address that is none or has a key in it, and for impossible numbers."""

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.checks import impacts, no_hits
+from lexbench.engines.kernels.checks import impacts, no_hits, quiet
 from lexbench.errors import CannotStart, UnknownName
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search
@@ -55,7 +54,6 @@ class Pisa(Engine):
     algorithm: str = at_search("maxscore")
 
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     impacts: ClassVar[bool] = True
     exact: ClassVar[bool] = True

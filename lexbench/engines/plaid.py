@@ -49,8 +49,6 @@ class Plaid(Engine):
     threads: int = runtime(1)
 
     kind: ClassVar[Kind] = Kind.MULTI
-    version: ClassVar[int] = 1
-    deterministic: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     compressed: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("fast_plaid",)

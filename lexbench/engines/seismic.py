@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from lexbench.engines._quiet import quiet
-from lexbench.engines.kernels.checks import fill, no_hits
+from lexbench.engines.kernels.checks import fill, no_hits, quiet
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Engine, Index
 from lexbench.registry import at_search, runtime
@@ -52,8 +51,6 @@ class Seismic(Engine):
     threads: int = runtime(1)  # of building
 
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
-    deterministic: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("seismic",)
     extra: ClassVar[str] = "seismic"

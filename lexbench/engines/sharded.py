@@ -65,7 +65,6 @@ class Sharded(Engine):
 
     kind: ClassVar[Any] = None  # these two are those of the engine
     exact: ClassVar[Any] = None
-    version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Raise CommandError unless there is an engine, and one shard or more."""

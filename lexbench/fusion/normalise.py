@@ -67,10 +67,7 @@ class ScoreMatrix(NamedTuple):
 
 
 def score_matrix(
-    docs: NDArray[np.int32],
-    lists: Sequence[NDArray[np.floating]],
-    rule: Rule,
-    ended: Sequence[NDArray[np.bool_]] = (),
+    docs: NDArray[np.int32], lists: Sequence[NDArray[np.floating]], rule: Rule, ended: Sequence[NDArray[np.bool_]] = ()
 ) -> ScoreMatrix:
     """Return the normalised scores that each list gives to *docs* (queries, n; ascending in each row, padded with -1).
 

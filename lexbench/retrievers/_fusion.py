@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import SCORES, Rule, ScoreMatrix, score_matrix, weighted_sum
-from lexbench.plugins import (
-    CHOSEN_WEIGHTS,
-    BuildContext,
-    PairScorer,
-    QueryEncoder,
-    Rescorer,
-    Retriever,
-)
+from lexbench.plugins import CHOSEN_WEIGHTS, BuildContext, PairScorer, QueryEncoder, Rescorer, Retriever
 from lexbench.registry import at_search
 from lexbench.retrievers.encoded import VectorQueries
 from lexbench.storage.artifact_folder import write_references

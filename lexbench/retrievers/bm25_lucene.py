@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lexbench.engines.java.jvm import EXTRA, REQUIRES, java_class
-from lexbench.engines.java.lucene_index import LUCENE, Reader, Writer
+from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
 from lexbench.errors import CommandError
 from lexbench.plugins import Searcher
 from lexbench.registry import optional

@@ -15,13 +15,7 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import (
-    FusionRescorer,
-    OpenedMembers,
-    WeightedFusion,
-    must_rescore,
-    search_without,
-)
+from lexbench.retrievers._fusion import FusionRescorer, OpenedMembers, WeightedFusion, must_rescore, search_without
 from lexbench.storage.artifact_folder import read_references
 from lexbench.types import Hits
 

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
-from lexbench.plugins import (
-    BuildContext,
-    Encoder,
-    PairScorer,
-    QueryEncoder,
-    Rescorer,
-    Retriever,
-    Searcher,
-)
+from lexbench.plugins import BuildContext, Encoder, PairScorer, QueryEncoder, Rescorer, Retriever, Searcher
 from lexbench.registry import at_search
 from lexbench.retrievers._fusion import has_index, must_rescore
 from lexbench.retrievers.encoded import Encoded
@@ -63,7 +55,6 @@ class Passages(Retriever):
 
     family: ClassVar[str] = ""  # that of its member
     can_rescore: ClassVar[bool] = True
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -29,7 +29,6 @@ class PruneQuery(Transform):
     threshold: float = 0.0
     fraction: float = 1.0
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

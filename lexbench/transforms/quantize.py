@@ -35,7 +35,6 @@ class Quantize(Transform):
     bits: int = 16
     empty: int = -1
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
     impacts: ClassVar[bool] = True  # the results are whole numbers
 

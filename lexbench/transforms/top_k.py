@@ -31,7 +31,6 @@ class TopK(Transform):
     k: int
     ties: str = "keep"
     kind: ClassVar[Kind] = Kind.SPARSE
-    version: ClassVar[int] = 1
     deterministic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

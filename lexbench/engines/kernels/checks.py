@@ -1,6 +1,9 @@
-"""Checks of vectors that all engines make, in one wording, and how engines fill in hits."""
+"""What all engines use: checks of vectors in one wording, how to fill in hits, and silence for libraries that print."""
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -111,3 +114,26 @@ def ordered(docs: NDArray[np.int32], scores: NDArray[np.float32]) -> Hits:
     """Return *docs* (queries, k) and their *scores* as hits: best first, ties by position."""
     order = np.lexsort((docs, -scores), axis=1)
     return Hits(np.take_along_axis(docs, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+
+# ---- libraries -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Discard everything that is written to the file descriptors 1 and 2, by whatever language."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    copies = [os.dup(number) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number, copy in zip((1, 2), copies, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
