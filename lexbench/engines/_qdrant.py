@@ -8,12 +8,12 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from platform import node
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,22 +32,6 @@ _POINTS = 1000  # sent at a time
 _WAIT = 3600.0  # seconds in which a server must have indexed what it was sent
 
 Point = tuple[int, Any]  # a position, and its vector in Qdrant's form
-
-
-class Backend(Protocol):
-    """A collection of Qdrant, wherever it is."""
-
-    def add(self, points: Sequence[Point]) -> None:
-        """Add points."""
-
-    def finish(self) -> None:
-        """Make the points searchable, and wait until they are."""
-
-    def count(self) -> int:
-        """Return the number of points."""
-
-    def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Return the best *limit* points for a query *vector*, none with a score below *least*."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +68,7 @@ class QdrantEngine(Engine):
     def build(self, shards: Iterable[Any], path: Path) -> None:
         """Index *shards* (n, width). Raises LexbenchError for shards of different widths, and for impossible values."""
         facts: dict[str, Any] = {"documents": 0, "width": 0}
-        backend: Backend | None = None  # made when the width is known
+        backend: Edge | Server | None = None  # made when the width is known
         sent = 0
         block: list[Point] = []
 
@@ -120,7 +104,7 @@ class QdrantEngine(Engine):
         """Return the name of the collection for *path*: the same if building is started again."""
         return f"lexbench-{digest([node(), str(path.resolve())])}"
 
-    def _make(self, width: int, path: Path) -> Backend:
+    def _make(self, width: int, path: Path) -> "Edge | Server":
         """Return a new collection."""
         if self.url:
             server = Server(self.url, self._collection(path), self.kind)
@@ -136,7 +120,7 @@ class QdrantIndex(Index):
         facts = json.loads((path / _FACTS).read_bytes())
         self._settings = settings
         self._documents, self._width = int(facts["documents"]), int(facts["width"])
-        self._backend: Backend | None = None  # if there is no point
+        self._backend: Edge | Server | None = None  # if there is no point
         if facts["points"]:
             name, kind = facts["collection"], settings.kind
             self._backend = Server(settings.url, name, kind) if settings.url else Edge(path / "edge", kind)
@@ -180,18 +164,13 @@ class Edge:
             if not width:
                 self._shard = qdrant_edge.EdgeShard.load(str(path))
                 return
+            form: dict[str, Any] = {"sparse_vectors": {_NAME: qdrant_edge.EdgeSparseVectorParams()}}
+            if kind is not Kind.SPARSE:
+                many = qdrant_edge.MultiVectorConfig(qdrant_edge.MultiVectorComparator.MaxSim) if kind is Kind.MULTI else None
+                params = {"size": width, "distance": qdrant_edge.Distance.Dot, "multivector_config": many}
+                form = {"vectors": {_NAME: qdrant_edge.EdgeVectorParams(**params)}}
             # Without a log, which would keep others from opening it: an unfinished index is built again.
-            self._shard = qdrant_edge.EdgeShard.create(
-                str(path), qdrant_edge.EdgeConfig(wal_enabled=False, **self._form(width))
-            )
-
-    def _form(self, width: int) -> dict[str, Any]:
-        """Return the configuration of the one vector of a point."""
-        edge = self._edge
-        if self._kind is Kind.SPARSE:
-            return {"sparse_vectors": {_NAME: edge.EdgeSparseVectorParams()}}
-        many = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim) if self._kind is Kind.MULTI else None
-        return {"vectors": {_NAME: edge.EdgeVectorParams(size=width, distance=edge.Distance.Dot, multivector_config=many)}}
+            self._shard = qdrant_edge.EdgeShard.create(str(path), qdrant_edge.EdgeConfig(wal_enabled=False, **form))
 
     def _vector(self, vector: Any) -> Any:
         """Return Qdrant's object for a vector."""
@@ -215,7 +194,7 @@ class Edge:
         return int(self._shard.count(self._edge.CountRequest()))
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Return the best *limit* points, exactly, see `Backend.search`."""
+        """Return the best *limit* points for a query *vector*, exactly, none with a score below *least*."""
         edge = self._edge
         request = edge.QueryRequest(
             limit=limit,
@@ -240,13 +219,11 @@ class Server:
         if self._kind is Kind.SPARSE:
             settings |= {"vectors_config": {}, "sparse_vectors_config": {_NAME: models.SparseVectorParams()}}
         else:
-            many = (
-                models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM) if self._kind is Kind.MULTI else None
-            )
-            settings["vectors_config"] = {
-                _NAME: models.VectorParams(size=width, distance=models.Distance.DOT, multivector_config=many)
-            }
-        with self._errors():
+            largest = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+            many = largest if self._kind is Kind.MULTI else None
+            params = models.VectorParams(size=width, distance=models.Distance.DOT, multivector_config=many)
+            settings["vectors_config"] = {_NAME: params}
+        with _one_line(self._url):
             self._client.delete_collection(self._name)
             self._client.create_collection(self._name, **settings)
 
@@ -263,13 +240,13 @@ class Server:
         from qdrant_client import models
 
         ready = [models.PointStruct(id=position, vector={_NAME: self._vector(vector)}) for position, vector in points]
-        with self._errors():
+        with _one_line(self._url):
             self._client.upsert(self._name, ready, wait=True)
 
     def finish(self) -> None:
         """Wait until the server has indexed all points. Raises LexbenchError if that takes too long."""
         end = time.monotonic() + _WAIT
-        with self._errors():
+        with _one_line(self._url):
             while (status := self._client.get_collection(self._name).status) != "green":
                 if time.monotonic() > end:
                     raise LexbenchError(f"{self._url} has not indexed {self._name} in {_WAIT:,.0f} s: its status is {status}")
@@ -277,14 +254,14 @@ class Server:
 
     def count(self) -> int:
         """Return the number of points; 0 if there is no such collection."""
-        with self._errors():
+        with _one_line(self._url):
             return int(self._client.count(self._name).count) if self._client.collection_exists(self._name) else 0
 
     def search(self, vector: Any, limit: int, least: float | None) -> Found:
-        """Return the best *limit* points, exactly, see `Backend.search`."""
+        """Return the best *limit* points for a query *vector*, exactly, none with a score below *least*."""
         from qdrant_client import models
 
-        with self._errors():
+        with _one_line(self._url):
             answer = self._client.query_points(
                 self._name,
                 query=self._vector(vector),
@@ -295,9 +272,6 @@ class Server:
                 with_payload=False,
             )
         return _found(answer.points)
-
-    def _errors(self) -> AbstractContextManager[None]:
-        return _one_line(self._url)
 
 
 @contextmanager

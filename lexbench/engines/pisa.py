@@ -103,19 +103,9 @@ class PisaIndex(Index):
         names, scores = np.empty(room, object), np.empty(room, np.float32)
         size = 0
         if self._context is not None:
-            size = _library().retrieve(
-                self._context,
-                self._algorithm,
-                prepared,
-                k=k,
-                threads=1,
-                query_weighted=1,
-                pretokenised=1,
-                result_qidxs=numbers,
-                result_docnos=names,
-                result_ranks=ranks,
-                result_scores=scores,
-            )
+            results = {"result_qidxs": numbers, "result_docnos": names, "result_ranks": ranks, "result_scores": scores}
+            settings = {"k": k, "threads": 1, "query_weighted": 1, "pretokenised": 1}
+            size = _library().retrieve(self._context, self._algorithm, prepared, **settings, **results)
         return numbers[:size], names[:size], scores[:size]
 
     def search(self, queries: sparse.csr_array, k: int) -> Hits:
@@ -145,9 +135,8 @@ class PisaIndex(Index):
             docs = np.fromiter(map(int, names), np.int32, len(names))
             starts = np.searchsorted(numbers, [number for number, _ in block])  # queries come in ascending number
             for query, start, stop in zip(block, starts, [*starts[1:], len(numbers)], strict=True):
-                matches = slice(
-                    start, start + int(np.count_nonzero(scores[start:stop] > 0))
-                )  # ranked_or_taat returns zeros at the end
+                positive = int(np.count_nonzero(scores[start:stop] > 0))  # ranked_or_taat returns zeros at the end
+                matches = slice(start, start + positive)
                 yield query, docs[matches], scores[matches]
 
 
@@ -178,9 +167,8 @@ def _write_collection(shards: Iterable[sparse.csr_array], path: Path) -> int:
         _invert(path, "freqs", counts, totals, np.empty(0, np.uint32))
         np.concatenate([[len(lengths)], lengths]).astype(np.uint32).tofile(path / "inv.sizes")
         (path / "fwd.documents").write_text("".join(f"{i}\n" for i in range(len(lengths))), encoding="ascii")
-        (path / "fwd.terms").write_text(
-            "".join(f"{_term_name(t)}\n" for t in np.flatnonzero(totals).tolist()), encoding="ascii"
-        )
+        terms = "".join(f"{_term_name(term)}\n" for term in np.flatnonzero(totals).tolist())
+        (path / "fwd.terms").write_text(terms, encoding="ascii")
         for text, binary in _LEXICONS.items():
             library.build_binlex(str(path / f"fwd.{text}"), str(path / f"fwd.{binary}"))
     for file in path.glob("shard*.npy"):

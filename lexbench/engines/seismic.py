@@ -84,16 +84,9 @@ class Seismic(Engine):
         (path / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
         if filled:
             with quiet():
-                index = _library("Index", vocabulary).build_from_dataset(
-                    dataset,
-                    n_postings=self.n_postings,
-                    centroid_fraction=self.centroid_fraction,
-                    min_cluster_size=self.min_cluster_size,
-                    summary_energy=self.summary_energy,
-                    max_fraction=self.max_fraction,
-                    doc_cut=self.doc_cut,
-                    num_threads=self.threads,
-                )
+                names = ("n_postings", "centroid_fraction", "min_cluster_size", "summary_energy", "max_fraction", "doc_cut")
+                settings = {name: getattr(self, name) for name in names}
+                index = _library("Index", vocabulary).build_from_dataset(dataset, **settings, num_threads=self.threads)
                 index.save(str(path / "vectors"))
 
     def open(self, path: Path) -> "SeismicIndex":

@@ -15,8 +15,7 @@ The postings of a term are cut into blocks of BLOCK; the last block may have few
     one byte    bits of a frequency
     four bytes  position of its last document; only in a block of BLOCK postings, so that search can skip it
     codes       (gap - 1) << (bits of a frequency) | (frequency - 1) for each posting, packed without padding from the lowest
-    bit
-                of each byte upwards; the block ends on a whole byte
+                bit of each byte upwards; the block ends on a whole byte
 
 A gap is the distance from the position of the previous posting, or from -1. A block uses as many bits as its largest values
 need, so a posting takes one to two bytes, and a term of one document at most six. The lists of `impact` have a byte for each
@@ -28,8 +27,10 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from shutil import rmtree
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -46,6 +47,7 @@ _HEADER, _LAST = 2, 4  # bytes
 _RUN = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 _DOCUMENT_BITS = 32  # of a key: a term above a document
 
+_intrinsic: Any = intrinsic
 Submit: TypeAlias = Callable[..., "Future[Any]"]  # starts a function with its arguments, like Executor.submit
 
 
@@ -151,10 +153,8 @@ class IndexWriter:
             self._classes += run.classes
             self._nonempty += run.nonempty
             self._occurrences += run.occurrences
-            sizes = np.zeros(max(len(self._sizes), len(run.sizes)), np.int64)
-            sizes[: len(self._sizes)] = self._sizes
-            sizes[: len(run.sizes)] += run.sizes
-            self._sizes = sizes
+            self._sizes = np.pad(self._sizes, (0, max(0, len(run.sizes) - len(self._sizes))))
+            self._sizes[: len(run.sizes)] += run.sizes
 
     def finish(self, layout: int) -> None:
         """Write the index, with the number *layout*, and remove the runs.
@@ -166,12 +166,15 @@ class IndexWriter:
         lengths = [np.zeros(0, np.uint32)]
         with (self._folder / "postings.bin").open("wb") as file:
             waiting: deque[Future[_Packed]] = deque()
-            for terms in _slices(self._sizes, self._run):
-                if len(waiting) == self._threads:  # slices are packed at the same time, and written in order
-                    lengths.append(_written(waiting.popleft(), file))
-                waiting.append(self._submit(_merged, self._runs, self._sizes, terms))
-            while waiting:
-                lengths.append(_written(waiting.popleft(), file))
+            slices = _slices(self._sizes, self._run)
+            while True:  # slices are packed at the same time, and written in order
+                for terms in islice(slices, self._threads - len(waiting)):
+                    waiting.append(self._submit(_merged, self._runs, self._sizes, terms))
+                if not waiting:
+                    break
+                packed = waiting.popleft().result()
+                packed.content.tofile(file)
+                lengths.append(packed.lengths)
             np.zeros(PADDING, np.uint8).tofile(file)
         used, classes = np.unique(np.frombuffer(self._classes, np.uint8), return_inverse=True)
         np.save(self._folder / "sizes.npy", self._sizes.astype(np.int32))
@@ -182,9 +185,7 @@ class IndexWriter:
         facts |= {"nonempty": self._nonempty, "occurrences": self._occurrences}
         (self._folder / "facts.json").write_text(json.dumps(facts) + "\n")
         for run in self._runs:
-            for path in run.iterdir():
-                path.unlink()
-            run.rmdir()
+            rmtree(run)
 
 
 def _sorted_run(terms: NDArray[np.int32], lengths: NDArray[np.int32], first: int, folder: Path) -> _Run:
@@ -231,13 +232,6 @@ def _read_run(run: Path, first: int, last: int) -> tuple[NDArray[np.int64], NDAr
     keys, frequencies = (np.load(run / f"{name}.npy", mmap_mode="r") for name in ("keys", "frequencies"))
     part = slice(*np.searchsorted(keys, [first, last]))
     return keys[part], frequencies[part]
-
-
-def _written(packed: "Future[_Packed]", file: BinaryIO) -> NDArray[np.uint32]:
-    """Write packed postings to *file* and return the lengths (terms,) in bytes."""
-    content, lengths = packed.result()
-    content.tofile(file)
-    return lengths
 
 
 # ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -312,8 +306,12 @@ def _bits(number):  # type: ignore[no-untyped-def]
 # ---- unpacking -------------------------------------------------------------------------------------------------------------
 
 
-def _word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the arguments
-    """Return the eight bytes at *address*, which need not be aligned, as a little-endian uint64. Nothing is checked."""
+@_intrinsic
+def word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the arguments
+    """Return the eight bytes at *address*, which need not be aligned, as a little-endian uint64. Nothing is checked.
+
+    It takes an address: numba counts references to arrays that are passed on, which costs more.
+    """
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         word = builder.load(builder.inttoptr(args[0], ir.PointerType(ir.IntType(64))))
@@ -321,9 +319,6 @@ def _word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the ar
         return word
 
     return types.uint64(types.int64), code
-
-
-word_at: Any = intrinsic(_word_at)  # takes an address: numba counts references to arrays that are passed on, which costs more
 
 
 @njit(nogil=True, cache=True)

@@ -12,11 +12,9 @@ postings of weight 0 come between.
     largest_weight.npy      uint16 (vocabulary,)
     lists.npy               int32 (2, vocabulary): numbers of the lists of each term's low and high bytes; -1 = no list
     starts.npy              int64 (lists, 2): where a list starts in gaps.bin, and its form (see `form_of`); for a dense list
-    where
-                            it starts in weights.bin, and its row of bitmaps.npy
+                            where it starts in weights.bin, and its row of bitmaps.npy
     gaps.bin                list by list, window by window: the number of postings, in one byte or two; the gaps, packed from
-    the
-                            lowest bit of each byte upwards to a whole byte; the weights
+                            the lowest bit of each byte upwards to a whole byte; the weights
     weights.bin             the weights of dense lists, list by list
     bitmaps.npy             uint64 (dense lists, windows * window / 64): one word per block of 64 places, see `bit_of`
 
@@ -29,7 +27,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -208,17 +206,12 @@ def _batches(folder: Path, per_group: list[NDArray[np.int64]], sizes: NDArray[np
         places, weights = np.empty(ends[last - 1] - before, np.uint16), np.empty(ends[last - 1] - before, np.uint8)
         at = ends[lists] - sizes[lists] - before
         for group_sizes, start in zip(per_group, starts, strict=True):
-            group_places = _read(folder / "places.sorted", np.uint16, start[first], start[last])
-            group_weights = _read(folder / "weights.sorted", np.uint8, start[first], start[last])
+            begin, size = int(start[first]), int(start[last] - start[first])
+            group_places = np.fromfile(folder / "places.sorted", np.uint16, size, offset=2 * begin)
+            group_weights = np.fromfile(folder / "weights.sorted", np.uint8, size, offset=begin)
             _interleave(group_places, group_weights, group_sizes[lists], at, places, weights)
         yield lists, places, weights
         first = last
-
-
-def _read(path: Path, dtype: DTypeLike, start: int, stop: int) -> NDArray[Any]:
-    """Return the elements from *start* to *stop* of a file that is one raw array."""
-    kind = np.dtype(dtype)
-    return np.fromfile(path, kind, int(stop - start), offset=int(start) * kind.itemsize)
 
 
 @njit(nogil=True, cache=True)

@@ -25,8 +25,8 @@ _TABLE = ir.ArrayType(_BYTE, 8 * 256)
 
 _cgutils: Any = cgutils
 _config: Any = config
+_intrinsic: Any = intrinsic
 _Value: TypeAlias = Any  # llvmlite has no types
-_Code: TypeAlias = Any
 
 
 def machine_expands() -> bool:
@@ -94,7 +94,8 @@ class _Writer:
         self.call("llvm.prefetch.p0", ir.VoidType(), self.builder.inttoptr(address, _POINTER), *flags)
 
 
-def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+@_intrinsic
+def trailing_zeros(_: Any, word: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Return the number of the lowest bit that is 1 in *word*, a uint64 above 0."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -103,10 +104,8 @@ def _trailing_zeros(_: Any, word: Any) -> _Code:  # noqa: ARG001 - numba counts 
     return types.int64(types.uint64), code
 
 
-trailing_zeros: Any = intrinsic(_trailing_zeros)
-
-
-def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+@_intrinsic
+def prefetch(_: Any, address: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Prefetch the cache line at *address*."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -116,10 +115,8 @@ def _prefetch(_: Any, address: Any) -> _Code:  # noqa: ARG001 - numba counts the
     return types.int32(types.int64), code
 
 
-prefetch: Any = intrinsic(_prefetch)
-
-
-def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+@_intrinsic
+def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Add *factor* times the weights of the postings in one *window* to the int32 *sums* of their places; return their end.
 
     At the address *list_* are the number of postings, in *counters* bytes (1 or 2), gaps of *bits* bits and, from the next
@@ -178,10 +175,8 @@ def _add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, w
     return types.int64(types.int64, types.int64, types.int64, types.int32, types.int64, types.int64), code
 
 
-add: Any = intrinsic(_add)
-
-
-def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+@_intrinsic
+def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Add dense lists to BLOCK *sums*, return which are above *bar*, one bit each, and clear them.
 
     *cursors* is the address of *lists* rows of CURSOR int64: the address of a list's bitmap, in which the word of these sums
@@ -215,9 +210,6 @@ def _sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, ta
         return builder.load(found)
 
     return types.uint64(types.int64, types.int64, types.int64, types.int64, types.int32, types.int64), code
-
-
-sweep: Any = intrinsic(_sweep)
 
 
 def _add_dense(write: _Writer, totals: list[_Value], cursors: _Value, lists: _Value, block: _Value) -> None:
@@ -297,7 +289,8 @@ def _sources() -> list[int]:
     return [(mask & ((1 << bit) - 1)).bit_count() if mask >> bit & 1 else 128 for mask in range(256) for bit in range(8)]
 
 
-def _above_bar(_: Any, scores: Any, bar: Any) -> _Code:  # noqa: ARG001 - numba counts the arguments
+@_intrinsic
+def above_bar(_: Any, scores: Any, bar: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Return which of the BLOCK float32 at the address *scores* are above *bar*, one bit each."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> _Value:
@@ -306,6 +299,3 @@ def _above_bar(_: Any, scores: Any, bar: Any) -> _Code:  # noqa: ARG001 - numba 
         return builder.bitcast(above, _LONG)
 
     return types.uint64(types.int64, types.float32), code
-
-
-above_bar: Any = intrinsic(_above_bar)
