@@ -23,6 +23,7 @@ from lexbench.registry import at_search
 from lexbench.types import Hits, Kind
 
 _FIELD = "v"
+_SIMILARITY = "io.anserini.search.similarity.ImpactSimilarity"
 _MOST_OF_DOCUMENT = 2**31 - 1  # Lucene keeps the length of a document, the sum of its weights, in a Java int
 _EVERY_HIT = 2**31 - 1
 
@@ -52,7 +53,7 @@ class Lucene(Engine):
 
         Raises LexbenchError for weights that Lucene cannot hold.
         """
-        writer = Writer(path, _FIELD, _analyser(), _similarity())
+        writer = Writer(path, _FIELD, _analyser(), java_class(_SIMILARITY)())
         for shard in shards:
             for text in _texts(impacts(shard, "lucene")):
                 writer.add(text)
@@ -68,7 +69,7 @@ class LuceneIndex(Index):
 
     def __init__(self, settings: Lucene, path: Path) -> None:
         self._prune = settings.prune
-        self._reader = Reader(path, _similarity())
+        self._reader = Reader(path, java_class(_SIMILARITY)())
         white_space = java_class(f"{LUCENE}.analysis.core.WhitespaceAnalyzer")()
         self._parser = java_class(f"{LUCENE}.queryparser.classic.QueryParser")(_FIELD, white_space)
         self._collectors = java_class(f"{LUCENE}.search.TopScoreDocCollector")
@@ -130,8 +131,3 @@ def _analyser() -> Any:
     builder.withTokenizer("whitespace", settings())
     builder.addTokenFilter("delimitedTermFrequency", settings())
     return builder.build()
-
-
-def _similarity() -> Any:
-    """Return the similarity of impact indexes."""
-    return java_class("io.anserini.search.similarity.ImpactSimilarity")()

@@ -7,7 +7,7 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -179,20 +179,15 @@ def _send(client: "Client", name: str, matrix: sparse.csr_array, first: int) -> 
             raise LexbenchError(f"opensearch at {client.url} refused a document: {json.dumps(wrong)[:200]}")
         lines.clear()
 
-    for row, (terms, weights) in enumerate(_rows(matrix)):
-        if terms:
+    for row, (start, stop) in enumerate(pairwise(matrix.indptr.tolist())):
+        if stop > start:
+            terms, weights = matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist()
             lines += [{"index": {"_id": str(first + row)}}, {"p": first + row, "v": dict(zip(terms, weights, strict=True))}]
             sent += 1
         if len(lines) >= 2 * _BULK:
             flush()
     flush()
     return sent
-
-
-def _rows(matrix: sparse.csr_array) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the terms and weights of each row."""
-    for start, stop in pairwise(matrix.indptr.tolist()):
-        yield matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist()
 
 
 def _count(client: "Client", name: str) -> int:

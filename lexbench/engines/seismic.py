@@ -84,8 +84,8 @@ class Seismic(Engine):
         (path / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
         if filled:
             with quiet():
-                names = ("n_postings", "centroid_fraction", "min_cluster_size", "summary_energy", "max_fraction", "doc_cut")
-                settings = {name: getattr(self, name) for name in names}
+                fields = ("n_postings", "centroid_fraction", "min_cluster_size", "summary_energy", "max_fraction", "doc_cut")
+                settings = {name: getattr(self, name) for name in fields}
                 index = _library("Index", vocabulary).build_from_dataset(dataset, **settings, num_threads=self.threads)
                 index.save(str(path / "vectors"))
 

@@ -35,9 +35,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from lexbench.engines.kernels.llvm import intrinsic
 from lexbench.errors import LexbenchError
 
 BLOCK = 128  # postings
@@ -47,7 +47,6 @@ _HEADER, _LAST = 2, 4  # bytes
 _RUN = 1 << 22  # occurrences sorted, or postings merged, at a time: a few hundred MB
 _DOCUMENT_BITS = 32  # of a key: a term above a document
 
-_intrinsic: Any = intrinsic
 Submit: TypeAlias = Callable[..., "Future[Any]"]  # starts a function with its arguments, like Executor.submit
 
 
@@ -306,7 +305,7 @@ def _bits(number):  # type: ignore[no-untyped-def]
 # ---- unpacking -------------------------------------------------------------------------------------------------------------
 
 
-@_intrinsic
+@intrinsic
 def word_at(_: Any, address: Any) -> Any:  # noqa: ARG001 - numba counts the arguments
     """Return the eight bytes at *address*, which need not be aligned, as a little-endian uint64. Nothing is checked.
 

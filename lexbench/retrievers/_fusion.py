@@ -112,10 +112,26 @@ def must_rescore(name: str, members: Sequence[Any]) -> None:
         must_rescore(name, member.members)
 
 
-def check_candidates(name: str, k: int, depth: int) -> None:
-    """Raise CommandError, naming the retriever *name*, if a run of *depth* does not have all of its *k* candidates."""
-    if depth < k:
-        raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
+class CandidateRanker:
+    """Mixin of retrievers that rank only the best *k* documents of their first member, the candidates."""
+
+    k: int
+
+    def check_candidates(self) -> None:
+        """Raise CommandError unless there is a candidate."""
+        if self.k < 1:
+            raise CommandError(f"{type(self).__name__.lower()}(k={self.k}): a whole number from 1, e.g. k=100")
+
+    @property
+    def candidates(self) -> int:
+        """How many documents of the first member are ranked."""
+        return self.k
+
+    def check_depth(self, depth: int) -> None:
+        """Raise CommandError if not all candidates are kept: their recall would be unknown."""
+        if depth < (k := self.k):
+            name = type(self).__name__.lower()
+            raise CommandError(f"{name}(k={k}) ranks {k} candidates and {depth} are kept; raise --depth, or lower k")
 
 
 class FusedQueries(list[Any]):

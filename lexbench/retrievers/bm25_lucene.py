@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lexbench.engines.kernels.checks import no_hits
 from lexbench.engines.kernels.java import EXTRA, LUCENE, REQUIRES, Reader, Writer, java_class
 from lexbench.errors import CommandError
 from lexbench.plugins import Searcher
@@ -58,13 +59,12 @@ class BM25Lucene(Settings):
     def build(self, corpus: Corpus, path: Path) -> None:
         """Write a Lucene index of *corpus* into *path*; Lucene's buffer bounds the memory."""
         writer = Writer(path, _FIELD, _analyser(self.analyzer), self.similarity(), lengths=True)
-        for document in self.contents(corpus, self._ordered(corpus), path):
+        documents = (
+            corpus.documents() if self.lower_position_first else _backwards(corpus)
+        )  # in the order in which they win ties
+        for document in self.contents(corpus, documents, path):
             writer.add(" ".join(" ".join([text] * times) for text, times in document))
         writer.finish()
-
-    def _ordered(self, corpus: Corpus) -> Iterator[Document]:
-        """Return the documents in the order in which they win ties."""
-        return corpus.documents() if self.lower_position_first else _backwards(corpus)
 
     def similarity(self) -> Any:
         """Return Lucene's BM25 with these parameters."""
@@ -91,8 +91,7 @@ class LuceneSearcher(Searcher):
     def search(self, encoded: list[Any], k: int) -> Hits:
         """Return the best *k* documents of each query, of those that have a term of it."""
         documents = self._reader.documents
-        docs = np.full((len(encoded), k), -1, np.int32)
-        scores = np.full((len(encoded), k), -np.inf, np.float32)
+        docs, scores = no_hits(len(encoded), k)
         for row, query in enumerate(encoded):
             found, values = self._reader.numbers(self._reader.searcher.search(query, max(1, min(k, documents))))
             docs[row, : len(found)] = found

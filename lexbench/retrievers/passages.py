@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lexbench.datasets.passages import DOCUMENTS, TITLES, Units, Windows, sentences, words, write_passages
+from lexbench.engines.kernels.checks import no_hits
 from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import BuildContext, Encoder, PairScorer, QueryEncoder, Rescorer, Retriever, Searcher
@@ -305,8 +306,7 @@ class PassageSearcher(PassageQueries, Searcher):
 
     def _collapsed(self, hits: Hits, k: int) -> tuple[Hits, NDArray[np.bool_]]:
         """Return the first *k* documents of lists of passages, each once, and whether each list (queries,) has so many."""
-        docs = np.full((len(hits.docs), k), -1, np.int32)
-        scores = np.full(docs.shape, -np.inf, np.float32)
+        docs, scores = no_hits(len(hits.docs), k)
         for row, (passages, values) in enumerate(zip(hits.docs, hits.scores, strict=True)):
             there = passages >= 0
             named = self.documents[passages[there]]

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.errors import CommandError
 from lexbench.fusion.normalise import Rule, ScoreMatrix, aligned, score_matrix, top_k, union, weighted_sum
 from lexbench.plugins import BuildContext, Searcher
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import OpenedMembers, WeightedFusion, check_candidates, must_rescore, search_without
+from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, WeightedFusion, must_rescore, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references
 from lexbench.types import Hits
 
 
 @dataclass(frozen=True)
-class Pipeline(WeightedFusion):
+class Pipeline(CandidateRanker, WeightedFusion):
     """The first member's best *k* documents, ranked by the weighted sum of all members' scores; no others are returned.
 
     Scores are normalised over the candidates. With weights=[0, 1] only the second member decides. On a dataset that drops a
@@ -33,21 +32,11 @@ class Pipeline(WeightedFusion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k < 1:
-            raise CommandError(f"pipeline(k={self.k}): a whole number from 1, e.g. k=100")
+        self.check_candidates()
         first, *others = self.members
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
         must_rescore("pipeline, after its first retriever", others)
-
-    @property
-    def candidates(self) -> int:
-        """How many documents of the first member are ranked."""
-        return self.k
-
-    def check_depth(self, depth: int) -> None:
-        """Raise CommandError if not all candidates are kept: their recall would be unknown."""
-        check_candidates("pipeline", self.k, depth)
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the first member, then the folders that rescoring by the others reads."""

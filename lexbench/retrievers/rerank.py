@@ -4,7 +4,7 @@ The *retrieve and rerank* of Shen et al., "LexMAE: Lexicon-Bottlenecked Pretrain
 Table 9. What the retriever does not find no reranker can bring back, so a result reports the recall of the candidates.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,16 +17,16 @@ from lexbench.errors import CommandError
 from lexbench.fusion.normalise import top_k, union
 from lexbench.plugins import BuildContext, PairScorer, Reranker, Retriever
 from lexbench.registry import at_search
-from lexbench.retrievers._fusion import OpenedMembers, cache_key, check_candidates, has_index, search_without
+from lexbench.retrievers._fusion import CandidateRanker, OpenedMembers, cache_key, has_index, search_without
 from lexbench.retrievers.ensemble import Ensemble
 from lexbench.storage.artifact_folder import read_references, write_references
-from lexbench.types import Corpus, Document, Hits, Query
+from lexbench.types import Corpus, Hits, Query
 
 _PAIRS = 1500  # scored between two stored parts of a run; another number needs another version
 
 
 @dataclass(frozen=True)
-class Rerank(Retriever):
+class Rerank(CandidateRanker, Retriever):
     """The best *k* documents of the one member, ranked only by the *reranker*'s scores; no others are returned.
 
     Of equal scores the lower position comes first. On a dataset that drops a query's own document, it is not a candidate.
@@ -47,22 +47,12 @@ class Rerank(Retriever):
             raise CommandError(
                 'rerank takes a retriever and a reranker, e.g. rerank(bm25, cross_encoder(model="FOLDER"), k=100)'
             )
-        if self.k < 1:
-            raise CommandError(f"rerank(k={self.k}): a whole number from 1, e.g. k=100")
+        self.check_candidates()
         (first,) = self.members
         if not has_index(first):
             raise CommandError(f"rerank: {type(first).__name__} has no index to search, so there are no candidates to rerank")
         if isinstance(first, Ensemble):
             first.check_depth(self.k)
-
-    @property
-    def candidates(self) -> int:
-        """How many documents of the retriever are reranked."""
-        return self.k
-
-    def check_depth(self, depth: int) -> None:
-        """Raise CommandError if not all candidates are kept: their recall would be unknown."""
-        check_candidates("rerank", self.k, depth)
 
     def search_inputs(self, context: BuildContext) -> list[Path]:
         """Return the index of the retriever, and the corpus, whose texts are read."""
@@ -143,16 +133,13 @@ class RerankSearcher(OpenedMembers, PairScorer):
     def _scores(self, queries: PairQueries, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the scores (queries, n) of *docs*, -inf where there is none; known pairs are not scored again."""
         if new := _unknown(queries, docs):
-            documents = self._documents(position for _, position in new)
+            positions = sorted({position for _, position in new})
+            documents = {position: next(self.corpus.documents(position, position + 1)) for position in positions}
             values = self.reranker.score([query for query, _ in new], [documents[position] for _, position in new])
             self.learn(queries, new, values)
         scores = np.full(docs.shape, -np.inf, np.float32)
         scores[docs >= 0] = [queries.known[pair] for pair in _pairs(queries, docs)]
         return scores
-
-    def _documents(self, positions: Iterable[int]) -> dict[int, Document]:
-        """Return the documents at *positions*, read in ascending order."""
-        return {position: next(self.corpus.documents(position, position + 1)) for position in sorted(set(positions))}
 
 
 def _pairs(queries: PairQueries, docs: NDArray[np.int32]) -> list[tuple[str, int]]:

@@ -243,12 +243,8 @@ def overlap(shards: Iterable[Any], queries: Any, hits: Hits, depths: Sequence[in
     scores = exact.hits().scores
     if not len(docs) or not documents:
         return dict.fromkeys(depths, 1.0)
-    return {k: _share(true[:, :k], scores[:, min(k, documents) - 1]) / min(k, documents) for k in depths}
-
-
-def _share(true: NDArray[np.float32], least: NDArray[np.float32]) -> float:
-    """Return how many scores of a row of *true* (queries, k) reach its *least* (queries,), on average."""
-    return float((true >= least[:, None]).sum(axis=1).mean())
+    least = {k: scores[:, min(k, documents) - 1, None] for k in depths}
+    return {k: float((true[:, :k] >= least[k]).sum(axis=1).mean()) / min(k, documents) for k in depths}
 
 
 # ---- late interaction ------------------------------------------------------------------------------------------------------

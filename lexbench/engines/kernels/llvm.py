@@ -4,13 +4,13 @@ Only compiled code calls these intrinsics. LLVM translates them into the instruc
 numbers, `array.ctypes.data` plus bytes. Nothing is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features, get_process_triple
+from numba import extending
 from numba.core import cgutils, config, types
-from numba.extending import intrinsic
 
 BLOCK = 64  # numbers compared together, one bit of a word each
 STEP = 8  # postings added without a jump
@@ -25,8 +25,12 @@ _TABLE = ir.ArrayType(_BYTE, 8 * 256)
 
 _cgutils: Any = cgutils
 _config: Any = config
-_intrinsic: Any = intrinsic
 _Value: TypeAlias = Any  # llvmlite has no types
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Decorate like `numba.extending.intrinsic`, which has no types."""
+    return extending.intrinsic(function)
 
 
 def machine_expands() -> bool:
@@ -94,7 +98,7 @@ class _Writer:
         self.call("llvm.prefetch.p0", ir.VoidType(), self.builder.inttoptr(address, _POINTER), *flags)
 
 
-@_intrinsic
+@intrinsic
 def trailing_zeros(_: Any, word: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Return the number of the lowest bit that is 1 in *word*, a uint64 above 0."""
 
@@ -104,7 +108,7 @@ def trailing_zeros(_: Any, word: Any) -> _Value:  # noqa: ARG001 - numba counts 
     return types.int64(types.uint64), code
 
 
-@_intrinsic
+@intrinsic
 def prefetch(_: Any, address: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Prefetch the cache line at *address*."""
 
@@ -115,7 +119,7 @@ def prefetch(_: Any, address: Any) -> _Value:  # noqa: ARG001 - numba counts the
     return types.int32(types.int64), code
 
 
-@_intrinsic
+@intrinsic
 def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, window: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Add *factor* times the weights of the postings in one *window* to the int32 *sums* of their places; return their end.
 
@@ -175,7 +179,7 @@ def add(_: Any, list_: Any, counters: Any, bits: Any, factor: Any, sums: Any, wi
     return types.int64(types.int64, types.int64, types.int64, types.int32, types.int64, types.int64), code
 
 
-@_intrinsic
+@intrinsic
 def sweep(_: Any, sums: Any, cursors: Any, lists: Any, block: Any, bar: Any, target: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Add dense lists to BLOCK *sums*, return which are above *bar*, one bit each, and clear them.
 
@@ -289,7 +293,7 @@ def _sources() -> list[int]:
     return [(mask & ((1 << bit) - 1)).bit_count() if mask >> bit & 1 else 128 for mask in range(256) for bit in range(8)]
 
 
-@_intrinsic
+@intrinsic
 def above_bar(_: Any, scores: Any, bar: Any) -> _Value:  # noqa: ARG001 - numba counts the arguments
     """Return which of the BLOCK float32 at the address *scores* are above *bar*, one bit each."""
 
