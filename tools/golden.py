@@ -60,7 +60,6 @@ COMMANDS = {  # by data set: a command whose numbers are recorded, {dataset} bei
         ["explain", "qid:sys-46", "-r", "bm25", "-d", "{dataset}"],
         ["verify", "pydoc", "--results", "leaderboard"],
     ],
-    "cranfield": [["compare", "bm25", NANO, "-d", "{dataset}"], ["score", NANO, "-d", "{dataset}", "--scores", "float32"]],
 }
 
 
