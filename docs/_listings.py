@@ -148,7 +148,7 @@ def _skip(_app: Sphinx, _what: str, name: str, item: Any, _skipped: bool, _optio
 def setup(site: Sphinx) -> dict[str, Any]:
     """Register the directives and the hooks."""
     site.add_directive("lexbench-commands", Commands)
-    site.add_directive("lexbench-plugins", Parts)
+    site.add_directive("lexbench-plugins", Plugins)
     site.connect("autodoc-process-docstring", _rewrite)
     site.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}

@@ -164,7 +164,7 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them():
 
 
 def test_a_long_query_leaves_room_or_does_not(models):
-    """ "longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
+    """The truncation "longest_first" cuts a long query and its document to halves; "only_second" cuts the document first."""
     long, document = "query " * 80, Document("d", "dense " * 80)
     both, second = (CrossEncoder(str(models[0]), truncation=one) for one in ("longest_first", "only_second"))
 
