@@ -112,7 +112,7 @@ def resolve(expression: Expression) -> Retriever:
     """Return the retriever of *expression*, with names, settings, kinds and extras checked."""
     name = expression.head.name
     if _is_reranker(expression):
-        raise CommandError(f"{expression}: {name} is a reranker; write rerank(bm25, {expression}, k=100)")
+        raise CommandError(f"{name} is a reranker; write rerank(bm25, {expression}, k=100)")
     if name in registry.names("encoders") or name in catalog.names():
         return _encoded(expression)
     if expression.transforms:
