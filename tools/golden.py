@@ -231,10 +231,13 @@ def main() -> None:
     different = [row for row, value in comparable.items() if rows.get(row) != value]
     for row in different:
         print("differs" if row in rows else "is new", *row, sep="\t")
+    gone = [row for row in rows if row[:2] in {found[:2] for found in here} and row not in here]
+    for row in gone:
+        print("is gone", *row, sep="\t")
     print(f"{len(comparable) - len(different)} of {len(comparable)} rows equal the recorded ones")
     if where != processor():
         print(f"{len(here) - len(comparable)} rows of neural models were recorded on another processor ({where}): not compared")
-    sys.exit(bool(different))
+    sys.exit(bool(different or gone))
 
 
 if __name__ == "__main__":
