@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,8 @@ from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
+
+needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="it is in the extra parquet")
 
 MEANS = {"nDCG@10": 0.25, "RR@10": 0.5, "R@100": 0.75, "AP@1000": 0.125, "Success@5": 1.0, "P@10": 0.1, "RCap@100": 0.8}
 RUN = Run.from_entries(["q1", "q1", "q1", "q2"], ["a", "b", "ü", "a"], [1.0, 1.0, 2.5, -3.0])  # a and b are equal
@@ -118,7 +121,7 @@ def test_judgements_for_ranx_read_back(tmp_path):
         ("r.json", '{"q": ', r"r\.json: Input data was truncated"),
         ("r.json", '{"q": {"d": 1e999}}', r"r\.json: Number out of range"),
         ("r.lz4", "x", r"r\.lz4: only ranx reads its \.lz4; in Python: Run\.from_file"),
-        ("r.parquet", "x", r"r\.parquet: "),
+        pytest.param("r.parquet", "x", r"r\.parquet: ", marks=needs_pyarrow),
         ("none.json", None, r"none\.json: .*No such file"),
     ],
 )

@@ -52,7 +52,14 @@ EXAMPLES = {
 }
 FILES = [name for name, one in FORMATS.items() if not one.folders]  # those of folders are in test_lsr_benchmark
 needs_protobuf = pytest.mark.skipif(not find_spec("google"), reason="CIFF is written by protobuf, of the extra ciff")
-every = pytest.mark.parametrize("name", [pytest.param(name, marks=needs_protobuf if name == "ciff" else ()) for name in FILES])
+
+
+def formats(names):
+    """Return the parameters of a test of several formats."""
+    return [pytest.param(name, marks=needs_protobuf if name == "ciff" else ()) for name in names]
+
+
+every = pytest.mark.parametrize("name", formats(FILES))
 LASTING = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -127,6 +134,7 @@ def test_a_file_that_is_not_compressed_is_refused(tmp_path, name):
         read(name, path)
 
 
+@needs_protobuf
 @given(arrays(np.uint16, st.tuples(st.integers(0, 9), st.just(4)), elements=st.sampled_from([0, 1, 2, 127, 128, 65535])))
 @LASTING
 def test_whole_weights_survive_every_format(tmp_path, dense):
@@ -166,7 +174,7 @@ def test_files_longer_than_a_block(tmp_path, name):
     assert read(name, tmp_path / NAMES[name]) == expected(name, dense)
 
 
-@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.tokens])
+@pytest.mark.parametrize("name", formats(name for name, one in FORMATS.items() if one.tokens))
 def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
     """Without a vocabulary, tokens are numbered in order of appearance, and blocks can be written on the way."""
     (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
@@ -182,7 +190,7 @@ def test_a_vocabulary_can_be_that_of_the_file(tmp_path, name):
     assert read("seismic", tmp_path / "on.jsonl") == expected("seismic", weights, ids)
 
 
-@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.tokens])
+@pytest.mark.parametrize("name", formats(name for name, one in FORMATS.items() if one.tokens))
 def test_a_token_that_the_vocabulary_lacks_is_refused(tmp_path, name):
     """A vocabulary that is given does not grow."""
     (tmp_path / NAMES[name]).write_bytes(EXAMPLES[name])
@@ -375,7 +383,7 @@ def test_an_index_of_any_size_is_read_back(tmp_path, rows, largest):
 WHOLE = [name for name, one in FORMATS.items() if one.whole]
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", formats(WHOLE))
 @pytest.mark.parametrize("weight", [0.5, -1.0, 1e10])
 def test_weights_that_are_not_whole_are_refused(tmp_path, name, weight):
     """The message names the text and says how to quantise; no file is left, nor a part of one."""

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from lexbench.errors import CommandError, InvalidFile, require
+from lexbench.errors import CommandError, InvalidFile, MissingExtra
 from lexbench.storage.atomic import writer
 from lexbench.storage.reading import open_file
 from lexbench.vector_formats.blocks import ROWS, Block, Vocabulary, block_of, checked
@@ -49,9 +49,10 @@ class _Ciff(NamedTuple):
 @cache
 def _classes() -> _Ciff:
     """Return the message classes of CIFF's .proto file. Raises MissingExtra if protobuf is not installed."""
-    require("the format ciff", ["google", "google.protobuf"], "ciff")
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        raise MissingExtra("the format ciff", "protobuf", "ciff") from None
     file = descriptor_pb2.FileDescriptorProto(name="ciff.proto", package="ciff", syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
