@@ -1,4 +1,8 @@
-"""A BEIR folder with an obvious BM25 order: documents have four words, so more occurrences of a word rank higher."""
+"""A BEIR folder with an obvious BM25 order: documents have four words, so more occurrences of a word rank higher.
+
+`DOCUMENT_VECTORS` and `QUERY_VECTORS` are sparse vectors for it: apple is in four of six documents, fig in three, plum and pear
+in two, kiwi in none.
+"""
 
 import json
 
@@ -11,6 +15,21 @@ CORPUS = {
     "p2": "pear pear plum plum",
 }
 QUERIES = {"qa": "apple", "qf": "fig", "qp": "pear", "qz": "apple", "qn": "plum"}
+DOCUMENT_VECTORS = {
+    "a1": {"apple": 1.0, "fig": 3.0},
+    "a2": {"apple": 2.0, "fig": 2.0},
+    "a3": {"apple": 3.0, "fig": 0.5},
+    "a4": {"apple": 4.0},
+    "p1": {"pear": 3.0, "plum": 1.0},
+    "p2": {"pear": 2.0, "plum": 2.0},
+}
+QUERY_VECTORS = {
+    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
+    "qf": {"fig": 1.0},
+    "qp": {"pear": 1.0},
+    "qz": {},
+    "qn": {"plum": 1.0},
+}
 JUDGED = [
     ("qa", "a3", 1),
     ("qa", "p1", 0),
@@ -32,6 +51,14 @@ def write(path, judged=JUDGED, split="train", queries=QUERIES):
     rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in judged)
     (path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return path
+
+
+def write_vectors(path):
+    """Write the vectors of documents and queries into *path*, and return the expression of the encoder that reads them."""
+    for name, vectors in (("documents", DOCUMENT_VECTORS), ("queries", QUERY_VECTORS)):
+        records = ({"id": text_id, "contents": "", "vector": vector} for text_id, vector in vectors.items())
+        (path / f"{name}.jsonl").write_text(lines(records))
+    return f'vectors(documents="{path}/documents.jsonl", queries="{path}/queries.jsonl", format="seismic")'
 
 
 def lines(records):

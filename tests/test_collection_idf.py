@@ -21,22 +21,6 @@ from lexbench.transforms.collection_idf import CollectionIdf
 from lexbench.transforms.top_k import TopK
 from lexbench.types import CollectionStatistics
 
-DOCUMENTS = {  # apple is in four of six documents, fig in three, plum and pear in two, kiwi in none
-    "a1": {"apple": 1.0, "fig": 3.0},
-    "a2": {"apple": 2.0, "fig": 2.0},
-    "a3": {"apple": 3.0, "fig": 0.5},
-    "a4": {"apple": 4.0},
-    "p1": {"pear": 3.0, "plum": 1.0},
-    "p2": {"pear": 2.0, "plum": 2.0},
-}
-QUERIES = {
-    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
-    "qf": {"fig": 1.0},
-    "qp": {"pear": 1.0},
-    "qz": {},
-    "qn": {"plum": 1.0},
-}
-
 
 def idf(frequency, documents=6):
     """Return the inverse document frequency of Lucene's BM25."""
@@ -58,10 +42,7 @@ def store(tmp_path):
 @pytest.fixture
 def vectors(tmp_path):
     """Return the expression of an encoder of known vectors."""
-    for name, own in (("documents", DOCUMENTS), ("queries", QUERIES)):
-        lines = fruit.lines({"id": one, "contents": "", "vector": vector} for one, vector in own.items())
-        (tmp_path / f"{name}.jsonl").write_text(lines)
-    return f'vectors(documents="{tmp_path}/documents.jsonl", queries="{tmp_path}/queries.jsonl", format="seismic")'
+    return fruit.write_vectors(tmp_path)
 
 
 def searched(expression, folder, store):
@@ -127,9 +108,9 @@ def test_every_exact_engine_gives_the_same_scores(engine, folder, store, vectors
     except MissingExtra as missing:
         pytest.skip(str(missing))
     frequencies = {"apple": 4, "fig": 3, "pear": 2, "plum": 2}
-    for query, weights in QUERIES.items():
+    for query, weights in fruit.QUERY_VECTORS.items():
         expected = {}
-        for document, terms in DOCUMENTS.items():
+        for document, terms in fruit.DOCUMENT_VECTORS.items():
             score = sum(
                 round(1000 * weight * idf(frequencies[term])) * 1000 * terms[term]
                 for term, weight in weights.items()

@@ -12,22 +12,6 @@ from lexbench.cli import code
 from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.storage.store import Store
 
-DOCUMENTS = {  # documents of other words too, so that a common term is one of several
-    "a1": {"apple": 1.0, "fig": 3.0},
-    "a2": {"apple": 2.0, "fig": 2.0},
-    "a3": {"apple": 3.0, "fig": 0.5},
-    "a4": {"apple": 4.0},
-    "p1": {"pear": 3.0, "plum": 1.0},
-    "p2": {"pear": 2.0, "plum": 2.0},
-}
-QUERIES = {
-    "qa": {"apple": 1.5, "fig": 0.25, "kiwi": 2.0},
-    "qf": {"fig": 1.0},
-    "qp": {"pear": 1.0},
-    "qz": {},
-    "qn": {"plum": 1.0},
-}
-
 
 @pytest.fixture
 def store(tmp_path):
@@ -44,10 +28,7 @@ def folder(tmp_path):
 @pytest.fixture
 def vectors(tmp_path):
     """Return the expression of an encoder of known vectors."""
-    for name, own in (("documents", DOCUMENTS), ("queries", QUERIES)):
-        lines = fruit.lines({"id": one, "contents": "", "vector": vector} for one, vector in own.items())
-        (tmp_path / f"{name}.jsonl").write_text(lines)
-    return f'vectors(documents="{tmp_path}/documents.jsonl", queries="{tmp_path}/queries.jsonl", format="seismic")'
+    return fruit.write_vectors(tmp_path)
 
 
 def test_the_products_of_the_weights_are_the_score(store, folder, vectors):

@@ -111,7 +111,7 @@ def leave_one_out(
     if unknown := [name for name in contributors if name not in runs]:
         raise CommandError(f"{unknown[0]!r} has no run here; there are runs of: {', '.join(runs)}")
     if len(runs) < 2 or not contributors:  # noqa: PLR2004 - no rank to lose
-        raise CommandError("leaving a contributor out takes two systems, one of them a contributor")
+        raise CommandError("judge pool needs at least two systems, one of which contributed to the pool")
     first = {name: _first_documents(run, depth) for name, run in runs.items()}
     found = Counter(pair for name in dict.fromkeys(contributors) for pair in first[name])
     grades = _grades(qrels)

@@ -4,7 +4,7 @@ Any object with `encode_document` and `encode_query` is an encoder, e.g. a Sente
 and `open(path)` is a retriever. One with `encode_queries` and `encode_corpus` is a retrieval model of beir.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from lexbench.errors import CommandError
 from lexbench.plugins import Encoder, Retriever, Searcher
 from lexbench.types import Document, Kind
-from lexbench.vectors import kind_of, stacked
+from lexbench.vectors import kind_of
 
-_PIECE = 256  # documents per call, after which progress is reported
 _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
 _NOT_FORWARDED = ("members", "reranker", "weights")  # a foreign retriever may mean something else by these names
 _SIMILARITIES = ("cosine", "dot")
@@ -106,26 +105,15 @@ class BeirEncoder(Encoder):
         """Return the vectors of queries (n, width), float32: an array, or a csr_array of sparse vectors."""
         return self._scaled(self._model.encode_queries(list(texts), **_OPTIONS))
 
-    def encode_document(self, texts: Sequence[str]) -> Any:
-        """Return the vectors of documents without titles."""
-        return self._encoded([Document("", text) for text in texts])
-
     def tokenise_documents(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Return the documents: the model tokenises when it encodes."""
+        """Return the documents: the model tokenises when it encodes, and needs their titles."""
         return documents
 
-    def encode_tokens(self, tokens: Sequence[Document], advance: Callable[[int], None]) -> Any:
-        """Return the vectors of documents (n, width), reporting finished ones to *advance*."""
-        blocks = []
-        for start in range(0, len(tokens), _PIECE):
-            piece = tokens[start : start + _PIECE]
-            blocks.append(self._encoded(piece))
-            advance(len(piece))
-        return stacked(blocks)
-
-    def _encoded(self, documents: Sequence[Document]) -> Any:
-        texts = [{"title": document.title, "text": document.body} for document in documents]
-        return self._scaled(self._model.encode_corpus(texts, **_OPTIONS))
+    def encode_document(self, texts: Sequence[str] | Sequence[Document]) -> Any:
+        """Return the vectors of documents (n, width). A text without a Document has no title."""
+        documents = [text if isinstance(text, Document) else Document("", text) for text in texts]
+        fields = [{"title": document.title, "text": document.body} for document in documents]
+        return self._scaled(self._model.encode_corpus(fields, **_OPTIONS))
 
     def _scaled(self, vectors: Any) -> Any:
         if scipy.sparse.issparse(vectors):
