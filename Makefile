@@ -63,7 +63,7 @@ format: .venv/.dev  ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-golden: .venv/.dev build/minilm  ## compare all computed numbers with the recorded digests (half an hour)
+golden: .venv/.dev build/minilm  ## compare the results of 12 systems with the recorded digests (a few minutes)
 	$(BIN)/python tools/golden.py
 
 test-slow: .venv/.dev  ## the checks that take longer: fifty kills, every fault point

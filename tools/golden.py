@@ -6,7 +6,7 @@
 
 Each row is a data set, a system, a file that the store holds for it (corpus, vectors, index, run, scores) or the numbers that a
 command prints with --json, and a digest. Rows of neural models depend on the processor: they are compared only on a processor
-of the kind that recorded them. Cranfield and SciFact are read from LEXBENCH_SHARED (default: ../shared), where they are missing
+of the kind that recorded them. Cranfield and SciFact are read from LEXBENCH_SHARED (default: ../shared); without them
 only the embedded pydoc is compared. MiniLM is read from build/minilm (`make build/minilm`).
 """
 
@@ -93,9 +93,10 @@ def content_of(path: Path) -> bytes:
 def processor() -> str:
     """Return the name of this machine's kind of processor."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-        if found:
-            return f"{platform.machine()} {found[1]}"
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")  # cloud machines of several generations share a model name
+        fields = [re.search(rf"^{name}\s*: (.+)$", text, re.MULTILINE) for name in ("model name", "cpu family", "model")]
+        if all(fields):
+            return f"{platform.machine()} {', '.join(field[1] for field in fields if field)}"
     return f"{platform.machine()} {platform.processor()}"
 
 
