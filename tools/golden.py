@@ -1,10 +1,10 @@
 """Compare what lexbench computes with recorded digests, so that a refactoring can be shown to change no result.
 
     python tools/golden.py                       compare with tests/golden/digests.tsv; exit status 1 if a row differs
-    python tools/golden.py --dataset pydoc       only the data sets that are named
+    python tools/golden.py --dataset pydoc       only the datasets that are named
     python tools/golden.py --write               record this checkout's answers
 
-Each row is a data set, a system, a file that the store holds for it (corpus, vectors, index, run, scores) or the numbers that a
+Each row is a dataset, a system, a file that the store holds for it (corpus, vectors, index, run, scores) or the numbers that a
 command prints with --json, and a digest. Rows of neural models depend on the processor: they are compared only on a processor
 of the kind that recorded them. Cranfield and SciFact are read from LEXBENCH_SHARED (default: ../shared); without them
 only the embedded pydoc is compared. MiniLM is read from build/minilm (`make build/minilm`).
@@ -33,7 +33,7 @@ SHARED = Path(os.environ.get("LEXBENCH_SHARED", ROOT.parent / "shared"))
 NANO = "lexmae_nano@impact"
 STAGES = ("corpora", "encodings", "indexes", "runs", "results")
 CHANGING = {"manifest.json", "measured.json", "remarks.json"}  # keys, times and sentences
-Rows: TypeAlias = dict[tuple[str, str, str], str]  # digest by data set, system and file
+Rows: TypeAlias = dict[tuple[str, str, str], str]  # digest by dataset, system and file
 
 LEXICAL = ["bm25", "bm25(k1=1.2, b=0.75)", "passages(bm25, words=64, stride=32)"]
 SPARSE = [NANO, "lexmae_nano|top_k(32)@impact", "lexmae_nano|top_k(8)|quantize(100)@csr"]
@@ -52,7 +52,7 @@ SYSTEMS = {
     "cranfield": LEXICAL + SPARSE + HYBRID + MODELS,
     "scifact": [*LEXICAL[:2], NANO, HYBRID[0]],
 }
-COMMANDS = {  # by data set: a command whose numbers are recorded, {dataset} being what it is called on the command line
+COMMANDS = {  # by dataset: a command whose numbers are recorded, {dataset} being what it is called on the command line
     "pydoc": [
         ["compare", "bm25", NANO, HYBRID[0], "-d", "{dataset}"],
         ["score", "bm25", "-d", "{dataset}", "-m", "nDCG@10", "-m", "AP@1000", "-m", "RR@10"],
@@ -164,7 +164,7 @@ def write_model(folder: Path, architecture: str, *, projection: int = 0) -> Path
 
 
 def data_sets() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the name of each data set that is here, what the command line calls it, and how a run of it begins."""
+    """Yield the name of each dataset that is here, what the command line calls it, and how a run of it begins."""
     yield "pydoc", "pydoc/test", ["run", "suite", "pydoc"]
     cranfield = SHARED / "data" / "classic" / "cranfield"
     if cranfield.is_dir():
@@ -174,7 +174,7 @@ def data_sets() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def answers(wanted: Iterable[str], text: str = "", *, neural: bool = True) -> Rows:
-    """Return this checkout's rows for the data sets *wanted* and the systems whose expression contains *text*.
+    """Return this checkout's rows for the datasets *wanted* and the systems whose expression contains *text*.
 
     Without *neural* the systems with a model are left out.
     """
@@ -218,7 +218,7 @@ def main() -> None:
     """Compare or record, and say which rows differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="record this checkout's answers")
-    parser.add_argument("--dataset", choices=list(SYSTEMS), action="append", help="only this data set; repeatable")
+    parser.add_argument("--dataset", choices=list(SYSTEMS), action="append", help="only this dataset; repeatable")
     parser.add_argument("--system", default="", help="only systems whose expression contains this text")
     options = parser.parse_args()
     here = answers(options.dataset or list(SYSTEMS), options.system)
