@@ -25,8 +25,7 @@ _LONGEST = 10_000  # characters
 _OPERATORS = 200  # outside strings; each is a level of Python's syntax tree, like each bracket
 _BRACKETS = 50  # inside each other
 _LARGEST = 2**63  # whole numbers are below it, so that arrays and files can hold them
-_LONGEST_NAME = 60  # characters of a user's name for a system
-_NAME = re.compile(rf"\w[\w .+/@-]{{0,{_LONGEST_NAME - 1}}}")
+_LONGEST_NAME = 100  # characters of a user's name for a system
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _OPERATOR = re.compile(r"[|@+*/%^&~<>!-]|\.(?!\d)|\b(?:and|await|for|if|in|is|lambda|not|or|yield)\b")
 
@@ -74,17 +73,34 @@ def write_value(value: Value) -> str:
 def split_name(text: str) -> tuple[str, str]:
     """Return the name and the expression of "name = EXPRESSION"; the name is "" if there is none.
 
-    Raises NotationError for a name that no table could show: one of more than 60 characters, or with characters other than
-    letters, digits, spaces and . + - _ / @.
+    A name with brackets, quotes or a "=" needs spaces around the "=" that ends it, e.g. 'BM25 (b=.4) = bm25(b=0.4)'. Raises
+    NotationError for a name that tables cannot show: see `checked_name`.
     """
+    for sign in re.finditer(" = ", text):
+        name, expression = text[: sign.start()], text[sign.end() :]
+        # Inside a setting, e.g. bm25(k1 = 0.9), the rest closes a bracket or a string, or the name opens a call.
+        if _is_balanced(expression) and not re.search(r"^\s*\w+\([^()]*$", name):
+            return checked_name(name), expression.strip()
     name, equals, expression = text.partition("=")
-    if not equals or any(mark in name for mark in "(\"'[|"):  # the = belongs to a setting
+    if not equals or any(mark in name for mark in "(\"'["):
         return "", text
-    name = " ".join(name.split())
-    if not _NAME.fullmatch(name):
-        most = f"at most {_LONGEST_NAME} letters, digits, spaces and . + - _ / @"
+    return checked_name(name), expression.strip()
+
+
+def checked_name(name: str) -> str:
+    """Return a user's name for a system, with single spaces. Raises NotationError if it is empty, too long or not printable."""
+    written = " ".join(name.strip().split(" "))
+    if not 0 < len(written) <= _LONGEST_NAME or not written.isprintable():
+        most = f"1 to {_LONGEST_NAME} printable characters"
         raise NotationError(f"{echoed(name)} is no name for a system; write {most}, e.g. 'tuned = bm25(k1=0.9)'")
-    return name, expression.strip()
+    return written
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether every bracket and string in *text* is closed in it."""
+    bare = _STRING.sub("", text)
+    depths = list(_opened(bare))
+    return not (set(bare) & set("\"'")) and min(depths, default=0) >= 0 and depths[-1:] in ([], [0])
 
 
 def split_list(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from lexbench.errors import CannotStart, CommandError, UnknownName
 from lexbench.progress import Progress, Silent
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import DatasetRunner
-from lexbench.runner.systems import System, system
+from lexbench.runner.systems import System, named_systems, system
 from lexbench.storage.store import Store
 from lexbench.table import DIGITS, Table
 from lexbench.trec.ids import encode, lookup
@@ -79,12 +79,13 @@ def explain(
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Explain *query*, a text or `qid:ID`, for the system with the expression *system_name*.
+    """Explain *query*, a text or `qid:ID`, for the system *system_name*, e.g. "bm25" or "tuned = bm25(b=0.3)".
 
     With a *dataset*, the *documents* with these ids are explained, or else the best *k*; a missing index is built. Raises
     CannotStart for a system without terms or an unknown id, and CommandError if a dataset is needed and not given.
     """
-    explained = system(system_name)
+    ((name, expression),) = named_systems(system_name)
+    explained = system(expression, name)
     sparse_vectors = isinstance(explained.retriever, Encoded) and explained.retriever.engine.kind is Kind.SPARSE
     if not (sparse_vectors or explained.retriever.scores_by_term):
         raise CannotStart(_no_terms(explained))

@@ -1,22 +1,23 @@
 """The results of a store, and the runs that names on the command line stand for."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from lexbench import results
+from lexbench import registry, results
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
-from lexbench.errors import LexbenchError, MissingData
-from lexbench.notation import parse
+from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
+from lexbench.notation import split_name
 from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
+from lexbench.runner.systems import variants
 from lexbench.storage.artifact_folder import DESCRIPTIONS, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
 from lexbench.storage.store import Store, finished_files
@@ -81,27 +82,88 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     name that is neither a file nor a system with a stored run.
     """
     asked = contract is not None and not all(Path(name).is_file() for name in names)
-    entries = sorted(stored_results(store) if asked else (), key=lambda entry: entry.result.measured.started)
-    stored = {
-        entry.result.system: entry.run for entry in entries if entry.run and contract and entry.result.dataset == contract.id
-    }
+    there = stored_results(store) if asked else ()
+    stored = [entry for entry in there if contract and entry.result.dataset == contract.id and entry.run]
     runs = {}
     for name in dict.fromkeys(names):
+        found = find_systems(name, stored, store.names()) if stored else {}
+        for label, entries in found.items():
+            assert entries[0].run is not None
+            runs[label] = read_stored_run(entries[0].run).run
+        if found:
+            continue
         if Path(name).is_file():
             runs[name] = read_run(Path(name))
-        elif folder := stored.get(name) or stored.get(_in_order(name)):
-            runs[name] = read_stored_run(folder).run
         elif contract is None:
             raise MissingData(f"{name!r} is not a run file; to name a system, give its dataset with -d")
         else:
-            there = f"; there are: {', '.join(sorted(stored))}" if stored else f"; run it: lexbench run dataset {contract.id}"
+            known = sorted({entry.result.system for entry in stored})
+            there = f"; there are: {', '.join(known)}" if known else f"; run it: lexbench run dataset {contract.id}"
             raise MissingData(f"{name!r} is neither a run file nor a system that was run on {contract.id}{there}")
     return runs
 
 
-def _in_order(expression: str) -> str:
-    """Return an expression with its settings in the order that results use; other texts as they are."""
+# ---- from a name to a system -----------------------------------------------------------------------------------------------
+
+
+def expression_of(result: Result) -> str:
+    """Return the expression of the system of a result, or its name if it is an object."""
+    return result.notation or result.system
+
+
+def find_systems(
+    text: str, entries: Sequence[StoredResult], names: Mapping[str, Sequence[str]] = {}
+) -> dict[str, list[StoredResult]]:
+    """Return the results of each system that *text* stands for, by its label; {} if there is none.
+
+    *text* is a name in *entries* or in *names* (expressions by name, from `Store.names`), or an expression. The results of a
+    system have its name first, and then the newest. "new = TEXT" labels the system that TEXT stands for. Raises CommandError
+    if the name belongs to several systems.
+    """
+    name, expression = split_name(text)
+    meant = sorted({expression_of(e.result) for e in entries if e.result.system == text} | set(names.get(text, ())))
+    if not meant and name:
+        found = find_systems(expression, entries, names)
+        return {name: next(iter(found.values()))} if len(found) == 1 else found
+    if len(meant) > 1:
+        raise CommandError(
+            f"{text!r} is the name of several systems: {', '.join(meant)}; type the expression of the one you mean"
+        )
+    by_label = {text: meant[0]} if meant else {one: one for one in _expressions(text)}
+    newest = sorted(entries, key=lambda entry: entry.result.measured.started, reverse=True)
+    found = {
+        label: sorted((e for e in newest if expression_of(e.result) == wanted), key=lambda entry: entry.result.system != text)
+        for label, wanted in by_label.items()
+    }
+    return {label: group for label, group in found.items() if group}
+
+
+def chosen_systems(texts: Sequence[str], entries: Sequence[StoredResult]) -> list[StoredResult]:
+    """Return those of *entries* that are of the systems *texts*. Raises UnknownName for a system that is not there."""
+    chosen: list[StoredResult] = []
+    for text in texts:
+        found = find_systems(text, entries)
+        if not found:
+            known = {entry.result.system for entry in entries}
+            raise UnknownName("result of", split_name(text)[0] or text, known, see="lexbench list results")
+        chosen += (entry for group in found.values() for entry in group if entry not in chosen)
+    return chosen
+
+
+def _expressions(text: str) -> list[str]:
+    """Return the expressions that *text* stands for: one for each value of a list in it, or none if it is no expression."""
     try:
-        return str(parse(expression))
+        return variants(text)
     except LexbenchError:
-        return expression
+        return []
+
+
+def definition(text: str, store: Store) -> str:
+    """Return "NAME = EXPRESSION" for a name that the store remembers, and any other text as it is.
+
+    Raises CommandError if the name belongs to several systems.
+    """
+    meant = store.names().get(text, [])
+    if len(meant) > 1:
+        find_systems(text, (), {text: meant})  # raises
+    return f"{text} = {meant[0]}" if meant and text not in registry.names("retrievers") else text

@@ -36,7 +36,18 @@ def system_option(text: str, **settings: Any) -> Callable[[F], F]:
     """Return a decorator that adds `-r`: repeatable, as `systems`; with multiple=False once, as `system`."""
     settings = {"multiple": True, **settings}
     name = "systems" if settings["multiple"] else "system"
-    return click.option("-r", "--system", name, metavar="SYSTEM", help=text, **settings)
+    return click.option("-r", "--system", name, metavar="SYSTEM", help=text, callback=_defined, **settings)
+
+
+def _defined(_context: click.Context, _option: click.Parameter, typed: Any) -> Any:
+    """Return the typed systems; a name that the store remembers becomes "NAME = EXPRESSION"."""
+    if not typed:
+        return typed
+    from lexbench.analysis.stored_results import definition
+    from lexbench.storage.store import Store
+
+    store = Store()
+    return definition(typed, store) if isinstance(typed, str) else tuple(definition(text, store) for text in typed)
 
 
 def results_option(function: F) -> F:

@@ -54,7 +54,10 @@ def command(  # noqa: PLR0913 - options
         raise click.UsageError("give -d ID, --qrels FILE, or both")
     declared = read_slices(slices) if slices else None
     contract = find_rules(dataset)[0] if dataset else None
-    (ranked,) = find_runs([run], Store(on_damage=partial(say, err=True)), contract).values()
+    runs = find_runs([run], Store(on_damage=partial(say, err=True)), contract)
+    if len(runs) > 1:
+        raise click.UsageError(f"{run} stands for {len(runs)} systems; score one, e.g. {next(iter(runs))}")
+    (ranked,) = runs.values()
     name = Path(run).name if Path(run).is_file() else run
     result = scoring.score_lists(ranked, name, measures, scoring.judgements(dataset, qrels), precision)
     of_slices = slice_scores(result, declared) if declared else []

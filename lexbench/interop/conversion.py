@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from lexbench.analysis.stored_results import StoredResult, stored_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, stored_results
 from lexbench.errors import CannotStart, CommandError
 from lexbench.interop.formats import Export, Target, exports, imports
 from lexbench.interop.scores import write_scores
@@ -31,10 +31,11 @@ def export(
     cannot be written. Raises CannotStart if there is no such result.
     """
     form = exports()[format_name]
+    there = list(_folder_results(results) if results else stored_results(store))
     selected = [
         entry
-        for entry in (_folder_results(results) if results else stored_results(store))
-        if (not systems or entry.result.system in systems) and (not datasets or entry.result.dataset in datasets)
+        for entry in (chosen_systems(systems, there) if systems else there)
+        if not datasets or entry.result.dataset in datasets
     ]
     if results and not files_of(results):
         raise CannotStart(

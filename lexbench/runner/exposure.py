@@ -20,7 +20,7 @@ from lexbench import catalog, plugins
 from lexbench.catalog import Model
 from lexbench.contracts import Contract, find_contract
 from lexbench.errors import LexbenchError, MissingData, MissingExtra
-from lexbench.notation import Expression, Value, parse
+from lexbench.notation import Expression, Value, parse, split_name
 from lexbench.plugins import Retriever
 from lexbench.results import EXPOSURES, Exposure
 from lexbench.runner.systems import System, system, trained_members
@@ -71,14 +71,15 @@ def exposures_of(text: str, contracts: Sequence[Contract]) -> tuple[str, list[Ex
 
     For a model of the catalogue that cannot run here, because its weights or an extra are missing, its entry is enough.
     """
+    name, typed = split_name(text)
     try:
-        known = system(text)
+        known = system(typed, name or None)
     except (MissingData, MissingExtra):
-        expression = parse(text)
+        expression = parse(typed)
         entry = catalog.listing().get(expression.head.name)
         if not isinstance(entry, Model):
             raise
-        return str(expression), [exposure_of_entry(entry, contract) for contract in contracts]
+        return name or str(expression), [exposure_of_entry(entry, contract) for contract in contracts]
     return known.name, [exposure_of(known, contract) for contract in contracts]
 
 

@@ -2,12 +2,15 @@
 
     <root>/corpora/<label>-<key>/  encodings/  indexes/  runs/  results/  timings/
 
+Beside the artifacts, `names/` has the names that users gave to systems.
+
 The key is a digest of the *key facts*: everything that can change the answer, and nothing else (no threads, batch sizes,
 devices or paths). An artifact is drafted beside its final place, gets its manifest last, and is renamed: a folder with its
 final name is finished. So a repeated command continues where the first one stopped, and two commands that need the same thing
 make it once.
 """
 
+import json
 import os
 import re
 import shutil
@@ -26,6 +29,7 @@ from lexbench.storage.artifact_folder import MANIFEST, MEASURED, KeyFacts, Manif
 
 _DRAFT = ".draft"
 _CHECKED = "checked"  # for each artifact, the state of its files in which they were found intact
+_NAMES = "names"
 _LITTER = 3600  # seconds after which a temporary file in a shared draft was left by a killed process
 
 
@@ -229,6 +233,25 @@ class Store:
             yield
         finally:
             lock.release()
+
+    # ---- names of systems
+
+    def remember_name(self, name: str, expression: str) -> None:
+        """Remember that a user calls the system of *expression* by *name*."""
+        path = self.root / _NAMES / f"{digest([name, expression])}.json"
+        with suppress(OSError):  # the store is read-only, or full: only the name is lost
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                atomic.write_json(path, {"name": name, "expression": expression})
+
+    def names(self) -> dict[str, list[str]]:
+        """Return the sorted expressions that each name was given to."""
+        found: dict[str, list[str]] = {}
+        for path in (self.root / _NAMES).glob("*.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged file is no name
+                entry = json.loads(path.read_bytes())
+                found.setdefault(str(entry["name"]), []).append(str(entry["expression"]))
+        return {name: sorted(expressions) for name, expressions in found.items()}
 
     # ---- the folder of the store
 

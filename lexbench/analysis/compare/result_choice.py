@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lexbench import results
 from lexbench.analysis.seeds import as_one
-from lexbench.analysis.stored_results import StoredResult, stored_results
-from lexbench.errors import CannotStart, NotationError, UnknownName
-from lexbench.notation import split_name
-from lexbench.runner.systems import variants
+from lexbench.analysis.stored_results import StoredResult, expression_of, find_systems, stored_results
+from lexbench.errors import CannotStart, UnknownName
 from lexbench.storage.store import Store
 
 _SHOWN_DIGITS = 16  # of a digest, in a message
@@ -25,9 +23,11 @@ class SelectedSystem:
     system: str
     results: dict[str, list[StoredResult]]  # by dataset, the newest first
 
-    def is_called(self, name: str) -> bool:
-        """Whether *name* is the name of the system, or the expression behind it."""
-        return name in (self.system, *(entry.result.notation for group in self.results.values() for entry in group))
+    @property
+    def expression(self) -> str:
+        """The expression behind the label; "" if they are the same."""
+        newest = next(iter(self.results.values()))[0].result
+        return "" if newest.seeds or expression_of(newest) == self.label else expression_of(newest)
 
     def newest(self, dataset: str, measure: str) -> StoredResult:
         """Return the newest result on *dataset* with *measure*. Raises CannotStart if there is none."""
@@ -46,25 +46,33 @@ def select(
     "new = NAME" renames a system. A name among *seeds* stands for several systems as one; seeds that are not among *names* come
     last. Other names are looked up in the given files first, then in *folder*, a folder of results, or else in the store.
 
-    Raises InvalidFile, UnknownName or CannotStart.
+    Raises InvalidFile, UnknownName, CommandError or CannotStart.
     """
-    in_files = _distinct_labels({text: _of_path(Path(text)) for text in names if text not in seeds and Path(text).exists()})
-    loaded = [system for group in in_files.values() for system in group]
     stored: list[StoredResult] | None = None
 
-    def find(text: str) -> list[SelectedSystem]:
+    def at_hand() -> list[StoredResult]:
         nonlocal stored
-        name, expression = split_name(text)
-        # A name is looked up as it is before it is read as an expression: `my-model` would read as `my@model`.
-        for labels in ([expression], _labels(expression)):
-            if group := [system for label in labels for system in loaded if system.is_called(label)]:
-                break
-        else:
-            if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
-                stored = list(_of_folder(folder) if folder else stored_results(store))
-            exact = any(expression in (entry.result.system, entry.result.notation) for entry in stored)
-            group = [_from_stored(label, stored, folder) for label in ([expression] if exact else _labels(expression))]
-        return [replace(group[0], label=name)] if name and len(group) == 1 else group
+        if stored is None:  # reading a store or a large folder is slow: only if a name needs it, and once
+            stored = list(_of_folder(folder) if folder else stored_results(store))
+        return stored
+
+    known = {} if folder else store.names()
+    paths = [text for text in names if text not in seeds and Path(text).exists()]
+    # A path without a separator may also be a system, e.g. a folder called bm25: names come first.
+    paths = [text for text in paths if set(text) & set("/\\") or not find_systems(text, at_hand(), known)]
+    in_files = _distinct_labels({text: _of_path(Path(text)) for text in paths})
+    loaded = {system.label: system for group in in_files.values() for system in group}
+    of_files = [entry for system in loaded.values() for group in system.results.values() for entry in group]
+
+    def find(text: str) -> list[SelectedSystem]:
+        if text in loaded:
+            return [loaded[text]]
+        found = find_systems(text, of_files) or find_systems(text, at_hand(), known)
+        if not found:
+            where = str(folder) if folder else "the store"
+            names = {entry.result.system for entry in at_hand()}
+            raise UnknownName(f"file, and no result in {where} of", text, names, see="lexbench list results, or lexbench run")
+        return [_selected(label, entries) for label, entries in found.items()]
 
     selected: dict[str, SelectedSystem] = {}
     for text in (*names, *(name for name in seeds if name not in names)):
@@ -75,6 +83,14 @@ def select(
         for system in group:
             selected.setdefault(system.label, system)
     return list(selected.values())
+
+
+def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
+    """Return the *entries* of one system as a system to compare."""
+    by_dataset: dict[str, list[StoredResult]] = {}
+    for entry in entries:
+        by_dataset.setdefault(entry.result.dataset, []).append(entry)
+    return SelectedSystem(label, next(iter(by_dataset.values()))[0].result.system, by_dataset)
 
 
 def _seeds_as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
@@ -130,32 +146,15 @@ def _scored(entry: StoredResult) -> tuple[Any, ...]:
 
 
 def _grouped(loaded: Iterable[StoredResult]) -> list[SelectedSystem]:
-    by_system: dict[str, dict[str, list[StoredResult]]] = {}
+    by_system: dict[str, list[StoredResult]] = {}
     for entry in sorted(loaded, key=lambda entry: entry.result.measured.started, reverse=True):
-        by_system.setdefault(entry.result.system, {}).setdefault(entry.result.dataset, []).append(entry)
-    return [SelectedSystem(system, system, by_system[system]) for system in sorted(by_system, key=_natural)]
+        by_system.setdefault(entry.result.system, []).append(entry)
+    return [_selected(system, by_system[system]) for system in sorted(by_system, key=_natural)]
 
 
 def _natural(label: str) -> list[tuple[int, str]]:
     """Return a sort key that puts step-900 before step-1000."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", label)]
-
-
-def _labels(text: str) -> list[str]:
-    """Return the names that *text* may stand for: one per variant of an expression, or the text itself."""
-    try:
-        return variants(text)
-    except NotationError:  # the name of an object
-        return [text]
-
-
-def _from_stored(label: str, stored: Sequence[StoredResult], folder: Path | None) -> SelectedSystem:
-    matching = _grouped(entry for entry in stored if label in (entry.result.system, entry.result.notation))
-    if not matching:
-        known = {entry.result.system for entry in stored}
-        where = str(folder) if folder else "the store"
-        raise UnknownName(f"file, and no result in {where} of", label, known, see="lexbench list results, or lexbench run")
-    return matching[0]
 
 
 def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) -> list[str]:

@@ -6,9 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from lexbench import measures
-from lexbench.analysis.stored_results import stored_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, stored_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
-from lexbench.errors import CannotStart, CommandError, UnknownName
+from lexbench.errors import CannotStart, CommandError
 from lexbench.results import Result, files_of, load_system
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
@@ -181,23 +181,19 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
 
     Raises CannotStart if there are none, and UnknownName for a system without results.
     """
-    results = [result for result in _results(store, folder) if result.dataset in suite.datasets]
-    if not results:
+    entries = [entry for entry in _entries(store, folder) if entry.result.dataset in suite.datasets]
+    if not entries:
         raise CannotStart(
             f"no results of the suite {suite.id} in {folder or store.root}; make some: lexbench run suite {suite.id}"
         )
-    labels = {result.system for result in results}
-    for name in systems:
-        if name not in labels:
-            raise UnknownName("result of", name, labels, see="lexbench list results")
-    return [result for result in results if not systems or result.system in systems]
+    return [entry.result for entry in (chosen_systems(systems, entries) if systems else entries)]
 
 
-def _results(store: Store, folder: Path | None) -> Iterator[Result]:
+def _entries(store: Store, folder: Path | None) -> Iterator[StoredResult]:
     if folder is None:
-        yield from (entry.result for entry in stored_results(store))
+        yield from stored_results(store)
     else:
-        yield from (result for path in files_of(folder) for result in load_system(path).results)
+        yield from (StoredResult(result, None) for path in files_of(folder) for result in load_system(path).results)
 
 
 def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], results: Sequence[Result]) -> dict[str, str]:

@@ -1,0 +1,141 @@
+"""Names that users give to systems: whatever lexbench prints can be typed back in every command."""
+
+import json
+
+import pytest
+
+from lexbench.analysis.stored_results import definition
+from lexbench.cli import code
+from lexbench.errors import NotationError
+from lexbench.notation import split_name
+from lexbench.results import file_name
+from lexbench.storage.store import Store
+
+NAMES = {
+    "splade-tiny": "bm25(b=0.1)",
+    "lexmae_nano/int8": "bm25(b=0.11)",
+    "BM25 (b = .12), it's": "bm25(b=0.12)",
+    'ä|ö "50%" [x] k=3': "bm25(b=0.13)",
+    ":(": "bm25(b=0.14)",
+    "<b>*_`\\": "bm25(b=0.15)",
+}
+
+
+def run(capsys, *arguments):
+    """Run the command line and return its exit code, stdout and stderr."""
+    exit_code = code([str(word) for word in arguments])
+    captured = capsys.readouterr()
+    return exit_code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Run a system of each name on pydoc, into a store and a folder of results."""
+    folder = tmp_path_factory.mktemp("names")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEXBENCH_STORE", str(folder / "store"))
+        systems = [word for name, expression in NAMES.items() for word in ("-r", f"{name} = {expression}")]
+        assert code(["run", "suite", "pydoc", "-r", "bm25", *systems, "--results", str(folder / "board")]) == 0
+    return folder
+
+
+@pytest.fixture
+def board(places, monkeypatch):
+    """Use the store with all names, and return the folder of results."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(places / "store"))
+    monkeypatch.chdir(places)
+    return places / "board"
+
+
+COMMANDS = [
+    ["compare", "bm25", "{name}", "--json"],
+    ["compare", "bm25", "{name}", "--results", "board", "--json"],
+    ["compare", "bm25", "{name}", "--lists", "-d", "pydoc/test", "--json"],
+    ["compare", "--seeds", "both = bm25, {name}", "bm25", "--json"],
+    ["score", "{name}", "-d", "pydoc/test", "--json"],
+    ["explain", "copy a file", "-d", "pydoc/test", "-r", "{name}", "--json"],
+    ["export", "trec", "out", "-r", "{name}", "--json"],
+    ["export", "json", "out", "-r", "{name}", "--results", "board", "--json"],
+    ["verify", "pydoc", "-r", "{name}", "--json"],
+    ["exposure", "-r", "{name}", "--json"],
+    ["judge", "pool", "bm25", "{name}", "-d", "pydoc/test", "--json"],
+    ["run", "suite", "pydoc", "-r", "{name}", "--json"],
+]
+
+
+def shown_as(name, command):
+    """Return the texts of which one must be in the answer: the name, its part in file names, or the name of the seeds."""
+    return [name, *([file_name(name)] if command[0] == "export" else []), *(["both"] if "--seeds" in command else [])]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+def test_every_printed_name_can_be_typed_back(board, capsys, command):
+    """Every command takes every name that it or another command printed, and answers for that system alone."""
+    for name in NAMES:
+        if "--seeds" in command and ("," in name or "[" in name):
+            continue  # a comma separates seeds
+        exit_code, out, err = run(capsys, *(word.format(name=name) for word in command))
+
+        assert exit_code == (1 if command[0] == "verify" else 0), err  # nothing is published of these systems
+        assert any(json.dumps(shown)[1:-1] in json.dumps(json.loads(out)) for shown in shown_as(name, command))
+
+
+def test_a_second_name_is_the_same_system(board, capsys):
+    """A second name, the first name and the expression give the same figures, each under what was typed."""
+    assert run(capsys, "run", "suite", "pydoc", "-r", "tuned = bm25(b=0.1)")[0] == 0
+    found = [json.loads(run(capsys, "compare", "bm25", text, "--json")[1]) for text in ("splade-tiny", "tuned", "bm25(b=0.1)")]
+
+    assert [one["systems"][1] for one in found] == ["splade-tiny", "tuned", "bm25(b=0.1)"]
+    assert len({one["datasets"][0]["scores"][1]["mean"] for one in found}) == 1
+
+
+def test_one_name_of_two_systems_is_refused(places, tmp_path, monkeypatch, capsys):
+    """A name that was given to two expressions is an error that shows both; the expressions still work."""
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    for expression in ("bm25(b=0.1)", "bm25(b=0.2)"):
+        assert run(capsys, "run", "suite", "pydoc", "-r", f"mine = {expression}", "-r", "bm25")[0] == 0
+    for words in ("compare bm25 mine", "score mine -d pydoc/test", "run suite pydoc -r mine"):
+        exit_code, out, err = run(capsys, *words.split())
+        assert (exit_code, out) == (2, "")
+        assert "'mine' is the name of several systems: bm25(b=0.1), bm25(b=0.2); type the expression" in err
+    assert run(capsys, "compare", "bm25", "bm25(b=0.2)")[0] == 0
+
+
+def test_a_folder_called_like_a_system_does_not_hide_it(board, places, capsys):
+    """A name that was run comes before a folder of the same name."""
+    (places / "bm25").mkdir(exist_ok=True)
+
+    assert json.loads(run(capsys, "compare", "bm25", "splade-tiny", "--json")[1])["systems"] == ["bm25", "splade-tiny"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tuned=bm25(k1=0.8)", ("tuned", "bm25(k1=0.8)")),
+        ("BM25 (k1 = .8) = bm25(k1 = 0.8)", ("BM25 (k1 = .8)", "bm25(k1 = 0.8)")),
+        ('a = splade(model="x = y")', ("a", 'splade(model="x = y")')),
+        ("bm25(k1 = 0.8)", ("", "bm25(k1 = 0.8)")),
+        ("bm25(k1 = 0.8", ("", "bm25(k1 = 0.8")),
+        ('splade(model="x = y")', ("", 'splade(model="x = y")')),
+        ("ensemble(bm25, bm25(b = .3))", ("", "ensemble(bm25, bm25(b = .3))")),
+    ],
+)
+def test_a_name_ends_at_its_equals_sign(text, expected):
+    """The = of a setting ends no name; brackets in a name end nothing."""
+    assert split_name(text) == expected
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\tb", "\x1b[31m", "\u202ename", "x" * 101])
+def test_names_that_no_table_can_show_are_refused(name):
+    """An empty, long or unprintable name is refused."""
+    with pytest.raises(NotationError, match="is no name for a system"):
+        split_name(f"{name} = bm25")
+
+
+def test_a_plug_in_keeps_its_name(tmp_path):
+    """`-r bm25` is BM25 whatever the store remembers; other names are what they were given to."""
+    store = Store(tmp_path)
+    store.remember_name("bm25", "bm25(b=0.1)")
+    store.remember_name("mine", "bm25(b=0.2)")
+
+    assert [definition(text, store) for text in ("bm25", "mine", "other")] == ["bm25", "mine = bm25(b=0.2)", "other"]
