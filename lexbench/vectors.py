@@ -1,6 +1,9 @@
-"""Vectors in memory, of all three kinds: their kind, joining them, taking rows, and the canonical form of sparse ones."""
+"""Vectors in memory, of all three kinds: their kind, joining them, taking rows, and the canonical form of sparse ones.
 
-from collections.abc import Sequence
+`converted` turns what other people's encoders return into one of these kinds.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,12 @@ from numpy.typing import NDArray
 
 from lexbench.errors import LexbenchError
 from lexbench.types import Kind, MultiVectors
+
+VOCABULARY = 1 << 20  # different terms that an encoder may name
+_RETURNS = (
+    "a 2-d numpy array, a torch tensor, a list of vectors, a scipy sparse matrix, or a list of dicts {term: weight}, "
+    "with one vector per text"
+)
 
 
 def kind_of(vectors: Any) -> Kind:
@@ -22,6 +31,87 @@ def kind_of(vectors: Any) -> Kind:
     raise LexbenchError(
         f"an encoder returned {type(vectors).__name__}; it must be a scipy.sparse matrix, a 2-d numpy array or MultiVectors"
     )
+
+
+def converted(returned: Any, texts: int | None, columns: dict[str, int]) -> Any:
+    """Return what another program's encoder *returned* as float32 vectors: an array, a csr_array or MultiVectors.
+
+    *texts* is how many vectors there must be (None: any number). *columns* has the column of each term that was named so far;
+    new terms are added to it. Raises LexbenchError for other types and shapes, and for values that are not finite.
+    """
+    try:
+        with np.errstate(over="ignore"):  # infinity is refused below
+            vectors = _vectors(returned, columns)
+    except (TypeError, ValueError):  # e.g. texts instead of numbers, or rows of several lengths
+        vectors = None
+    if vectors is None:
+        raise LexbenchError(f"the encoder returned {_form(returned)}; it must return {_RETURNS}")
+    if texts is not None and vectors.shape[0] != texts:
+        raise LexbenchError(f"the encoder returned {vectors.shape[0]} vectors for {texts} texts")
+    if len(columns) > VOCABULARY:
+        raise LexbenchError(f"the encoder named more than {VOCABULARY:,} terms; let it return a scipy sparse matrix")
+    values = {Kind.SPARSE: "data", Kind.MULTI: "values"}.get(kind_of(vectors))
+    if not np.isfinite(getattr(vectors, values) if values else vectors).all():
+        raise LexbenchError("the encoder returned a value that is NaN, infinite or too large for float32")
+    return vectors
+
+
+def _vectors(returned: Any, columns: dict[str, int]) -> Any:
+    """Return *returned* as vectors, or None if its form is unknown."""
+    if isinstance(returned, MultiVectors):
+        return returned._replace(values=np.asarray(returned.values, np.float32))
+    returned = _without_torch(returned)
+    if not isinstance(returned, list | tuple) and hasattr(returned, "__array__"):  # also of JAX, TensorFlow and pandas
+        returned = np.asarray(returned)
+    if isinstance(returned, list | tuple) or (isinstance(returned, np.ndarray) and returned.dtype == object):
+        return _of_rows([_without_torch(row) for row in returned], columns)
+    if isinstance(returned, np.ndarray) and returned.ndim == 2 and returned.dtype.kind in "biuf":  # noqa: PLR2004 - a matrix
+        return returned.astype(np.float32, copy=False)
+    return _float32(returned) if scipy.sparse.issparse(returned) else None
+
+
+def _of_rows(rows: Sequence[Any], columns: dict[str, int]) -> Any:
+    """Return the vectors of texts that come one by one, or None if their form is unknown."""
+    if all(isinstance(row, Mapping) for row in rows):
+        return _by_name(rows, columns)
+    if all(scipy.sparse.issparse(row) for row in rows):
+        return _float32(scipy.sparse.vstack([row.reshape(1, -1) for row in rows]))
+    arrays = [np.asarray(row, np.float32) for row in rows]
+    if all(array.ndim == 2 for array in arrays):  # noqa: PLR2004 - one vector per token
+        return MultiVectors(np.concatenate(arrays), offsets_of(np.array([len(array) for array in arrays])))
+    return np.stack(arrays) if arrays[0].ndim == 1 else None
+
+
+def _float32(matrix: Any) -> "scipy.sparse.csr_array":
+    return scipy.sparse.csr_array(matrix, dtype=np.float32)
+
+
+def _by_name(rows: Sequence[Mapping[Any, Any]], columns: dict[str, int]) -> "scipy.sparse.csr_array":
+    """Return the vectors of dicts {term: weight}; a new term gets the next column."""
+    columns.setdefault("", 0)  # so that it tells, even before the first term, that terms have names
+    terms = [columns.setdefault(str(term), len(columns)) for row in rows for term in row]
+    weights = np.array([float(weight) for row in rows for weight in row.values()], np.float32)
+    offsets = offsets_of(np.array([len(row) for row in rows]))
+    return scipy.sparse.csr_array((weights, np.array(terms, np.int32), offsets), shape=(len(rows), VOCABULARY))
+
+
+def _without_torch(value: Any) -> Any:
+    """Return a torch tensor as an array or a coo_array, and any other *value* unchanged."""
+    if not hasattr(value, "detach"):
+        return value
+    tensor = value.detach().cpu()
+    if str(tensor.layout) == "torch.strided":
+        return tensor.float().numpy()  # NumPy has no bfloat16
+    tensor = tensor.to_sparse_coo().coalesce()
+    return scipy.sparse.coo_array((tensor.values().float().numpy(), tuple(tensor.indices().numpy())), shape=tuple(tensor.shape))
+
+
+def _form(value: Any) -> str:
+    """Return the type of *value* in words, with its shape or the type of its first item."""
+    name = type(value).__name__
+    if (shape := getattr(value, "shape", None)) is not None:
+        return f"{name} of shape {tuple(shape)}"
+    return f"{name} of {type(value[0]).__name__}" if isinstance(value, list | tuple) and value else name
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

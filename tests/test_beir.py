@@ -15,7 +15,7 @@ from lexbench.errors import CommandError
 from lexbench.interop.beir import encoder, searcher
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import jobs, plan
-from lexbench.runner.adapters import BeirEncoder
+from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
 from lexbench.storage.store import Store
 from lexbench.types import Document
@@ -138,7 +138,7 @@ def test_a_beir_model_is_recognised():
     assert isinstance(dense.retriever, Encoded)
     assert [type(one.retriever.engine).__name__ for one in (dense, counted)] == ["Flat", "Csr"]
     assert not dense.reusable
-    with pytest.raises(CommandError, match=r"or a retrieval model of beir"):
+    with pytest.raises(CommandError, match=r"a retrieval model of beir"):
         system(object())
 
 
@@ -161,7 +161,7 @@ def test_every_form_of_vectors_is_taken(form):
     """Lists of vectors, tensors and half precision become float32; "cosine" makes their lengths 1, and leaves zeros."""
     torch = pytest.importorskip("torch", reason="torch is in the extra neural")
     forms = {"list": list, "tensor": torch.tensor, "half": lambda one: torch.tensor(one).bfloat16(), "array": np.asarray}
-    made = BeirEncoder(Letters(forms[form]))
+    made = adapted(Letters(forms[form]))
     vectors = made.encode_query(["aab", "?"])
 
     assert vectors.dtype == np.float32

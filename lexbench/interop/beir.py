@@ -21,7 +21,7 @@ from lexbench.errors import CommandError
 from lexbench.plugins import Source
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning
-from lexbench.runner.adapters import BeirEncoder
+from lexbench.runner.adapters import beir_encoder as encoder
 from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
@@ -40,11 +40,6 @@ _IN_MEMORY = Contract(
     source=SourceFacts(loader="files"),
     protocol=Protocol(self_match="drop"),  # like DenseRetrievalExactSearch and BM25Search
 )
-
-
-def encoder(model: Any, similarity: str = "cosine") -> BeirEncoder:
-    """Return a retrieval model of beir as an encoder; *similarity* "cosine" or "dot" is beir's `score_function`."""
-    return BeirEncoder(model, similarity)
 
 
 def searcher(retriever: Any, store: str | Path | None = None, progress: Progress | None = None) -> "Search":

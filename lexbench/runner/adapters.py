@@ -1,63 +1,109 @@
-"""Foreign objects given to `lexbench.run`, made into plug-ins; the rest of lexbench sees only subclasses of the base classes.
+"""Objects and functions given to `lexbench.run`, made into plug-ins: the rest of lexbench sees subclasses of the base classes.
 
-Any object with `encode_document` and `encode_query` is an encoder, e.g. a SentenceTransformer. One with `build(corpus, path)`
-and `open(path)` is a retriever. One with `encode_queries` and `encode_corpus` is a retrieval model of beir.
+`adapted` recognises them by their methods, in this order:
+
+    build(corpus, path) and open(path)     a retriever that writes its index into a folder
+    encode_queries and encode_corpus       a retrieval model of beir
+    encode_document, encode_query, encode  an encoder, e.g. of sentence-transformers or mteb
+    a function of one argument             an encoder: texts -> vectors
+
+`lexbench.vectors.converted` says which vectors an encoder may return.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from inspect import Parameter, signature
 from operator import attrgetter
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
-import scipy
-from numpy.typing import NDArray
 
-from lexbench.errors import CommandError
+from lexbench.errors import CommandError, LexbenchError
 from lexbench.plugins import Encoder, Retriever, Searcher
 from lexbench.types import Document, Kind
-from lexbench.vectors import kind_of
+from lexbench.vectors import converted, kind_of
 
+SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
 _OPTIONS = {"batch_size": 128, "show_progress_bar": False, "convert_to_tensor": False}  # the three that beir passes
-_NOT_FORWARDED = ("members", "reranker", "weights")  # a foreign retriever may mean something else by these names
+_NOT_FORWARDED = (
+    "encode_queries",
+    "members",
+    "reranker",
+    "weights",
+    "workers",
+)  # a foreign object may mean something else by these names
 _SIMILARITIES = ("cosine", "dot")
+_ENCODERS = (("encode",), ("encode_document", "encode_query"), ("tokenise_documents", "encode_tokens"))
+_PROMPTS = {"encode_query": ("query",), "encode_document": ("document", "passage", "corpus")}  # names in sentence-transformers
+_TASK = "MSMARCO"  # the task whose prompts a model of mteb is asked to use
+_ACCEPTED = (
+    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with build(corpus, path) and "
+    "open(path), a retrieval model of beir, or a function texts -> vectors; see docs/howto/own-code.md"
+)
+
+Encode = Callable[[list[Any]], Any]
 
 
 class Adapted:
-    """A plug-in made from a foreign object, to which it forwards every method and attribute that the object has."""
+    """A plug-in made from a foreign object or function."""
 
     wrapped: Any
 
+    @property
+    def key_facts(self) -> Mapping[str, str]:
+        """What decides answers besides the object itself."""
+        return {}
+
 
 def adapted(item: Any) -> Any:
-    """Return an object as an Encoder or a Retriever: itself if it is one. Raises CommandError if it cannot be either."""
+    """Return an object or a function as an Encoder or a Retriever: itself if it is one.
+
+    Raises CommandError if it cannot be either.
+    """
     if isinstance(item, Retriever):
         return item
-    if _has(item, "encode_document", "encode_query") or _has(item, "tokenise_documents", "encode_tokens"):
-        return _with_kind(_adapted(item, Encoder), getattr(item, "kind", None))
-    if _has(item, "encode_queries", "encode_corpus"):
-        return _with_kind(BeirEncoder(item))
+    if isinstance(item, type):
+        raise CommandError(f"{item.__name__} is a class; give an object of it, e.g. {item.__name__}()")
     if _has(item, "build", "open") or _has(item, "assemble", "open"):
-        return _adapted(item, Retriever)
-    raise CommandError(
-        f"{type(item).__name__} cannot be benchmarked; give a name such as 'bm25', an object with encode_document and "
-        "encode_query, one with build(corpus, path) and open(path), or a retrieval model of beir"
-    )
+        return _forwarding(item, Retriever)
+    if isinstance(item, Encoder):
+        return _with_kind(item)
+    if _has(item, "encode_queries", "encode_corpus"):
+        return beir_encoder(item)
+    if (
+        _has(item, "encode_document", "encode_query")
+        or _has(item, "encode")
+        or _has(item, "tokenise_documents", "encode_tokens")
+    ):
+        return _encoder(item, _method(item, "encode_document"), _method(item, "encode_query"))
+    if callable(item) and _arguments(item) == 1:
+        return _encoder(item, item, item)
+    raise CommandError(f"{name_of(item)} cannot be benchmarked; {_ACCEPTED}")
 
 
 def _has(item: Any, *names: str) -> bool:
     return all(hasattr(item, name) for name in names)
 
 
-def _with_kind(encoder: Encoder, kind: str | None = None) -> Encoder:
-    """Return *encoder* with its `kind`; if *kind* is not given, a query is encoded to find out."""
-    if not isinstance(getattr(encoder, "kind", None), Kind):
-        found = Kind(kind) if kind else kind_of(encoder.encode_query(["what kind of vectors are these?"]))
-        object.__setattr__(encoder, "kind", found)  # also of a frozen dataclass
-    return encoder
+def name_of(item: Any) -> str:
+    """Return the name of an object that has one, of a function, or else of the object's class."""
+    named = getattr(item, "name", None)
+    return named if isinstance(named, str) else str(getattr(item, "__name__", type(item).__name__))
 
 
-def _adapted(item: Any, base: type[Any]) -> Any:
-    """Return *item* as an object of a new subclass of *base*, which has the name of the item's class for tables and errors."""
+def _arguments(function: Callable[..., Any]) -> int:
+    """Return how many arguments a function needs; 0 if that is unknown."""
+    try:
+        needed = signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some built-in functions
+        return 0
+    return sum(one.default is Parameter.empty and one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in needed)
+
+
+def _forwarding(item: Any, base: type[Any], made: type[Any] | None = None) -> Any:
+    """Return *item* as an object of a new subclass of *base*, which has the name of the item for tables and errors."""
     if isinstance(item, base):
         return item
     # Only what the item has is forwarded, so that defaults of the base class fill in the rest.
@@ -66,13 +112,14 @@ def _adapted(item: Any, base: type[Any]) -> Any:
         name: property(attrgetter(f"wrapped.{name}"))
         for name in names
         if callable(getattr(item, name)) == callable(getattr(base, name))  # else the item means something else by the name
+        and name not in vars(made or Adapted)
     }
     if base is Retriever:
-        forwarded["open"] = lambda self, path: _adapted(self.wrapped.open(path), Searcher)
-    forwarded["__reduce__"] = lambda self: (adapted, (self.wrapped,))  # pickle cannot find a class that is made here
-    made = type(type(item).__name__, (Adapted, base), forwarded)()
-    made.wrapped = item
-    return made
+        forwarded["open"] = lambda self, path: _forwarding(self.wrapped.open(path), Searcher)
+        forwarded["__reduce__"] = lambda self: (adapted, (self.wrapped,))  # pickle cannot find a class that is made here
+    plugin = type(name_of(item), (made,) if made else (Adapted, base), forwarded)()
+    plugin.wrapped = item
+    return plugin
 
 
 def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
@@ -83,49 +130,124 @@ def digests(plugin: Any, *, index: bool = False) -> Mapping[str, Any]:
     return found
 
 
-class BeirEncoder(Encoder):
-    """A retrieval model of beir. It gets titles and bodies separately, as from beir.
+# ---- encoders --------------------------------------------------------------------------------------------------------------
 
-    *similarity* "cosine", the default of beir's EvaluateRetrieval, scales dense vectors to length 1; "dot" does not. A model
-    with an `identity()` keeps its stored vectors in other sessions.
-    """
 
-    def __init__(self, model: Any, similarity: str = "cosine") -> None:
-        """Raise CommandError for an unknown similarity."""
-        if similarity not in _SIMILARITIES:
-            raise CommandError(f"similarity={similarity!r} is unknown; it is one of {', '.join(_SIMILARITIES)}")
-        self._model = model
-        self._similarity = similarity
+class ForeignEncoder(Adapted, Encoder):
+    """An encoder made of two functions, whose vectors are converted. *similarity* "cosine" scales them to length 1."""
 
-    def identity(self) -> Mapping[str, Any]:
-        """Return the model's own identity, if it has one."""
-        return {"model": self._model.identity(), "similarity": self._similarity} if hasattr(self._model, "identity") else {}
+    document: Encode
+    query: Encode
+    similarity = "dot"
+    titles = False  # whether `document` takes Documents instead of texts
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {}  # of terms that the object names
+        self._session = uuid4().hex
+
+    @property
+    def key_facts(self) -> Mapping[str, str]:
+        """The similarity. Columns of named terms are known only in this session."""
+        facts = {} if self.similarity == "dot" else {"similarity": self.similarity}
+        return facts | ({SESSION: self._session} if self._columns else {})
+
+    @property
+    def names_terms(self) -> bool:  # type: ignore[override] # not known of the class
+        """Whether the object names its terms."""
+        return bool(self._columns) or bool(getattr(self.wrapped, "names_terms", False))
+
+    def token(self, term: int) -> str:
+        """Return the name of a term."""
+        if self._columns:
+            return next((name for name, column in self._columns.items() if column == term), str(term))
+        return str(self.wrapped.token(term)) if hasattr(self.wrapped, "token") else str(term)
 
     def encode_query(self, texts: Sequence[str]) -> Any:
-        """Return the vectors of queries (n, width), float32: an array, or a csr_array of sparse vectors."""
-        return self._scaled(self._model.encode_queries(list(texts), **_OPTIONS))
+        """Return the vectors of queries."""
+        return self._converted(self.query(list(texts)), len(texts))
 
-    def tokenise_documents(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Return the documents: the model tokenises when it encodes, and needs their titles."""
-        return documents
+    def encode_document(self, texts: Sequence[Any]) -> Any:
+        """Return the vectors of documents."""
+        return self._converted(self.document(list(texts)), len(texts))
 
-    def encode_document(self, texts: Sequence[str] | Sequence[Document]) -> Any:
-        """Return the vectors of documents (n, width). A text without a Document has no title."""
-        documents = [text if isinstance(text, Document) else Document("", text) for text in texts]
-        fields = [{"title": document.title, "text": document.body} for document in documents]
-        return self._scaled(self._model.encode_corpus(fields, **_OPTIONS))
+    def tokenise_documents(self, documents: Sequence[Document]) -> Any:
+        """Return the input of `encode_tokens`: texts, or documents if titles are needed, unless the object has its own."""
+        if hasattr(self.wrapped, "tokenise_documents"):
+            return self.wrapped.tokenise_documents(documents)
+        return list(documents) if self.titles else super().tokenise_documents(documents)
 
-    def _scaled(self, vectors: Any) -> Any:
-        if scipy.sparse.issparse(vectors):
-            matrix: Any = vectors
-            return scipy.sparse.csr_array(matrix, dtype=np.float32)
-        vectors = np.stack([_array(vector) for vector in vectors])  # a list of vectors, or a matrix
-        if self._similarity == "dot":
-            return vectors
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.where(lengths > 0, lengths, 1)
+    def encode_tokens(self, tokens: Any, advance: Callable[[int], None]) -> Any:
+        """Return the vectors of documents."""
+        if hasattr(self.wrapped, "encode_tokens"):
+            return self._converted(self.wrapped.encode_tokens(tokens, advance), None)
+        return super().encode_tokens(tokens, advance)
+
+    def _converted(self, returned: Any, texts: int | None) -> Any:
+        vectors = converted(returned, texts, self._columns)
+        if self.similarity == "cosine" and isinstance(vectors, np.ndarray):
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.where(lengths > 0, lengths, 1)
+        return vectors
+
+    def __reduce__(self) -> Any:
+        if self._columns:
+            raise LexbenchError(f"{name_of(self.wrapped)} names its terms, which works in one process only: leave out on=…")
+        return (_remade, (self.wrapped, self.similarity))
 
 
-def _array(vector: Any) -> NDArray[np.float32]:
-    """Return one vector as float32; a tensor is converted in torch, because NumPy has no bfloat16."""
-    return np.asarray(vector.detach().float().cpu() if hasattr(vector, "detach") else vector, dtype=np.float32)
+def _encoder(item: Any, document: Encode, query: Encode, similarity: str = "dot", *, titles: bool = False) -> Encoder:
+    """Return an encoder of two functions of *item*. One query is encoded to learn the kind of its vectors."""
+    encoder = _forwarding(item, Encoder, ForeignEncoder)
+    encoder.document, encoder.query, encoder.similarity, encoder.titles = document, query, similarity, titles
+    return _with_kind(encoder, getattr(item, "kind", None))
+
+
+def _remade(item: Any, similarity: str) -> Encoder:
+    return beir_encoder(item, similarity) if _has(item, "encode_queries", "encode_corpus") else adapted(item)
+
+
+def _with_kind(encoder: Encoder, kind: str | None = None) -> Encoder:
+    """Return *encoder* with its `kind`; if *kind* is not given, a query is encoded to find out."""
+    if not isinstance(getattr(encoder, "kind", None), Kind):
+        found = Kind(kind) if kind else kind_of(encoder.encode_query(["what kind of vectors are these?"]))
+        object.__setattr__(encoder, "kind", found)  # also of a frozen dataclass
+    return encoder
+
+
+def _method(item: Any, name: str) -> Encode:
+    """Return the method *name* of *item*, or else its `encode` with the prompt for these texts."""
+    if hasattr(item, name) or not hasattr(item, "encode"):
+        method: Encode = getattr(item, name, None)  # type: ignore[assignment] # None: it has `encode_tokens`
+        return method
+    encode: Callable[..., Any] = item.encode
+    if hasattr(item, "mteb_model_meta"):
+        return _of_mteb(encode, name)
+    known = getattr(item, "prompts", None) or {}
+    prompt = next((prompt for prompt in _PROMPTS[name] if prompt in known), None)
+    return partial(encode, prompt_name=prompt) if prompt else encode
+
+
+def _of_mteb(encode: Callable[..., Any], name: str) -> Encode:
+    """Return `encode` of a model of mteb 2 as a function of texts, with the prompts of a general retrieval task."""
+    prompts, metadata = import_module("mteb.types").PromptType, import_module("mteb").get_task(_TASK).metadata
+    prompt = prompts.query if name == "encode_query" else prompts.document
+    settled = partial(encode, task_metadata=metadata, hf_split="test", hf_subset="default", prompt_type=prompt)
+    data, loader = import_module("datasets").Dataset, import_module("torch.utils.data").DataLoader
+    return lambda texts: settled(loader(data.from_dict({"text": texts}), batch_size=_OPTIONS["batch_size"]))
+
+
+def beir_encoder(model: Any, similarity: str = "cosine") -> Encoder:
+    """Return a retrieval model of beir as an encoder. It gets titles and bodies separately, as from beir.
+
+    *similarity* "cosine", the default of beir's EvaluateRetrieval, scales dense vectors to length 1; "dot" does not. A model
+    with an `identity()` keeps its stored vectors in other sessions. Raises CommandError for an unknown similarity.
+    """
+    if similarity not in _SIMILARITIES:
+        raise CommandError(f"similarity={similarity!r} is unknown; it is one of {', '.join(_SIMILARITIES)}")
+
+    def document(documents: list[Any]) -> Any:
+        """Encode documents; a text without a Document has no title."""
+        given = [one if isinstance(one, Document) else Document("", one) for one in documents]
+        return model.encode_corpus([{"title": one.title, "text": one.body} for one in given], **_OPTIONS)
+
+    return _encoder(model, document, partial(model.encode_queries, **_OPTIONS), similarity, titles=True)

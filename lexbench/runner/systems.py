@@ -17,12 +17,11 @@ from lexbench.errors import CommandError, LexbenchError, MissingExtra, UnknownNa
 from lexbench.notation import Call, Expression, Value, parse
 from lexbench.plugins import Encoder, Engine, Executor, Model, Retriever
 from lexbench.retrievers.encoded import Encoded
-from lexbench.runner.adapters import Adapted, adapted, digests
+from lexbench.runner.adapters import SESSION, Adapted, adapted, digests, name_of
 from lexbench.storage.artifact_folder import KeyFacts
 from lexbench.types import Kind
 
 _EXACT = {Kind.SPARSE: "csr", Kind.DENSE: "flat", Kind.MULTI: "maxsim"}  # the engine of an encoder that names none
-_SESSION = "only in this session"
 _short_names: dict[Any, str] = {}  # by encoder; two systems may share one
 _sessions: dict[int, tuple[Callable[[], object], str]] = {}
 
@@ -64,7 +63,7 @@ def system(given: Any, name: str | None = None) -> System:
     plugin = adapted(given)
     if isinstance(plugin, Encoder):
         plugin = Encoded(plugin, registry.create("engines", Call(_EXACT[plugin.kind])))
-    return System(name or str(getattr(given, "name", type(given).__name__)), plugin, describe(plugin))
+    return System(name or name_of(given), plugin, describe(plugin))
 
 
 # ---- several systems in one expression -------------------------------------------------------------------------------------
@@ -316,13 +315,13 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
     if plugin is None or isinstance(plugin, bool | int | float | str):
         return plugin
     if isinstance(plugin, Adapted):
-        return describe(plugin.wrapped, index=index)
+        return {**describe(plugin.wrapped, index=index), **plugin.key_facts}
     description = {"plugin": registry.identity(type(plugin)), "version": getattr(plugin, "version", 1)}
     files = digests(plugin, index=index)
     if is_dataclass(plugin) and fields(plugin):
         description["settings"] = describe(registry.settings(plugin, index=index), index=index)
     elif not files and not is_dataclass(plugin):
-        description[_SESSION] = _session(plugin)
+        description[SESSION] = _session(plugin)
     if files:
         description["identity"] = files
     return description
@@ -330,7 +329,7 @@ def describe(plugin: Any, *, index: bool = False) -> Any:
 
 def is_reusable(facts: KeyFacts) -> bool:
     """Whether *facts* decide everything: an object from a notebook can change without a trace."""
-    return _SESSION not in str(facts)
+    return SESSION not in str(facts)
 
 
 def _session(plugin: object) -> str:

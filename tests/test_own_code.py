@@ -1,0 +1,221 @@
+"""Foreign code given to `lexbench.run`: encoders and search systems as objects, functions, programs and servers."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import lexbench
+from lexbench.errors import CommandError, LexbenchError
+from lexbench.runner.adapters import adapted
+from lexbench.runner.systems import system
+from lexbench.types import Kind, MultiVectors
+from lexbench.vectors import converted
+
+TEXTS = ["aab", "c", ""]
+COUNTS = np.array([[2, 1, 0], [0, 0, 1], [0, 0, 0]])  # of a, b and c in TEXTS
+
+
+def counts(texts):
+    """Return how often a, b and c occur in each text (n, 3)."""
+    return np.array([[text.count(letter) for letter in "abc"] for text in texts], float)
+
+
+def torch_of(convert):
+    """Return a conversion by torch, which skips the test without torch."""
+    return lambda matrix: convert(pytest.importorskip("torch", reason="it is in the extra neural").tensor(matrix))
+
+
+def named(matrix):
+    """Return dicts {letter: count} without zeros."""
+    return [{"abc"[at]: count for at, count in enumerate(row) if count} for row in matrix]
+
+
+FORMS = {
+    "float64": lambda matrix: matrix,
+    "int": lambda matrix: matrix.astype(int),
+    "lists": lambda matrix: matrix.tolist(),
+    "tuple of arrays": tuple,
+    "tensor": torch_of(lambda tensor: tensor),
+    "bfloat16": torch_of(lambda tensor: tensor.bfloat16().requires_grad_()),
+    "list of tensors": torch_of(list),
+    # sparse ones
+    "csr": sparse.csr_matrix,
+    "coo": sparse.coo_array,
+    "csc": sparse.csc_array,
+    "list of sparse rows": lambda matrix: [sparse.csr_array(row[None]) for row in matrix],
+    "torch coo": torch_of(lambda tensor: tensor.to_sparse()),
+    "torch csr": torch_of(lambda tensor: tensor.to_sparse_csr()),
+    "list of torch rows": torch_of(lambda tensor: [row.to_sparse() for row in tensor]),
+    "dicts": named,
+    "array of dicts": lambda matrix: np.array(named(matrix), object),
+}
+
+
+SPARSE = list(FORMS)[list(FORMS).index("csr") :]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state:UserWarning")
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_vectors_is_converted(form):
+    """The counts come back as float32: an array, or a csr_array if the form was sparse."""
+    columns = {}
+    vectors = converted(FORMS[form](COUNTS.astype(float)), 3, columns)
+
+    assert vectors.dtype == np.float32
+    assert sparse.issparse(vectors) == (form in SPARSE)
+    found = vectors.toarray() if sparse.issparse(vectors) else vectors
+    assert found[:, columns.get("a", 0) :][:, :3].tolist() == COUNTS.tolist()
+    assert found.sum() == COUNTS.sum()
+    assert list(columns) == (["", "a", "b", "c"] if "dicts" in form else [])
+
+
+def test_one_matrix_per_text_is_one_vector_per_token():
+    """Lists of matrices, e.g. of late interaction, become MultiVectors; a text may have no token."""
+    vectors = converted([np.ones((2, 4)), np.zeros((0, 4)), np.full((1, 4), 3)], 3, {})
+
+    assert isinstance(vectors, MultiVectors)
+    assert vectors.offsets.tolist() == [0, 2, 2, 3]
+    assert vectors.values[2].tolist() == [3, 3, 3, 3]
+
+
+REFUSED = [
+    (None, "returned NoneType; it must return a 2-d numpy array, a torch tensor"),
+    ("text", "returned str; it must"),
+    ({"dense_vecs": COUNTS}, "returned dict; it must"),
+    (["a", "b", "c"], "returned list of str; it must"),
+    ([1.0, 2.0, 3.0], "returned list of float; it must"),
+    ([[1.0], [1.0, 2.0], [1.0]], "returned list of list; it must"),
+    (np.zeros(3), r"returned ndarray of shape \(3,\); it must"),
+    (np.zeros((3, 2, 2)), r"returned ndarray of shape \(3, 2, 2\); it must"),
+    (np.zeros((3, 2), complex), r"ndarray of shape \(3, 2\); it must"),
+    ([{"a": "much"}] * 3, "returned list of dict; it must"),
+    (np.zeros((2, 2)), "returned 2 vectors for 3 texts"),
+    (np.array([[1.0], [np.nan], [1.0]]), "a value that is NaN, infinite or too large"),
+    ([{"a": 1e300}] * 3, "a value that is NaN, infinite or too large"),
+]
+
+
+@pytest.mark.parametrize(("returned", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_other_values_are_refused_by_their_type(returned, message):
+    """An error names the type that was returned, and what is accepted."""
+    with pytest.raises(LexbenchError, match=message):
+        converted(returned, 3, {})
+
+
+class Old:
+    """An encoder like those of sentence-transformers before version 5: `encode` with prompts."""
+
+    def __init__(self, **prompts):
+        self.prompts = prompts
+
+    def encode(self, texts, prompt_name=None, batch_size=32):
+        """Return counts (n, 3) of prompt and text."""
+        return counts([self.prompts.get(prompt_name, "") + text for text in texts])
+
+
+class New(Old):
+    """One like those of version 5."""
+
+    def encode_query(self, texts):
+        """Return counts (n, 3), with one c more."""
+        return self.encode(["c" + text for text in texts])
+
+    def encode_document(self, texts):
+        """Return counts (n, 3)."""
+        return self.encode(texts)
+
+
+ENCODERS = [
+    (counts, [2, 1, 0], [2, 1, 0]),
+    (Old(), [2, 1, 0], [2, 1, 0]),
+    (Old(query="b", passage="a"), [2, 2, 0], [3, 1, 0]),
+    (New(), [2, 1, 1], [2, 1, 0]),
+    (lambda texts: named(counts(texts)), [2, 1], [2, 1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "query", "document"), ENCODERS, ids=["function", "encode", "prompts", "two methods", "dicts"]
+)
+def test_an_encoder_has_one_or_two_functions(given, query, document):
+    """A function and `encode` serve both sides, with the prompts of each; a method of a side comes first."""
+    encoder = adapted(given)
+
+    found = [side(["aab"])[[0]] for side in (encoder.encode_query, encoder.encode_document)]
+    assert [one.data.tolist() if sparse.issparse(one) else one[0].tolist() for one in found] == [query, document]
+    assert encoder.kind is (Kind.SPARSE if sparse.issparse(found[0]) else Kind.DENSE)
+    assert system(given).name == getattr(given, "__name__", type(given).__name__)
+
+
+def test_terms_are_named_and_kept_in_one_session():
+    """Dicts give terms their names; their columns hold in this process only, whatever identity the object has."""
+    old = type("Words", (), {"encode": lambda _, texts: named(counts(texts)), "identity": lambda _: {"a": 1}})()
+    made = system(old)
+    column = made.retriever.encoder.encode_query(["b"]).indices[0]
+
+    assert made.retriever.encoder.token(column) == "b"
+    assert made.retriever.encoder.names_terms
+    assert not made.reusable
+    with pytest.raises(LexbenchError, match="names its terms, which works in one process only: leave out on="):
+        made.retriever.encoder.__reduce__()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (object(), "object cannot be benchmarked; give a name such as 'bm25', an object with encode"),
+        (Old, r"Old is a class; give an object of it, e.g. Old\(\)"),
+        (lambda: None, "a function texts -> vectors"),
+    ],
+)
+def test_what_is_no_system_is_refused(given, message):
+    """Anything else is refused in one line before any work."""
+    with pytest.raises(CommandError, match=message):
+        adapted(given)
+
+
+def test_vectors_by_name_are_searched_like_a_matrix(tmp_path):
+    """Word counts as dicts and as a matrix of the same words give the same scores on pydoc."""
+    words = {word: at for at, word in enumerate(["list", "file", "string", "time", "open", "number", "object", "iterator"])}
+
+    def by_name(texts):
+        return [{word: text.lower().count(word) for word in words if word in text.lower()} for text in texts]
+
+    def matrix(texts):
+        return sparse.coo_array([[text.lower().count(word) for word in words] for text in texts])
+
+    results = lexbench.run("pydoc", {"names": by_name, "matrix": matrix}, measures=["nDCG@10", "R@100"], store=tmp_path)
+    names, counted = results
+    assert not results.failures
+    assert names.per_query == counted.per_query
+    assert names.means["R(rel=2)@100"] > 0.05
+
+
+@pytest.mark.slow  # importing sentence-transformers takes ten seconds
+def test_models_of_sentence_transformers(tmp_path):
+    """The installed version gives the vectors of its own methods: dense ones, with prompts, and sparse ones."""
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
+    checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
+    folder = str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64))
+    model = library.SentenceTransformer(folder, device="cpu", prompts={"query": "w1 ", "document": "w2 w3 "})
+    old = type("Old", (), {"encode": lambda _, texts, **kwargs: model.encode(texts, **kwargs), "prompts": model.prompts})()
+    for encoder in (adapted(model), adapted(old)):
+        np.testing.assert_array_equal(encoder.encode_query(["w4"]), model.encode_query(["w4"]))
+        np.testing.assert_array_equal(encoder.encode_document(["w4"]), model.encode_document(["w4"]))
+    words = library.SparseEncoder(checkpoints.tiny_bert(tmp_path / "mlm", form="transformers").as_posix(), device="cpu")
+    vectors = adapted(words).encode_query(["w4 w5"])
+    assert sparse.issparse(vectors)
+    np.testing.assert_array_equal(vectors.toarray(), words.encode_query(["w4 w5"]).to_dense().numpy())
+
+
+@pytest.mark.slow
+def test_a_model_of_mteb(tmp_path):
+    """A model of mteb 2 gives the vectors of the sentence-transformers model in it, with its prompts."""
+    mteb = pytest.importorskip("mteb", reason="mteb is in no extra")
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is in the extra test")
+    checkpoints = pytest.importorskip("checkpoints", reason="torch is in the extra neural")
+    folder = str(checkpoints.tiny_bert(tmp_path / "model", form="transformers", max_position_embeddings=64))
+    model = library.SentenceTransformer(folder, device="cpu", prompts={"query": "w1 ", "document": "w2 w3 "})
+    encoder = adapted(mteb.models.SentenceTransformerEncoderWrapper(model))
+    np.testing.assert_array_equal(encoder.encode_query(["w4"]), model.encode_query(["w4"]))
+    np.testing.assert_array_equal(encoder.encode_document(["w4", "w5"]), model.encode_document(["w4", "w5"]))
