@@ -110,7 +110,37 @@ def test_every_setting_that_differs_is_listed(store, tmp_path, capsys):
         "versions.numpy": ["2.0", None],
     }
     out = run(capsys, "compare", saved(tmp_path / "saved", first, second))[1]
-    assert out.index("what differs") < out.index("machine.cores") < out.index("pydoc/test, nDCG@10")
+    assert out.index("pydoc/test, nDCG@10") < out.index("what differs") < out.index("machine.cores")
+
+
+def test_digests_are_shown_only_on_request(store, tmp_path, capsys):
+    """A digest that differs is counted below the table; --settings shows it."""
+    recipes = [{"plugin": "retrievers/bm25", "version": 1, "settings": {}, "identity": {"x": digit * 64}} for digit in "ab"]
+    folder = saved(tmp_path / "saved", *(result(name, BASE, recipe=one) for name, one in zip("ab", recipes, strict=True)))
+    out, everything = (run(capsys, "compare", folder, *more)[1] for more in ((), ("--settings",)))
+
+    assert "aaaaaaaa" not in out
+    assert "1 more, e.g. digests of files and settings of only some systems: see --settings" in " ".join(out.split())
+    assert "aaaaaaaaaaa…" in everything
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"), [(np.full(QUERIES, 0.1), "worse"), (np.full(QUERIES, -0.1), "better"), (np.zeros(QUERIES), "same")]
+)
+def test_the_verdict_is_in_words(store, tmp_path, capsys, loss, said):
+    """A loss on every query is "worse", a gain "better", and no difference on any query "same"."""
+    out = run(capsys, "compare", "a", "b", saved(tmp_path / "saved", result("a", BASE), result("b", BASE - loss)))[1]
+
+    assert next(line.split()[-1] for line in out.splitlines() if line.startswith("B ")) == said
+
+
+def test_datasets_that_are_left_out_are_named_once(store, tmp_path, capsys):
+    """Datasets that only one system has are named in one line; with -d nobody asked about them."""
+    folder = saved(tmp_path / "saved", *(result(name, BASE) for name in "ab"), result("a", BASE, "pydoc/dev"))
+    line = "left out, because some systems have no result there: pydoc/dev"
+
+    assert line in run(capsys, "compare", folder)[1]
+    assert "left out" not in run(capsys, "compare", folder, "-d", "pydoc/test")[1]
 
 
 def test_an_additional_transform_does_not_shift_the_others():
@@ -323,7 +353,7 @@ def test_a_system_without_terms_has_a_reason(runs):
 
 
 def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
-    """The table has the document with its ranks, and a note its terms, within 100 columns."""
+    """The table has the document with its ranks, and the next one its terms, within 100 columns."""
     store, names, query, document = runs
     monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
     monkeypatch.setenv("COLUMNS", "100")
@@ -331,8 +361,25 @@ def test_terms_are_shown_below_the_queries(runs, monkeypatch, capsys):
 
     assert exit_code == 0
     assert "10 → 1" in out
-    assert f"the score of {document} for {query}: red A 2 B 6, fox A 0 B 2" in " ".join(out.split())
+    assert f"{query}: {document} red 2 6 fox 0 2" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_documents_are_named_for_results_in_a_folder_and_for_run_files(runs, tmp_path, monkeypatch, capsys):
+    """The run of a result in a folder comes from the store; that of a run file from the file."""
+    store, names, query, document = runs
+    monkeypatch.setenv("LEXBENCH_STORE", str(store.root))
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "export", "trec", "runs", "-r", names[1])[0] == 0
+    (file,) = (tmp_path / "runs").glob("*")
+    systems = [names[0], f'foreign = run_file("{file}")']
+    options = [word for name in systems for word in ("-r", name)]
+    assert run(capsys, "run", "suite", "pydoc", *options, "--results", "board")[0] == 0
+
+    for words in (["first", "foreign"], ["first", "foreign", "--results", "board"]):
+        changes = json.loads(run(capsys, "compare", *words, "--queries", "200", "--json")[1])["query_changes"]
+        moved = next(change["moved"] for change in changes if change["query"] == query)
+        assert (moved["document"], moved["baseline_rank"], moved["rank"]) == (document, 10, 1)
 
 
 def test_vectors_that_changed_since_explain_nothing(runs):

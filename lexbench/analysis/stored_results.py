@@ -82,8 +82,8 @@ def find_runs(names: Sequence[str], store: Store, contract: Contract | None = No
     name that is neither a file nor a system with a stored run.
     """
     asked = contract is not None and not all(Path(name).is_file() for name in names)
-    there = stored_results(store) if asked else ()
-    stored = [entry for entry in there if contract and entry.result.dataset == contract.id and entry.run]
+    finished = stored_results(store) if asked else ()
+    stored = [entry for entry in finished if contract and entry.result.dataset == contract.id and entry.run]
     runs = {}
     for name in dict.fromkeys(names):
         found = find_systems(name, stored, store.names()) if stored else {}

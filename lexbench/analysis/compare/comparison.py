@@ -22,6 +22,7 @@ from lexbench.analysis.significance.randomisation import LEVEL
 from lexbench.analysis.slices import Slices
 from lexbench.analysis.stored_results import StoredResult
 from lexbench.contracts import find_contract
+from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
@@ -29,6 +30,7 @@ from lexbench.runner.plan import HEADLINE
 from lexbench.storage.store import Store
 
 _FEWEST = 2  # systems in a comparison
+_LISTED = 3  # datasets that are left out, in a note
 _ROUNDING = 1e-9  # a perfect score may be off by this much
 
 Values = Mapping[str, NDArray[np.float64]]  # (queries,) by system, the baseline first
@@ -106,6 +108,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Systems compared with the first of them, the baseline, on all datasets that all of them have."""
 
     systems: list[str]
+    expressions: dict[str, str]  # of the systems whose name is not their expression
     config_diff: list[ConfigDifference]
     datasets: list[DatasetComparison]
     means: list[MeanComparison]
@@ -137,13 +140,15 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     worse by more than it. *queries* is how many of the most changed queries to report; *seeds* names groups of systems that
     count as one; *slices* are groups of queries of the one dataset on which systems are compared too.
 
-    Raises CannotStart if results were made from different data or under different rules.
+    A dataset is an id, or a folder. Raises CannotStart if results were made from different data or under different rules.
     """
     systems = select(names, store, folder, seeds)
     if len(systems) < _FEWEST:
         raise CommandError(f"a comparison takes two systems or more; there is only {systems[0].label}")
     labels = [system.label for system in systems]
-    measures = {name: measure_of(name, measure) for name in common_datasets(systems, datasets)}
+    typed = {name: find_dataset(name) for name in datasets if Path(name).exists()}
+    wanted = [typed[name][0].id if name in typed else name for name in datasets]
+    measures = {name: measure_of(name, measure) for name in common_datasets(systems, wanted)}
     chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
     for name, group in chosen.items():
         check_comparable(name, labels, group)
@@ -155,13 +160,14 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         raise CommandError("a margin takes a measure with values from 0 to 1")
     demand = None if margin is None else (margin, LEVEL / family)
     tested = _holm([_on_dataset(by_label[name], values[name], measures[name], resamples, demand=demand) for name in chosen])
-    reader = StoreReader(store)
+    reader = StoreReader(store, {contract.id: (contract, source) for contract, source in typed.values()})
     pairs = [
         [Pair(label, measures[name], group[0], group[at]) for name, group in chosen.items()]
         for at, label in enumerate(labels[1:], start=1)
     ]
     return Comparison(
         systems=labels,
+        expressions={system.label: system.expression for system in systems if system.expression},
         config_diff=config_diff([[group[at].result for group in chosen.values()] for at in range(len(labels))]),
         datasets=tested,
         means=list(_means(measures, values)),
@@ -170,7 +176,7 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
         margin=margin,
         worse=[f"{one.system} on {on.dataset}" for on in tested for one in on.differences if _is_worse(one)],
         notes=[
-            *_left_out(systems, chosen),
+            *([] if datasets else _left_out(systems, chosen)),
             *_upper_bounds(labels, chosen.values()),
             *judged_gaps([entry.result for group in chosen.values() for entry in group]),
         ],
@@ -334,13 +340,10 @@ def _means(measures: Mapping[str, str], values: Mapping[str, Values]) -> Iterato
 
 
 def _left_out(systems: Sequence[SelectedSystem], chosen: Iterable[str]) -> list[str]:
-    """Return a note for each dataset that only some systems have."""
-    notes = []
-    for name in sorted({name for system in systems for name in system.results} - set(chosen)):
-        if lacking := [system.label for system in systems if name not in system.results]:
-            more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
-            notes.append(f"{name} is left out: no result of {lacking[0]}{more}")
-    return notes
+    """Return a note that names the datasets that only some systems have, if there are any."""
+    left = sorted({name for system in systems for name in system.results} - set(chosen))
+    more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
+    return [f"left out, because some systems have no result there: {', '.join(left[:_LISTED])}{more}"] if left else []
 
 
 def _upper_bounds(labels: Sequence[str], chosen: Iterable[Sequence[StoredResult]]) -> list[str]:

@@ -1,8 +1,9 @@
 """The queries on which two systems differ most, the document that moved, and the terms that moved it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +12,14 @@ import msgspec
 import numpy as np
 
 from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult
-from lexbench.contracts import find_contract
+from lexbench.analysis.stored_results import StoredResult, expression_of, stored_results
+from lexbench.contracts import Contract, find_contract
 from lexbench.datasets.dataset import open_dataset
 from lexbench.datasets.location import is_here
 from lexbench.encodings.shards import read_rows
 from lexbench.errors import LexbenchError
+from lexbench.plugins import Source
+from lexbench.results import Result
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.search import read_run
 from lexbench.runner.systems import describe, system
@@ -90,7 +93,7 @@ def most_changed(pairs: list[Pair], count: int, reader: "StoreReader") -> list[Q
 def _change(pair: Pair, query: int, reader: "StoreReader") -> QueryChange:
     first = pair.baseline.result
     query_id = first.query_ids[query]
-    topics = _topics(first.dataset, first.digests.get("queries", ""), first.digests.get("qrels", ""))
+    topics = reader.topics(first)
     before, after = pair.values(query)
     return QueryChange(
         dataset=first.dataset,
@@ -110,17 +113,15 @@ class Topics(NamedTuple):
     grades: dict[str, dict[str, int]]
 
 
-@lru_cache(maxsize=2)
-def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | None:
-    """Return the topics of a dataset; None if they are not on this machine or have other digests. Fetches nothing."""
-    contract = find_contract(dataset)
-    if contract is None or not is_here(contract):
+def _topics(result: Result, contract: Contract | None, source: Source | None) -> Topics | None:
+    """Return the topics behind a result; None if they are not on this machine or have other digests. Fetches nothing."""
+    if contract is None or not (source or is_here(contract)):
         return None
     try:
-        opened = open_dataset(contract)
+        opened = open_dataset(contract, source)
     except LexbenchError:
         return None
-    if (opened.queries_sha256, opened.qrels_sha256) != (queries_sha256, qrels_sha256):
+    if (opened.queries_sha256, opened.qrels_sha256) != (result.digests.get("queries"), result.digests.get("qrels")):
         return None
     grades: dict[str, dict[str, int]] = {}
     for query_id, doc_id, grade in opened.topics.judgements:
@@ -129,11 +130,12 @@ def _topics(dataset: str, queries_sha256: str, qrels_sha256: str) -> Topics | No
 
 
 def _moved(pair: Pair, query: int, topics: Topics, reader: "StoreReader") -> MovedDocument | None:
-    """Return the relevant document whose move contributes most to the difference; None if a run is not in the store."""
-    if pair.baseline.run is None or pair.other.run is None:
+    """Return the relevant document whose move contributes most to the difference; None if a run is not on this machine."""
+    old_run, new_run = (reader.run(entry) for entry in (pair.baseline, pair.other))
+    if old_run is None or new_run is None:
         return None
     query_id = pair.baseline.result.query_ids[query]
-    old_ranks, new_ranks = (_ranks(reader.run(entry), query_id) for entry in (pair.baseline, pair.other))
+    old_ranks, new_ranks = _ranks(old_run, query_id), _ranks(new_run, query_id)
     cutoff = measures.cutoff(pair.measure)
     before, after = pair.values(query)
     sign = 1 if after > before else -1
@@ -171,28 +173,45 @@ def _discount(rank: int | None, cutoff: int | None) -> float:
 
 @dataclass
 class StoreReader:
-    """Reads runs and vectors of systems from the store, each once."""
+    """Reads topics, runs and vectors of systems, each once."""
 
     store: Store
-    runs: dict[Path, Run] = field(default_factory=dict)
-    systems: dict[tuple[str, str], "SparseSystem | str"] = field(default_factory=dict)
+    located: Mapping[str, tuple[Contract, Source | None]] = field(default_factory=dict)  # datasets that were typed as folders
+    runs: dict[int, Run | None] = field(default_factory=dict)  # by the id of the entry
+    systems: dict[int, "SparseSystem | str"] = field(default_factory=dict)
+    by_dataset: dict[str, Topics | None] = field(default_factory=dict)
 
-    def run(self, entry: StoredResult) -> Run:
-        """Return the run of a result that has one."""
-        assert entry.run is not None
-        if entry.run not in self.runs:
-            self.runs[entry.run] = read_run(entry.run).run
-        return self.runs[entry.run]
+    def topics(self, result: Result) -> Topics | None:
+        """Return the queries and grades behind a result; None if they are not on this machine."""
+        if result.dataset not in self.by_dataset:
+            contract, source = self.located.get(result.dataset, (find_contract(result.dataset), None))
+            self.by_dataset[result.dataset] = _topics(result, contract, source)
+        return self.by_dataset[result.dataset]
+
+    def run(self, entry: StoredResult) -> Run | None:
+        """Return the run behind a result: from the store, or from the run file of the system; None if it is in neither."""
+        if id(entry) not in self.runs:
+            folder = entry.run or self._run_of_equal(entry.result)
+            self.runs[id(entry)] = read_run(folder).run if folder else _run_of_file(entry.result)
+        return self.runs[id(entry)]
+
+    def _run_of_equal(self, result: Result) -> Path | None:
+        """Return the run in the store whose result has the same system and the same values."""
+        same = (found for found in self._finished if found.run and found.result.dataset == result.dataset)
+        return next((e.run for e in same if (e.result.recipe, e.result.per_query) == (result.recipe, result.per_query)), None)
+
+    @cached_property
+    def _finished(self) -> list[StoredResult]:
+        return list(stored_results(self.store))
 
     def sparse_system(self, entry: StoredResult) -> "SparseSystem | str":
         """Return the system of a result with its stored vectors, or why its terms are unknown."""
-        key = (entry.result.system, entry.result.dataset)
-        if key not in self.systems:
+        if id(entry) not in self.systems:
             try:
-                self.systems[key] = _sparse_system(entry, self)
+                self.systems[id(entry)] = _sparse_system(entry, self)
             except LexbenchError as error:  # the model, or a package that it needs, is not on this machine
-                self.systems[key] = str(error)
-        return self.systems[key]
+                self.systems[id(entry)] = str(error)
+        return self.systems[id(entry)]
 
 
 @dataclass(frozen=True)
@@ -217,8 +236,16 @@ class SparseSystem:
         }
 
 
+def _run_of_file(result: Result) -> Run | None:
+    """Return the run of a system that is a run file; None if it is another system, or the file is gone."""
+    with suppress(LexbenchError):
+        retriever = system(expression_of(result)).retriever
+        return retriever.read(result.dataset) if retriever.finished else None
+    return None
+
+
 def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | str:
-    retriever = system(entry.result.notation or entry.result.system).retriever
+    retriever, run = system(expression_of(entry.result)).retriever, reader.run(entry)
     if not isinstance(retriever, Encoded) or retriever.engine.kind is not Kind.SPARSE:
         return "has no sparse vectors"
     if not retriever.encoder.names_terms:
@@ -228,7 +255,8 @@ def _sparse_system(entry: StoredResult, reader: StoreReader) -> SparseSystem | s
     wanted = {"encoder": describe(retriever.encoder, index=True), "corpus": entry.result.digests.get("corpus")}
     for manifest in sorted(reader.store.root.glob(f"encodings/*/{MANIFEST}")):
         if wanted.items() <= key_facts_of(manifest.parent).items():
-            return SparseSystem(retriever.with_stored_collection(manifest.parent), manifest.parent, reader.run(entry))
+            assert run is not None  # it has the document that moved
+            return SparseSystem(retriever.with_stored_collection(manifest.parent), manifest.parent, run)
     return "its vectors are not in the store"
 
 

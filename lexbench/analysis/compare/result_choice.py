@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from lexbench import results
 from lexbench.analysis.seeds import as_one
@@ -20,7 +23,6 @@ class SelectedSystem:
     """One system to compare, with all its results."""
 
     label: str  # its name, with the file that it is from if another selected system has the same name
-    system: str
     results: dict[str, list[StoredResult]]  # by dataset, the newest first
 
     @property
@@ -86,11 +88,13 @@ def select(
 
 
 def _selected(label: str, entries: Iterable[StoredResult]) -> SelectedSystem:
-    """Return the *entries* of one system as a system to compare."""
+    """Return the *entries* of one system as a system to compare, whose results have its label as their name."""
     by_dataset: dict[str, list[StoredResult]] = {}
     for entry in entries:
-        by_dataset.setdefault(entry.result.dataset, []).append(entry)
-    return SelectedSystem(label, next(iter(by_dataset.values()))[0].result.system, by_dataset)
+        expression = expression_of(entry.result)
+        result = structs.replace(entry.result, system=label, notation=expression if expression != label else "")
+        by_dataset.setdefault(result.dataset, []).append(replace(entry, result=result))
+    return SelectedSystem(label, by_dataset)
 
 
 def _seeds_as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSystem:
@@ -99,7 +103,7 @@ def _seeds_as_one(name: str, members: Sequence[SelectedSystem]) -> SelectedSyste
         dataset: [StoredResult(as_one(name, [member.results[dataset][0].result for member in members]), None)]
         for dataset in common_datasets(members, ())
     }
-    return SelectedSystem(name, name, merged)
+    return SelectedSystem(name, merged)
 
 
 def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list[SelectedSystem]]:
@@ -110,10 +114,10 @@ def _distinct_labels(by_path: dict[str, list[SelectedSystem]]) -> dict[str, list
     copies: dict[str, list[SelectedSystem]] = {}
     for group in by_path.values():
         for system in group:
-            copies.setdefault(system.system, []).append(system)
+            copies.setdefault(system.label, []).append(system)
     merged = {name: _merged(group) for name, group in copies.items()}
     return {
-        path: [merged[copy.system] or SelectedSystem(f"{path}: {copy.system}", copy.system, copy.results) for copy in group]
+        path: [merged[copy.label] or _selected(f"{path}: {copy.label}", chain(*copy.results.values())) for copy in group]
         for path, group in by_path.items()
     }
 
@@ -137,7 +141,7 @@ def _merged(copies: Sequence[SelectedSystem]) -> SelectedSystem | None:
         for dataset, group in system.results.items():
             if list(map(_scored, merged.setdefault(dataset, group))) != list(map(_scored, group)):
                 return None
-    return SelectedSystem(copies[0].label, copies[0].system, merged)
+    return SelectedSystem(copies[0].label, merged)
 
 
 def _scored(entry: StoredResult) -> tuple[Any, ...]:

@@ -1,21 +1,21 @@
-"""The tables of `lexbench compare`. Systems are A, B, C ... in the given order; the first table names them."""
+"""The tables of `lexbench compare`: the answer, what differs, and the queries. Systems are A, B, C ... in the given order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lexbench.analysis.compare.comparison import Comparison, DatasetComparison, Difference
-from lexbench.analysis.compare.query_changes import QueryChange, TermChange
+from lexbench.analysis.compare.query_changes import QueryChange
 from lexbench.analysis.significance.randomisation import LEVEL, letter
 from lexbench.analysis.slices import slice_notes
 from lexbench.errors import shortened
 from lexbench.table import Table, interval_cell, number
 
-_DIGEST, _VALUE, _NAME = 12, 34, 24  # characters of a digest, another value and a system's name in a cell
+_DIGEST, _VALUE, _NAME = 12, 34, 22  # characters of a digest, another value and a system's name in a cell
 _HEX = 32  # a longer hexadecimal value is a digest
 _SIDE_BY_SIDE = 6  # settings of more systems do not fit beside each other
 _SIGNED = "+.4f"
 _TEXT = 70  # characters of a query
-_PAIRED = ("difference", "95 %", "p", "better/equal\n/worse")
+_PAIRED = ("vs. A", "95 %", "p", "p\nHolm", "wins\n/ties\n/losses", "verdict")
 _SEEDS = (
     "a system of several seeds has, for each query, the mean of their values; deviation: of their means, n - 1",
     "p and the 95 % beside it are about other queries with these very models",
@@ -24,41 +24,50 @@ _SEEDS = (
 )
 
 
-def tables(comparison: Comparison, *, curve: bool = False) -> list[Table]:
-    """Return the tables of a comparison; with *curve* the systems as points of a learning curve, without tests."""
+def tables(comparison: Comparison, *, curve: bool = False, settings: bool = False) -> list[Table]:
+    """Return the tables of a comparison; with *curve* the systems as points of a learning curve, without tests.
+
+    With *settings* the table of what differs has digests and the settings of only some systems too.
+    """
     names = {system: letter(at).upper() for at, system in enumerate(comparison.systems)}
-    rows = tuple((f"{name}  {system}",) for system, name in names.items())
-    many = bool(comparison.config_diff) and len(names) > _SIDE_BY_SIDE
-    note = f"{len(comparison.config_diff)} settings differ: see --json, or compare at most {_SIDE_BY_SIDE} systems"
-    shown = [Table("systems", ("the others are compared with the first",), rows, (note,) if many else ())]
-    if comparison.config_diff and not many:
-        shown.append(_config_diff(comparison, names))
-    if curve:
-        return [*shown, *(_curve(on, names) for on in comparison.datasets)]
-    notes = (*_legend(comparison), *_counts(comparison, names), *comparison.notes)
-    *tests, last = _tests(comparison, names)
-    return [*shown, *tests, replace(last, notes=(*last.notes, *notes)), *_query_changes(comparison, names)]
+    shown = [_curve(on, names) for on in comparison.datasets] if curve else list(_tests(comparison, names))
+    notes = () if curve else (*_legend(comparison), *_counts(comparison, names), *comparison.notes)
+    last = replace(shown[-1], notes=(*shown[-1].notes, *_definitions(comparison, names), *notes))
+    differs = _config_diff(comparison, names, everything=settings) if comparison.config_diff else []
+    return [*shown[:-1], last, *differs, *([] if curve else _query_changes(comparison, names))]
 
 
-def _config_diff(comparison: Comparison, names: dict[str, str]) -> Table:
-    """Return the settings that differ, except those that follow from the plug-ins."""
-    chosen = [difference for difference in comparison.config_diff if not difference.implied]
+def _definitions(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
+    """Yield a line for each system whose name is shortened, or stands for an expression."""
+    for system, name in names.items():
+        expression = comparison.expressions.get(system)
+        if expression or len(system) > _NAME:
+            yield f"{name}: {system}" + (f" = {expression}" if expression else "")
+
+
+def _config_diff(comparison: Comparison, names: dict[str, str], *, everything: bool) -> list[Table]:
+    """Return the settings that differ as a table: without digests and settings of only some systems, or *everything*."""
+    if len(names) > _SIDE_BY_SIDE and not everything:
+        note = f"{len(comparison.config_diff)} settings differ: see --settings, or compare at most {_SIDE_BY_SIDE} systems"
+        return [Table("what differs", (), (), (note,))]
+    chosen = [one for one in comparison.config_diff if everything or not (one.implied or any(map(_is_digest, one.values)))]
     hidden = len(comparison.config_diff) - len(chosen)
-    note = f"{hidden} settings that apply to only some systems: see --json"
+    notes = (f"{hidden} more, e.g. digests of files and settings of only some systems: see --settings",) if hidden else ()
     rows = ((difference.field, *(_short(value) for value in difference.values)) for difference in chosen)
-    return Table("what differs", ("field", *names.values()), tuple(rows), (note,) if hidden else ())
+    return [Table("what differs", ("field", *names.values()), tuple(rows), notes)]
+
+
+def _is_digest(value: str | None) -> bool:
+    return value is not None and len(value) >= _HEX and all(sign in "0123456789abcdef" for sign in value)
 
 
 def _named(system: str, names: dict[str, str]) -> str:
-    """Return the letter of a system with its name, shortened if necessary: the first table has it in full."""
+    """Return the letter of a system with its name, shortened if necessary: a note has it in full."""
     return f"{names[system]}  {shortened(system, _NAME)}"
 
 
 def _short(value: str | None) -> str:
-    if value is None:
-        return "—"
-    is_digest = len(value) >= _HEX and all(sign in "0123456789abcdef" for sign in value)
-    return shortened(value, _DIGEST if is_digest else _VALUE)
+    return "—" if value is None else shortened(value, _DIGEST if _is_digest(value) else _VALUE)
 
 
 def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
@@ -79,7 +88,7 @@ def _curve(on: DatasetComparison, names: dict[str, str]) -> Table:
 
 def _tests(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]:
     """Yield the tests: for one dataset a row per system, otherwise per system a row for each dataset and mean."""
-    tail = (*_PAIRED, "detectable", *(("bound", "no worse") if comparison.margin is not None else ()))
+    tail = (*_PAIRED, *(("bound", "no worse") if comparison.margin is not None else ()))
     if len(comparison.datasets) == 1:
         on = comparison.datasets[0]
         first, *others = on.scores
@@ -120,12 +129,12 @@ def _on_slices(comparison: Comparison, names: dict[str, str]) -> Iterator[Table]
                 str(on.queries),
                 number(on.scores[0].mean),
                 number(on.scores[at].mean),
-                *_cells(on.differences[at - 1])[: len(_PAIRED)],
+                *_cells(on.differences[at - 1]),
             )
             for on in comparison.slices
         ]
         family = len(comparison.slices) * (len(comparison.systems) - 1)
-        note = f"p by Holm, 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
+        note = f"p Holm, and 95 % by Bonferroni, over {family} comparisons on slices, separate from those on all queries"
         small = slice_notes([on.queries for on in comparison.slices], comparison.slices_sha256)
         header = ("slice", "queries", "A", names[system], *_PAIRED)
         yield Table(f"{_named(system, names)}: slices", header, tuple(rows), (note, *small))
@@ -154,21 +163,32 @@ def _cells(difference: Difference) -> tuple[str, ...]:
     cells = (
         number(difference.difference, _SIGNED),
         interval_cell(difference.interval, "+.3f"),
+        number(difference.p),
         number(difference.corrected),
         f"{difference.wins}/{difference.ties}/{difference.losses}",
-        number(difference.detectable),
+        verdict(difference),
     )
     margin = difference.no_worse
     return cells if margin is None else (*cells, number(margin.bound, _SIGNED), "yes" if margin.holds else "not shown")
 
 
+def verdict(difference: Difference) -> str:
+    """Return in words whether a system is better or worse than the baseline at .05, by the corrected p."""
+    if difference.corrected >= LEVEL:
+        return "cannot tell" if difference.wins or difference.losses else "same"
+    return "better" if difference.difference > 0 else "worse"
+
+
 def _legend(comparison: Comparison) -> Iterator[str]:
     family = sum(len(on.differences) for on in comparison.datasets)
     yield (
-        f"95 %: paired bootstrap over queries, uncorrected; p: paired randomisation test, corrected by Holm over {family} "
-        f"comparison{'s' * (family > 1)}, {comparison.resamples:,} resamples"
+        f"verdict: by p Holm, at .05; p: paired randomisation test, {comparison.resamples:,} resamples; p Holm: corrected for "
+        f"{family} comparison{'s' * (family > 1)}; 95 %: paired bootstrap over queries, not corrected"
     )
-    yield "detectable: the smallest difference that one such test finds with power .8"
+    detectable = [(one.detectable, on) for on in comparison.datasets for one in on.differences if one.detectable is not None]
+    if detectable:
+        least, on = max(detectable, key=lambda found: found[0])
+        yield f"power: with {on.queries} queries, one such test finds a difference of {number(least)} four times in five"
     if comparison.means:
         yield "means over datasets: the bootstrap is stratified by dataset"
     if comparison.margin is not None:
@@ -196,7 +216,7 @@ def _counts(comparison: Comparison, names: dict[str, str]) -> Iterator[str]:
         significant = [difference for difference in differences if difference.corrected < LEVEL]
         better = sum(difference.difference > 0 for difference in significant)
         equal = len(differences) - len(significant)
-        counts = f"better than A on {better}, worse on {len(significant) - better}, no significant difference on {equal}"
+        counts = f"better than A on {better}, worse on {len(significant) - better}, cannot tell on {equal}"
         line = f"{names[system]}: {counts} of {len(differences)} datasets"
         if comparison.margin is not None:
             holds = [bool(difference.no_worse and difference.no_worse.holds) for difference in differences]
@@ -216,11 +236,14 @@ def _query_changes(comparison: Comparison, names: dict[str, str]) -> Iterator[Ta
         changes = [change for change in comparison.query_changes if change.system == system]
         if changes:
             rows = (_row(change, several=several) for change in changes)
-            notes = tuple(dict.fromkeys(line for change in changes for line in _why(change, names[system])))
+            notes = tuple(dict.fromkeys(line for change in changes for line in _unknown(change)))
             header = ("query", "A", names[system], "document", "rank")
             shown = len(header) if any(change.moved for change in changes) else len(header) - 2
             title = f"{_named(system, names)}: the queries that changed most"
             yield Table(title, header[:shown], tuple(row[:shown] for row in rows), notes)
+            if terms := tuple(row for change in changes for row in _terms(change)):
+                note = "what a term adds to the score of the document, in units of each system's own scores"
+                yield Table(f"{_named(system, names)}: why", ("query: document", "term", "A", names[system]), terms, (note,))
 
 
 def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
@@ -233,20 +256,22 @@ def _row(change: QueryChange, *, several: bool) -> tuple[str, ...]:
     return (f"{query}: {text}" if text else query, number(change.baseline_value), number(change.value), *moved)
 
 
-def _why(change: QueryChange, name: str) -> Iterator[str]:
-    """Yield what the terms of the moved document add to its score in both systems, or why that is unknown."""
+def _unknown(change: QueryChange) -> Iterator[str]:
+    """Yield why the query's text, the document that moved, or its terms are not shown."""
     if change.text is None:
-        yield f"{change.dataset} is not on this machine, so queries are shown by their ids"
+        yield (
+            f"the queries of {change.dataset} were not found, so only their ids are shown; for a folder of your own, add "
+            "-d FOLDER"
+        )
     elif change.moved is None:
-        yield "documents are listed only for runs in the store, and for queries with a relevant document that moved"
+        yield "no document: a run is not on this machine, or no relevant document moved"
     else:
-        if change.moved.terms:
-            terms = ", ".join(_term(term, name) for term in change.moved.terms)
-            yield f"what terms add to the score of {change.moved.document} for {change.query}: {terms}"
         yield from (f"terms unknown, {line}" for line in change.moved.unavailable)
 
 
-def _term(term: TermChange, name: str) -> str:
-    values = {"A": term.baseline, name: term.system}
-    known = [f"{system} {value:g}" for system, value in values.items() if value is not None]
-    return f"{term.token} {' '.join(known)}"
+def _terms(change: QueryChange) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each term of the document that moved: the first names the query and the document."""
+    moved = change.moved
+    for at, term in enumerate(moved.terms if moved else ()):
+        place = f"{change.query}: {moved.document}" if moved and not at else ""
+        yield (place, term.token, number(term.baseline, "g"), number(term.system, "g"))
