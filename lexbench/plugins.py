@@ -381,6 +381,11 @@ class Searcher(QueryEncoder):
         return {}
 
     @property
+    def one_call(self) -> bool:
+        """Whether all queries must come in one call of `search`, e.g. because each call encodes the corpus."""
+        return False
+
+    @property
     def transfer(self) -> float:
         """Seconds of all searches so far spent on packing, sending, waiting for workers and merging."""
         return 0.0

@@ -5,10 +5,12 @@ import pytest
 from scipy import sparse
 
 import lexbench
+from lexbench.datasets.corpus import write_corpus
 from lexbench.errors import CommandError, LexbenchError
 from lexbench.runner.adapters import adapted
 from lexbench.runner.systems import system
-from lexbench.types import Kind, MultiVectors
+from lexbench.testing.retrievers import TinyStore
+from lexbench.types import Document, Kind, MultiVectors, Query
 from lexbench.vectors import converted
 
 TEXTS = ["aab", "c", ""]
@@ -165,7 +167,8 @@ def test_terms_are_named_and_kept_in_one_session():
     [
         (object(), "object cannot be benchmarked; give a name such as 'bm25', an object with encode"),
         (Old, r"Old is a class; give an object of it, e.g. Old\(\)"),
-        (lambda: None, "a function texts -> vectors"),
+        (lambda: None, r"a function of one argument \(texts -> vectors\) or two \(queries, k -> "),
+        (lambda a, b, c: None, r"a function of one argument"),
     ],
 )
 def test_what_is_no_system_is_refused(given, message):
@@ -189,6 +192,139 @@ def test_vectors_by_name_are_searched_like_a_matrix(tmp_path):
     assert not results.failures
     assert names.per_query == counted.per_query
     assert names.means["R(rel=2)@100"] > 0.05
+
+
+# ---- search systems --------------------------------------------------------------------------------------------------------
+
+CORPUS = {"d1": "red fox", "d2": "red car", "d3": "blue car", "d4": "blue fox fox"}
+QUERIES = [Query("q1", "red"), Query("q2", "fox"), Query("q3", "green")]
+FOUND = {"q1": [("d2", 1), ("d1", 1)], "q2": [("d4", 2), ("d1", 1)], "q3": []}  # of equal scores the larger id first
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Write a corpus of four documents; position 0 is d4."""
+    (tmp_path / "corpus").mkdir()
+    return write_corpus((Document(doc_id, text) for doc_id, text in CORPUS.items()), tmp_path / "corpus")
+
+
+def found(given, corpus, path, k=10):
+    """Return what a system finds for QUERIES, with its index in a store at *path*."""
+    plugin = system(given).retriever
+    searcher = plugin.open(TinyStore(corpus, path).index(plugin))
+    hits = searcher.search(searcher.encode_queries(QUERIES), k)
+    return {
+        query.query_id: [(corpus.doc_ids[doc].decode(), score) for doc, score in zip(docs, scores, strict=True) if doc >= 0]
+        for query, docs, scores in zip(QUERIES, hits.docs.tolist(), hits.scores.tolist(), strict=True)
+    }
+
+
+def count(query, documents):
+    """Return how often the query is in each document that has it, {document id: score}."""
+    return {name: text.split().count(query) for name, text in documents.items() if query in text.split()}
+
+
+class Indexed:
+    """A system with an index."""
+
+    def index(self, corpus):
+        """Keep the texts, in the form of beir."""
+        assert all(set(fields) == {"title", "text"} for fields in corpus.values())
+        self.texts = {name: fields["text"] for name, fields in corpus.items()}
+
+    def search(self, queries, k):
+        """Return dicts."""
+        return {name: count(text, self.texts) for name, text in queries.items()}
+
+
+class BeirSearch:
+    """A search system of beir."""
+
+    calls = 0
+
+    def search(self, corpus, queries, top_k, score_function, **_):
+        """Return dicts."""
+        BeirSearch.calls += 1
+        texts = {name: fields["text"] for name, fields in corpus.items()}
+        return {name: count(text, texts) for name, text in queries.items() if name != "q3"}
+
+
+def pairs(queries, k):
+    """Return the lists from worst to best, and more than k documents."""
+    return {name: list(count(text, CORPUS).items())[::-1] for name, text in queries.items()}
+
+
+def pyterrier():
+    """Return a transformer of PyTerrier, which needs no Java."""
+    terrier = pytest.importorskip("pyterrier", reason="it comes with the extra pisa")
+    rows = [(qid, docno, float(score)) for qid, docs in FOUND.items() for docno, score in docs]
+    frame = pytest.importorskip("pandas").DataFrame(rows, columns=["qid", "docno", "score"])
+    return terrier.Transformer.from_df(frame)
+
+
+SEARCHES = {
+    "function": lambda: pairs,
+    "numpy scores": lambda: lambda queries, k: {q: {d: np.float64(s) for d, s in FOUND[q]} for q in queries},
+    "object": Indexed,
+    "beir": BeirSearch,
+    "pyterrier": pyterrier,
+}
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_every_search_system_finds_the_same(kind, corpus, tmp_path):
+    """Functions, objects, and systems of beir and PyTerrier give the lists in one order; k cuts them."""
+    given = SEARCHES[kind]()
+    assert found(given, corpus, tmp_path / "store") == FOUND
+    assert found(given, corpus, tmp_path / "other", k=1) == {query: docs[:1] for query, docs in FOUND.items()}
+    assert not system(given).reusable
+
+
+WRONG = [
+    ([1], "it returned list; it must return {query id: {document id: score}}"),
+    ({"q1": {"d9": 1}}, "query 'q1': document 'd9' is not in the corpus"),
+    ({"q1": {"d1": 1, "d2": float("nan")}}, "query 'q1': document 'd2' has a score that is no finite number"),
+    ({"q2": [("d1", 1), ("d2", 1), ("d1", 3)]}, "query 'q2': document 'd1' comes twice"),
+    ({"q4": {}}, "it answered query 'q4', which was not asked"),
+    ({"q1": {"d1": "high"}}, "query 'q1': it answered \"{'d1': 'high'}\"; write {document id: score} or"),
+    ({"q1": ["d1", "d2"]}, "query 'q1': document 'd' is not in the corpus"),
+    ({"q1": None}, "query 'q1': it answered 'None'; write"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_wrong_answers_name_system_query_and_document(answer, message, corpus, tmp_path):
+    """A wrong answer is one line with the name of the system, the query and the document."""
+
+    def mine(queries, k):
+        return answer
+
+    with pytest.raises(LexbenchError) as raised:
+        found(mine, corpus, tmp_path / "store")
+    assert str(raised.value).startswith(f"mine: {message}")
+
+
+def test_a_failing_system_costs_the_others_nothing(tmp_path):
+    """The results of other systems stay, short lists are noted, and all queries reach a system of beir in one call."""
+    BeirSearch.calls = 0
+
+    def wrong(queries, k):
+        return {name: {"nowhere": 1} for name in queries}
+
+    systems = {"ok": lambda queries, k: {}, "bad": wrong, "beir": BeirSearch()}
+    results = lexbench.run("pydoc", systems, measures=["nDCG@10"], store=tmp_path)
+
+    assert [result.system for result in results] == ["ok", "beir"]
+    assert results.failures == ["bad on pydoc/test: wrong: query 'data-01': document 'nowhere' is not in the corpus"]
+    assert "it returned fewer than 1,000 documents for 115 of 115 queries" in next(iter(results)).notes
+    assert BeirSearch.calls == 1
+
+
+def test_other_arguments_are_refused_before_work():
+    """A search with another number of arguments is refused in one line."""
+    three = type("Three", (), {"search": lambda self, queries, k, depth: None})
+    with pytest.raises(CommandError, match="Three: its search takes 3 arguments; it must take two, queries and k"):
+        adapted(three())
 
 
 @pytest.mark.slow  # importing sentence-transformers takes ten seconds

@@ -3,11 +3,16 @@
 `adapted` recognises them by their methods, in this order:
 
     build(corpus, path) and open(path)     a retriever that writes its index into a folder
+    transform(frame)                       a transformer of PyTerrier
+    index(corpus) and search(queries, k)   a search system
     encode_queries and encode_corpus       a retrieval model of beir
     encode_document, encode_query, encode  an encoder, e.g. of sentence-transformers or mteb
+    search(queries, k)                     a search system; search(corpus, queries, k, ...) is one of beir
     a function of one argument             an encoder: texts -> vectors
+    a function of two arguments            a search system: ({query id: text}, k) -> {query id: {document id: score}}
 
-`lexbench.vectors.converted` says which vectors an encoder may return.
+`lexbench.vectors.converted` says which vectors an encoder may return, `lexbench.foreign` checks the answers of
+search systems.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +20,16 @@ from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.plugins import Encoder, Retriever, Searcher
-from lexbench.types import Document, Kind
+from lexbench.foreign import Ask, ForeignRetriever
+from lexbench.plugins import BuildContext, Encoder, Retriever, Searcher
+from lexbench.types import Corpus, Document, Kind
 from lexbench.vectors import converted, kind_of
 
 SESSION = "only in this session"  # in the key facts of what no other session can know to be the same
@@ -35,12 +42,12 @@ _NOT_FORWARDED = (
     "workers",
 )  # a foreign object may mean something else by these names
 _SIMILARITIES = ("cosine", "dot")
-_ENCODERS = (("encode",), ("encode_document", "encode_query"), ("tokenise_documents", "encode_tokens"))
 _PROMPTS = {"encode_query": ("query",), "encode_document": ("document", "passage", "corpus")}  # names in sentence-transformers
 _TASK = "MSMARCO"  # the task whose prompts a model of mteb is asked to use
 _ACCEPTED = (
-    "give a name such as 'bm25', an object with encode, with encode_document and encode_query, or with build(corpus, path) and "
-    "open(path), a retrieval model of beir, or a function texts -> vectors; see docs/howto/own-code.md"
+    "give a name such as 'bm25', an object with encode, encode_document and encode_query, search(queries, k), or build(corpus, "
+    "path) and open(path), a model of beir or mteb, a transformer of PyTerrier, a function of one argument (texts -> vectors) "
+    "or two (queries, k -> {query id: {document id: score}}); see docs/howto/own-code.md"
 )
 
 Encode = Callable[[list[Any]], Any]
@@ -66,21 +73,14 @@ def adapted(item: Any) -> Any:
         return item
     if isinstance(item, type):
         raise CommandError(f"{item.__name__} is a class; give an object of it, e.g. {item.__name__}()")
-    if _has(item, "build", "open") or _has(item, "assemble", "open"):
-        return _forwarding(item, Retriever)
     if isinstance(item, Encoder):
         return _with_kind(item)
-    if _has(item, "encode_queries", "encode_corpus"):
-        return beir_encoder(item)
-    if (
-        _has(item, "encode_document", "encode_query")
-        or _has(item, "encode")
-        or _has(item, "tokenise_documents", "encode_tokens")
-    ):
-        return _encoder(item, _method(item, "encode_document"), _method(item, "encode_query"))
-    if callable(item) and _arguments(item) == 1:
-        return _encoder(item, item, item)
-    raise CommandError(f"{name_of(item)} cannot be benchmarked; {_ACCEPTED}")
+    make = next((make for names, make in _FORMS if _has(item, *names)), None)
+    if make is None and callable(item):
+        make = _FUNCTIONS.get(_arguments(item))
+    if make is None:
+        raise CommandError(f"{name_of(item)} cannot be benchmarked; {_ACCEPTED}")
+    return make(item)
 
 
 def _has(item: Any, *names: str) -> bool:
@@ -99,7 +99,7 @@ def _arguments(function: Callable[..., Any]) -> int:
         needed = signature(function).parameters.values()
     except (TypeError, ValueError):  # of some built-in functions
         return 0
-    return sum(one.default is Parameter.empty and one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in needed)
+    return sum(one.default is Parameter.empty and one.kind.name.startswith("POSITIONAL") for one in needed)
 
 
 def _forwarding(item: Any, base: type[Any], made: type[Any] | None = None) -> Any:
@@ -138,8 +138,8 @@ class ForeignEncoder(Adapted, Encoder):
 
     document: Encode
     query: Encode
-    similarity = "dot"
-    titles = False  # whether `document` takes Documents instead of texts
+    similarity: str = "dot"
+    titles: bool = False  # whether `document` takes Documents instead of texts
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {}  # of terms that the object names
@@ -248,6 +248,104 @@ def beir_encoder(model: Any, similarity: str = "cosine") -> Encoder:
     def document(documents: list[Any]) -> Any:
         """Encode documents; a text without a Document has no title."""
         given = [one if isinstance(one, Document) else Document("", one) for one in documents]
-        return model.encode_corpus([{"title": one.title, "text": one.body} for one in given], **_OPTIONS)
+        return model.encode_corpus([_fields(one) for one in given], **_OPTIONS)
 
     return _encoder(model, document, partial(model.encode_queries, **_OPTIONS), similarity, titles=True)
+
+
+# ---- search systems --------------------------------------------------------------------------------------------------------
+
+
+class ForeignSearch(ForeignRetriever):
+    """A function or object that searches. Its index, if it has one, is in memory, so no other process can use it."""
+
+    wrapped: Any
+
+    ask: Callable[..., Any]
+    _corpus: dict[str, dict[str, str]]
+
+    def __init__(self) -> None:
+        self._session = uuid4().hex
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what no other session has."""
+        return {SESSION: self._session}
+
+    @property
+    def called(self) -> str:
+        """The name of the object or function."""
+        return name_of(self.wrapped)
+
+    def assemble(self, corpus: Corpus, path: Path, context: BuildContext) -> None:
+        """Let the object index the documents: {document id: {"title": ..., "text": ...}}, as in beir."""
+        super().assemble(corpus, path, context)
+        if self.takes_corpus:
+            self._corpus = _fields_by_id(corpus)
+        elif hasattr(self.wrapped, "index"):
+            self.wrapped.index(_fields_by_id(corpus))
+
+    def asker(self) -> Ask:
+        """Return the function that searches."""
+        return (lambda queries, k: self.ask(self._corpus, queries, k)) if self.takes_corpus else self.ask
+
+
+def _search_system(item: Any, search: Callable[..., Any] | None = None) -> ForeignSearch:
+    """Return a retriever that calls *search*, by default the method or function itself. Raises CommandError if it cannot."""
+    system: ForeignSearch = type(name_of(item), (ForeignSearch,), {})()
+    system.wrapped = item
+    if search:
+        system.ask = search
+        return system
+    system.ask = search = getattr(item, "search", item)
+    try:
+        system.takes_corpus = next(iter(signature(search).parameters), "") == "corpus"
+    except (TypeError, ValueError):  # of some built-in functions
+        return system
+    if system.takes_corpus:
+        system.ask = lambda corpus, queries, k: search(corpus, queries, k, "cos_sim")
+    elif (count := _arguments(search)) != 2:  # noqa: PLR2004 - queries and k
+        raise CommandError(f"{name_of(item)}: its search takes {count} arguments; it must take two, queries and k")
+    return system
+
+
+def _fields_by_id(corpus: Corpus) -> dict[str, dict[str, str]]:
+    return {document.doc_id: _fields(document) for document in corpus.documents()}
+
+
+def _fields(document: Document) -> dict[str, str]:
+    return {"title": document.title, "text": document.body}
+
+
+def _transformed(transformer: Any, queries: Mapping[str, str], k: int) -> dict[str, list[tuple[str, float]]]:  # noqa: ARG001 - unknown to PyTerrier
+    """Return the answers of a transformer of PyTerrier, which takes and returns data frames."""
+    import pandas as pd
+
+    found = transformer.transform(pd.DataFrame({"qid": list(queries), "query": list(queries.values())}))
+    if lacking := {"qid", "docno", "score"} - set(found.columns):
+        there = ", ".join(map(str, found.columns))
+        raise LexbenchError(f"{name_of(transformer)}: its result has no column {min(lacking)}; it has: {there}")
+    answers: dict[str, list[tuple[str, float]]] = {}
+    for query, doc_id, score in zip(found["qid"], found["docno"], found["score"], strict=True):
+        answers.setdefault(str(query), []).append((doc_id, score))
+    return answers
+
+
+# ---- how objects are recognised: by the first of these groups of methods that they have ------------------------------------
+
+
+def _with_methods(item: Any) -> Encoder:
+    return _encoder(item, _method(item, "encode_document"), _method(item, "encode_query"))
+
+
+_FORMS: Sequence[tuple[Sequence[str], Callable[[Any], Any]]] = (
+    (("build", "open"), lambda item: _forwarding(item, Retriever)),
+    (("assemble", "open"), lambda item: _forwarding(item, Retriever)),
+    (("transform", "transform_iter"), lambda item: _search_system(item, partial(_transformed, item))),
+    (("index", "search"), _search_system),
+    (("encode_queries", "encode_corpus"), beir_encoder),
+    (("encode",), _with_methods),
+    (("encode_document", "encode_query"), _with_methods),
+    (("tokenise_documents", "encode_tokens"), _with_methods),
+    (("search",), _search_system),
+)
+_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {1: lambda item: _encoder(item, item, item), 2: _search_system}  # by arguments

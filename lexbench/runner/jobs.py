@@ -220,6 +220,7 @@ def _result(job: Job, runner: DatasetRunner, made: MadeRun, chosen: Sequence[str
                     *notes.judgement_notes(runner),
                     *notes.model_notes(system, job.contract.id),
                     *notes.candidate_notes(system, runner, ranked.run),
+                    *notes.short_list_notes(system, runner, ranked.run, job.depth),
                 ]
             approximate = list(notes.approximations(system, runner))  # not while scoring is timed
             alone = len(approximate) == 1 and isinstance(retriever, Encoded)

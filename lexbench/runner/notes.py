@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from lexbench import measures
+from lexbench.foreign import ForeignRetriever
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner.artifacts import placed
 from lexbench.runner.scoring import without_relevant
@@ -46,6 +49,13 @@ def candidate_notes(system: System, runner: DatasetRunner, run: Run) -> list[str
     recall = measures.with_threshold(f"R@{system.retriever.candidates}", runner.dataset.contract)
     mean = measures.score(run, runner.dataset.qrels, [recall]).means[recall]
     return [f"the candidates that its first retriever found have {recall} {mean:.4f}"]
+
+
+def short_list_notes(system: System, runner: DatasetRunner, run: Run, depth: int) -> list[str]:
+    """Return a note if a search system outside lexbench returned fewer documents than it was asked for."""
+    wanted = min(depth, len(runner.corpus) - runner.drops_self_matches)
+    short = int((np.diff(run.offsets) < wanted).sum()) if isinstance(system.retriever, ForeignRetriever) else 0
+    return [f"it returned fewer than {wanted:,} documents for {short:,} of {len(run.query_ids):,} queries"] if short else []
 
 
 class Approximation(NamedTuple):

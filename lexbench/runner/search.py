@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from sys import maxsize
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,7 +215,7 @@ class DatasetRunner:
 
 def block_size(searcher: Searcher) -> int:
     """Return how many queries a searcher is given at a time."""
-    return min(_QUERIES, searcher.queries_at_a_time)
+    return maxsize if searcher.one_call else min(_QUERIES, searcher.queries_at_a_time)
 
 
 def own_positions(corpus: StoredCorpus, queries: Sequence[Query]) -> NDArray[np.int32]:
