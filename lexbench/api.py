@@ -13,9 +13,9 @@ from lexbench.report.terminal import render
 from lexbench.results import Result
 from lexbench.runner import jobs
 from lexbench.runner.jobs import Outcome
-from lexbench.runner.plan import plan_suite
+from lexbench.runner.plan import plan_of
 from lexbench.storage.store import Store
-from lexbench.suites import Suite, suite
+from lexbench.suites import Suite
 from lexbench.table import escape, markdown
 from lexbench.timing.protocol import Settings
 from lexbench.timing.timer import Timer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Results:
     """The results of a run. Iterate over them; `failures` has a line for each job that failed or was not timed."""
 
-    suite: Suite
+    suite: Suite | None  # None for one dataset
     outcomes: tuple[Outcome, ...]
 
     def __iter__(self) -> Iterator[Result]:
@@ -74,7 +74,7 @@ class Results:
 
 
 def run(  # noqa: PLR0913 - what can be said of a run, by name
-    suite_name: str,
+    data: Any,
     systems: Sequence[Any] | Mapping[str, Any] = (),
     *,
     datasets: Sequence[str] = (),
@@ -85,7 +85,11 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
     on: str | None = None,
     time: bool | Settings = False,
 ) -> Results:
-    """Run *systems* on a suite and return the results.
+    """Run *systems* on *data* and return the results.
+
+    *data* is the name of a suite ('pydoc'), a dataset ('pydoc/test') or a folder, or data in memory: {'corpus': {id: text},
+    'queries': {id: text}, 'qrels': {query id: {document id: grade}}}, where data frames with named columns will do, the result
+    of beir's GenericDataLoader, or a dataset of ir_datasets. *datasets* chooses datasets of a suite.
 
     A system is an expression ('bm25(k1=0.9)'), an object with encode_document and encode_query, or one with build(corpus, path)
     and open(path); a mapping gives them names. Finished work in the *store* is not repeated. With *time*, each system is also
@@ -94,7 +98,6 @@ def run(  # noqa: PLR0913 - what can be said of a run, by name
 
     Raises CommandError or CannotStart for mistakes that are found before any work. Jobs that fail are in `Results.failures`.
     """
-    known = suite(suite_name)
-    plan = plan_suite(known, systems, datasets, measures, depth, suite_name)
+    plan = plan_of(data, systems, datasets, measures, depth)
     timer = Timer(Settings() if time is True else time) if time else None
-    return Results(known, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer, executor(on))))
+    return Results(plan.suite, tuple(jobs.run(plan, Store(Path(store)) if store else Store(), progress, timer, executor(on))))

@@ -15,6 +15,8 @@ from lexbench.errors import CannotStart, UnknownName
 from lexbench.storage.environment import entries
 from lexbench.storage.reading import Strict, read_toml
 
+MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default where no suite says which
+
 
 class SourceFacts(Strict, frozen=True):
     """Where the dataset comes from. Files of the user come first, whatever the loader is."""

@@ -528,8 +528,19 @@ class Source(Plugin):
         """Return notes about this copy of the documents, which every result carries."""
         return []
 
+    def judgement_remarks(self) -> list[str]:
+        """Return notes about this choice of judgements, which every result carries."""
+        return []
+
+    def summary(self) -> str:
+        """Return what was found where, for one line before a run; "" if a contract says it all."""
+        return ""
+
     def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
-        """Return the file of that content, and the lines with *record_id*, e.g. "corpus.jsonl:3 and 9"; "" if unknown."""
+        """Return the file of that content, and the lines with *record_id*, e.g. "corpus.jsonl:3 and 9"; "" if unknown.
+
+        Of judgements the *record_id* is "QUERY DOCUMENT".
+        """
         return ""
 
 

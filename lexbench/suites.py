@@ -1,11 +1,16 @@
 """Suites: datasets, measures and systems that are run together, as TOML files in the folders of suites."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from lexbench.contracts import find_contract, toml_files
 from lexbench.errors import InvalidFile, UnknownName
+from lexbench.results import Result
 from lexbench.storage.reading import Strict, read_toml
+
+DATASETS = "datasets"  # the suite of results on datasets that were run without a suite
+HEADLINE = "nDCG@10"  # if no suite names another measure
 
 
 class Aggregate(Strict, frozen=True):
@@ -77,3 +82,23 @@ def suite(name: str) -> Suite:
         if strangers:
             raise InvalidFile(f"{path}: {strangers[0]!r} is not a dataset of this suite - at `$.aggregates[{index}].members`")
     return content
+
+
+def suite_of_results(name: str, results: Iterable[Result]) -> Suite:
+    """Return the suite called *name*. If there is none here, return one with the datasets and measures of *results*."""
+    if name in toml_files():
+        return suite(name)
+    results = list(results)
+    measures = tuple(dict.fromkeys(measure for result in results for measure in result.means))
+    datasets = tuple(sorted({result.dataset for result in results}))
+    return Suite(
+        schema=1,
+        id=name,
+        version=0,  # there is no published suite
+        name=datasets[0] if len(datasets) == 1 else name.capitalize(),
+        description="",
+        datasets=datasets,
+        measures=measures,
+        headline=HEADLINE if HEADLINE in measures else measures[0],
+        retrievers=(),
+    )

@@ -81,7 +81,7 @@ def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
     assert [query.text for query in located.source.queries()] == ["test"]
     assert located.contract.id == f"{tmp_path.name}/test"
     (tmp_path / "qrels" / "test.jsonl").rename(tmp_path / "qrels" / "train.jsonl")
-    with pytest.raises(InvalidFile, match="several splits of qrels \\(dev, train\\)"):
+    with pytest.raises(InvalidFile, match="several splits: dev, train; choose one: --split dev"):
         find_folder(tmp_path)
 
 
@@ -91,10 +91,10 @@ def test_the_split_is_chosen_and_its_queries_with_it(tmp_path):
         (
             "corpus",
             [{"name": "d1", "text": "one"}],
-            "a row has no column _id or id or corpus-id or doc_id; there is: name, text",
+            "line 1: there is no '_id'; there is: name, text; expected: _id, text",
         ),
         ("qrels", [{"query-id": "q1", "score": 1}], "a row has no column 'corpus-id'"),
-        ("qrels", [{"query-id": "q1", "corpus-id": "d1", "score": 0.5}], "the score 0.5 is no whole number"),
+        ("qrels", [{"query-id": "q1", "corpus-id": "d1", "score": 0.5}], "the grade 0.5 is no whole number"),
         ("queries", [{"_id": "q1"}], "query 'q1' has no text"),
     ],
 )

@@ -69,7 +69,7 @@ def test_topics_are_read_as_trec_writes_them(tmp_path, text, expected):
         ("no topics here", "there are no topics in it"),
         ("<top>\n<num> Number: 1\n</top>", "topics.txt:1: a topic without a <title> or <query>"),
         ("\n\n<top><title> words </top>", "topics.txt:3: a topic without a number"),
-        ("1\ttitle\tdescription\n", "query '1' has more columns than id and text"),
+        ("1\ttitle\tdescription\n", "line 1: a header without a column of ids: 1, title, description"),
     ],
 )
 def test_what_is_no_topic_is_refused(tmp_path, text, said):

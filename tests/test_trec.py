@@ -182,7 +182,7 @@ def test_a_beir_file_with_nothing_but_a_header_has_no_judgements(tmp_path):
 
 def test_grades_are_whole_numbers(tmp_path):
     """A grade of 0.5 would have to be rounded, and we do not guess."""
-    with pytest.raises(InvalidFile, match=r"file.txt:1: '0.5' is not a number \(int\)"):
+    with pytest.raises(InvalidFile, match=r"file.txt:1: '0.5' is not a whole number"):
         read_qrels(file(tmp_path, "q 0 d 0.5\n"))
 
 

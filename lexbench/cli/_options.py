@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MEASURES = ("nDCG@10", "RR@10", "R@100", "R@1000", "AP@1000")  # the default where no suite says which
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)

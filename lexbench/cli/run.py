@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lexbench.cli._options import (
     FOLDER,
-    MEASURES,
     datasets_option,
     executor_option,
     json_option,
@@ -20,6 +20,7 @@ from lexbench.cli._options import (
 )
 from lexbench.cli._output import print_json, print_rich, print_rows, say
 from lexbench.cli._progress import shown
+from lexbench.contracts import MEASURES
 
 if TYPE_CHECKING:
     from lexbench.results import Result
@@ -30,24 +31,38 @@ if TYPE_CHECKING:
 _SYSTEMS = system_option("E.g. 'bm25(k1=0.9)'; repeatable.")
 _DRY = click.option("--dry-run", is_flag=True, help="Check everything and show the plan; run nothing.")
 _BRIEF = click.option("--brief", is_flag=True, help="Show one table: nDCG, MRR, recall, queries per second, index size.")
+_RESULTS = click.option("--results", type=FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
 _DEPTH = click.option("--depth", type=click.IntRange(min=1), help="Documents to keep per query.")
 
 
 class _Group(click.Group):
-    """A group that helps after `lexbench run pydoc`."""
+    """A group whose subcommand may be left out: `lexbench run pydoc`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Return the subcommand. Raises UsageError for an unknown one, with the likely command."""
+        """Return the subcommand. Without one, return `suite` or `dataset`, whichever the first argument is."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise click.UsageError(
-                f"run a suite or a dataset: lexbench run suite {args[0]}, or: lexbench run dataset {args[0]}", ctx
-            )
+            from lexbench.runner.plan import kind_of
+
+            kind = kind_of(args[0])
+            args = [kind, *args]
+            say(f"{args[1]} is a {kind}{_other_meaning(args[1]) if kind == 'suite' else ''}", err=True)
         return super().resolve_command(ctx, args)
+
+
+def _other_meaning(name: str) -> str:
+    """Return what else the name of a suite stands for, as the end of a sentence."""
+    from lexbench.contracts import find_contract
+
+    other = "a dataset" if find_contract(name) else "a folder" if Path(name).is_dir() else ""
+    return f", and {other}: to run that, type lexbench run dataset {'./' * (other == 'a folder')}{name}" if other else ""
 
 
 @click.group(cls=_Group)
 def command() -> None:
-    """Run systems on a suite or on one dataset."""
+    """Run systems on a suite or on one dataset.
+
+    `lexbench run NAME` runs the suite, dataset or folder NAME, whichever it is.
+    """
 
 
 @command.command(short_help="Run systems on the datasets of a suite.")
@@ -58,7 +73,7 @@ def command() -> None:
 @_DEPTH
 @_DRY
 @_BRIEF
-@click.option("--results", type=FOLDER, metavar="FOLDER", help="Also write the results into this folder.")
+@_RESULTS
 @seeds_option
 @executor_option
 @timing_options
@@ -69,33 +84,41 @@ def suite(name: str, results: Path | None, **options: Any) -> None:
     from lexbench.runner import plan
 
     systems, datasets, measures, depth = (options.pop(option) for option in ("systems", "datasets", "measures", "depth"))
-    timing = timing_settings(options)
-    planned = plan.plan_suite(suites.suite(name), systems, datasets, measures, depth, name)
+    timing, chosen = timing_settings(options), suites.suite(name)
+    if options["brief"]:
+        measures = plan.with_both_recalls(measures or chosen.measures)
+    planned = plan.plan_suite(chosen, systems, datasets, measures, depth, name)
     _carry_out(planned, folder=results, timing=timing, **options)
 
 
 @command.command(short_help="Run systems on one dataset, or on a folder of your own.")
-@click.argument("name", metavar="ID|FOLDER|hf:ORG/NAME")
+@click.argument("name", metavar="ID|FOLDER|hf:ORG/NAME|ir_datasets:ID")
 @_SYSTEMS
 @measures_option(default=MEASURES)
+@click.option("--split", metavar="NAME", help="Which judgements of a FOLDER, e.g. dev; default: test, or the only ones.")
 @_DEPTH
 @_DRY
 @_BRIEF
+@_RESULTS
 @seeds_option
 @executor_option
 @timing_options
 @json_option
-def dataset(name: str, systems: tuple[str, ...], measures: tuple[str, ...], **options: Any) -> None:
-    """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub.
+def dataset(
+    name: str, systems: tuple[str, ...], measures: tuple[str, ...], *, split: str | None, results: Path | None, **options: Any
+) -> None:
+    """Run systems (default: bm25) on one dataset: an ID, a FOLDER, or a dataset of the Hugging Face hub or of ir_datasets.
 
-    A FOLDER has corpus.jsonl, queries.jsonl and qrels/; the tables may be .parquet, .jsonl or .tsv. hf:ORG/NAME@REVISION#SPLIT
-    is a dataset of the hub in BEIR's layout.
+    A FOLDER has documents, queries and judgements: corpus, queries and qrels as .jsonl, .csv, .tsv or .parquet, MS MARCO's
+    files, or those of TREC. hf:ORG/NAME@REVISION#SPLIT is a dataset of the hub in BEIR's layout.
     """
     from lexbench.runner import plan
 
     timing = timing_settings(options)
-    planned = plan.plan_dataset(name, systems or ("bm25",), measures, options.pop("depth") or 1000)
-    _carry_out(planned, folder=None, timing=timing, **options)
+    if options["brief"]:
+        measures = plan.with_both_recalls(measures)
+    planned = plan.plan_dataset(name, systems or ("bm25",), measures, options.pop("depth") or 1000, split)
+    _carry_out(planned, folder=results, timing=timing, **options)
 
 
 def _carry_out(  # noqa: PLR0913 - options
@@ -109,6 +132,8 @@ def _carry_out(  # noqa: PLR0913 - options
     encoding, of_seeds = executor(on), seed_groups(seeds)
     for members in of_seeds.values():
         check_members(members, [(job.system.name, job.system.alias_of) for job in plan.jobs])
+    for line in plan.lines:
+        say(line, err=True)
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
@@ -148,6 +173,8 @@ def _check_writable(folder: Path) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # the folder may exist and allow no files
+            pass
     except OSError as error:
         raise CannotStart(f"cannot write results to {folder}: {error.strerror}") from None
 
@@ -208,8 +235,9 @@ def _print_failures(outcomes: "Sequence[Outcome]") -> bool:
 def save(plan: "Plan", results: "Sequence[Result]", folder: Path) -> None:
     """Write the results into a folder of results, and print where they are."""
     from lexbench.results import write_results
+    from lexbench.suites import DATASETS
 
-    written = write_results(results, plan.suite.id if plan.suite else "datasets", folder)
+    written = write_results(results, plan.suite.id if plan.suite else DATASETS, folder)
     if written:
         count = f"{len(written)} system{'s' * (len(written) > 1)}"
         page = f"lexbench leaderboard --results {folder}"

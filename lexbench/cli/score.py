@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lexbench.cli._options import FILE, MEASURES, json_option, measures_option, slices_option
+from lexbench.cli._options import FILE, json_option, measures_option, slices_option
 from lexbench.cli._output import print_json, print_rich, print_rows, say
+from lexbench.contracts import MEASURES
 
 if TYPE_CHECKING:
     from lexbench.trec.runs import Precision

@@ -82,7 +82,13 @@ class Dataset:
 
     def check_corpus(self, corpus: StoredCorpus) -> int:
         """Return how many judged documents *corpus* lacks. Raises ContractMismatch if it is not the expected corpus."""
+        judged = {row.doc_id for row in self.topics.judgements}
         lacking = len(absent_documents(self.topics.judgements, corpus.doc_ids))
+        if judged and lacking == len(judged) and not self.contract.source.varies:
+            raise ContractMismatch(
+                f"{self.contract.id}: none of the {lacking:,} judged documents is in the corpus: the judgements have ids like "
+                f"{min(judged)!r}, the documents like {corpus.doc_ids[-1].decode()!r}; write them in the same way"
+            )
         if not self.contract.source.varies:
             check(self.contract, Expected(documents=len(corpus), corpus_sha256=corpus.fingerprint, absent=lacking))
         return lacking
@@ -106,7 +112,7 @@ def read_topics(source: Source) -> Topics:
     """
     judgements = tuple(dict.fromkeys(source.judgements()))  # a repeated judgement counts once
     if not judgements:
-        raise _invalid(source, "judgements", "there are no judgements")
+        raise _invalid(source, "judgements", "there are no judgements; a line is: query-id, corpus-id, score")
     judged = {row.query_id for row in judgements}
     every = tuple(source.queries())
     queries = tuple(
@@ -115,11 +121,16 @@ def read_topics(source: Source) -> Topics:
     if repeated := _repeated([query.query_id for query in queries]):
         raise _invalid(source, "queries", f"two queries have the id {repeated!r}", repeated)
     if pair := _repeated([(row.query_id, row.doc_id) for row in judgements]):
-        raise _invalid(source, "judgements", f"two judgements, with different grades, are of {pair!r}")
+        grades = " and ".join(str(row.grade) for row in judgements if (row.query_id, row.doc_id) == pair)
+        why = f"document {pair[1]!r} of query {pair[0]!r} has two grades, {grades}; keep one of the lines"
+        raise _invalid(source, "judgements", why, " ".join(pair))
     lost = judged.difference(query.query_id for query in queries)
     if lost:
-        raise InvalidFile(
-            f"{len(lost)} judged queries have no text, e.g. {min(lost)!r}; are queries and qrels from the same dataset?"
+        theirs = f"; queries have ids like {every[0].query_id!r}" if every and len(lost) == len(judged) else ""
+        raise _invalid(
+            source,
+            "judgements",
+            f"{len(lost)} of {len(judged)} judged queries are not among the queries, e.g. {min(lost)!r}{theirs}",
         )
     return Topics(queries, judgements, len(every) - len(queries))
 
@@ -129,9 +140,9 @@ def _repeated(keys: Sequence[T]) -> T | None:
     return Counter(keys).most_common(1)[0][0] if len(set(keys)) < len(keys) else None
 
 
-def _invalid(source: Source, kind: Literal["queries", "judgements"], why: str, query_id: str | None = None) -> InvalidFile:
+def _invalid(source: Source, kind: Literal["queries", "judgements"], why: str, record_id: str | None = None) -> InvalidFile:
     """Return the error for faulty queries or judgements, with the file and line if *source* knows them."""
-    place = source.place(kind, query_id)
+    place = source.place(kind, record_id)
     return InvalidFile(f"{place}: {why}" if place else why)
 
 

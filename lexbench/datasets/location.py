@@ -5,19 +5,19 @@
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from lexbench.contracts import Contract, SourceFacts, TextPolicy, all_contracts, find_contract
-from lexbench.datasets.sources import finders, missing, user_folders
-from lexbench.datasets.sources.files import CORPUS, Files
-from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot, splits
-from lexbench.errors import InvalidFile, MissingData, UnknownName
+from lexbench.datasets.sources import finders, ir_datasets, missing, user_folders
+from lexbench.datasets.sources.files import NOT_TEST, Files, find_tables, stem
+from lexbench.datasets.sources.hf import PREFIX, Hf, HubName, snapshot
+from lexbench.datasets.sources.memory import Memory, parts_of
+from lexbench.errors import CommandError, InvalidFile, MissingData, UnknownName
 from lexbench.plugins import Source
-from lexbench.storage.reading import COMPRESSED
 
-_QRELS = tuple(f".tsv{end}" for end in (*COMPRESSED, ""))  # endings of qrels files in a BEIR folder
+LIBRARY = "ir_datasets:"  # before the ids of that library
 
 
 class Located(NamedTuple):
@@ -53,20 +53,40 @@ def is_here(contract: Contract) -> bool:
     return status(contract) not in ("not here", "to be fetched")
 
 
-def find_dataset(name: str) -> tuple[Contract, Source | None]:
-    """Return the contract of a dataset typed as its id, a folder, a qrels file, or "hf:ORG/NAME".
+def find_dataset(data: Any, split: str | None = None) -> tuple[Contract, Source | None]:
+    """Return the contract of a dataset that is typed, or that is in memory.
 
-    For an id the source is None, because the contract finds it. Otherwise the source comes with the default contract. Raises
-    UnknownName if *name* is none of these.
+    Typed is its id, a folder, a file of judgements, "hf:ORG/NAME" or "ir_datasets:ID". For an id the source is None, because
+    the contract finds it. Otherwise the source comes with the default contract. *split* chooses the judgements of a folder.
+
+    Raises UnknownName or CommandError if *data* is none of these.
     """
+    if not isinstance(data, str | Path):
+        return _in_memory(data)
+    name = str(data)
     if name.startswith(PREFIX):
-        return find_hub(name)
+        return find_hub(f"{name}#{split}" if split else name)
     if Path(name).exists():
-        return find_folder(Path(name))
-    contract = find_contract(name)
+        return find_folder(Path(name), split)
+    if split:
+        raise CommandError(f"--split chooses the judgements of a folder, and {name} is none; see: lexbench list datasets")
+    contract = find_contract(name.removeprefix(LIBRARY))
+    if contract is None and name.startswith(LIBRARY):
+        return _in_memory({"name": name.removeprefix(LIBRARY), "dataset": ir_datasets.load(name.removeprefix(LIBRARY))})
     if contract is None:
         raise UnknownName("dataset or folder", name, all_contracts(), see="lexbench list datasets")
     return contract, None
+
+
+def _in_memory(data: Any) -> Located:
+    """Return data in memory as a dataset, under the default contract. Raises CommandError if it is none."""
+    parts = parts_of(data)
+    if parts is None:
+        what = "give the name of a suite, dataset or folder, or {'corpus': …, 'queries': …, 'qrels': …}"
+        raise CommandError(f"{type(data).__name__} is no dataset; {what}")
+    bare = Memory(_default_contract("memory", "test", SourceFacts(loader="memory"), several=False), parts)
+    contract = _default_contract(bare.name, "test", bare.contract.source, several=False)
+    return Located(contract, Memory(contract, parts))
 
 
 def find_rules(name: str) -> tuple[Contract, Source | None]:
@@ -76,62 +96,45 @@ def find_rules(name: str) -> tuple[Contract, Source | None]:
 
 
 def find_folder(path: Path, split: str | None = None) -> Located:
-    """Return the dataset in a BEIR folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
+    """Return the dataset in a folder, under the default contract: titles joined in, nothing dropped, grades >= 1.
 
-    *path* is one of the qrels files, or a folder with corpus.jsonl, queries.jsonl and qrels/*.tsv, plain or compressed (the
-    corpus may be one folder up), or a folder in the layout of the Hugging Face hub. *split* names one of several qrels; the
-    default is the only one, or `test`. Raises MissingData or InvalidFile if something is missing or ambiguous.
+    *path* is a folder in one of the layouts of `lexbench.datasets.sources.files`, or a file of its judgements. The documents
+    may be one folder up. *split* names one of several sets of judgements; the default is the only one, or `test`.
+
+    Raises MissingData or InvalidFile if something is missing or ambiguous.
     """
     path = path.resolve()
-    if path.is_dir() and not _has_corpus(path) and splits(path) and any(path.glob("corpus*")):
-        return _find_hub_folder(path, split)
     if path.is_file() and path.parent.name == "qrels":
-        path, split = path.parent.parent, _stem(path)
-    names = sorted(_stem(file) for file in path.glob("qrels/[!.]*") if file.name.endswith(_QRELS))
+        path, split = path.parent.parent, stem(path) or path.name
+    judgements = find_tables(path, "judgements")
+    names = sorted(name for name in judgements if name)
     if split is None and len(names) > 1 and "test" not in names:
-        raise InvalidFile(f"{path} has several qrels; name one: {', '.join(f'{path}/qrels/{name}.tsv' for name in names)}")
-    split = split or _default_split(names)
-    shared = not _has_corpus(path)  # a corpus with several sets of queries has a folder for each
+        raise InvalidFile(f"{path} has judgements of several splits: {', '.join(names)}; choose one: --split {names[0]}")
+    split = split or (names[0] if len(names) == 1 else "test")
+    several = len(names) > 1 or split in NOT_TEST
+    shared = not find_tables(path, "documents")  # a corpus with several sets of queries has a folder for each
     own, above = (os.fsencode(folder.name).decode(errors="backslashreplace") for folder in (path, path.parent))
     name = f"{above}/{own}" if shared else own
-    contract = _default_contract(name, split, SourceFacts(loader="files", split=split), several=len(names) > 1)
+    contract = _default_contract(name, split, SourceFacts(loader="files", split=split), several=several)
     contract = msgspec.structs.replace(contract, corpus=above if shared else own)
     source = Files.locate(contract, [path, path.parent] if shared else [path])
     if source is None:
         raise MissingData(
-            f"{path} is no dataset: neither it nor {path.parent} has corpus.jsonl or collection.tsv, plain, .gz, .bz2 or .xz"
+            f"{path} is no dataset: no documents in it; put corpus.jsonl (or .csv, .tsv, .parquet, .trec) into it"
         )
-    return Located(contract, source)
-
-
-def _find_hub_folder(path: Path, split: str | None) -> Located:
-    """Return the dataset in a folder with the hub's layout."""
-    names = splits(path)
-    if split is None and len(names) > 1 and "test" not in names:
-        raise InvalidFile(f"{path} has several splits of qrels ({', '.join(names)}); keep only the one that you mean")
-    split = split or _default_split(names)
-    contract = _default_contract(path.name, split, SourceFacts(loader="hf", split=split), several=len(names) > 1)
-    source = Hf.locate(contract, [path])
-    if source is None:
-        raise MissingData(f"{path} is no dataset: it has no corpus, queries and qrels, each .parquet or .jsonl")
     return Located(contract, source)
 
 
 def find_hub(name: str) -> Located:
     """Return the dataset on the hub that is typed "hf:ORG/NAME@REVISION#SPLIT", under the default contract."""
     hub = HubName.read(name)
-    names = splits(snapshot(hub.repository, hub.revision))
-    split = hub.split or _default_split(names)
+    names = list(find_tables(snapshot(hub.repository, hub.revision), "judgements"))
+    split = hub.split or (names[0] if len(names) == 1 else "test")
     typed = f"{PREFIX}{hub.repository}" + (f"@{hub.revision}" if hub.revision else "")
     contract = _default_contract(typed, split, SourceFacts(loader="hf", split=split, url=typed), several=len(names) > 1)
     source = Hf.locate(contract, ())
-    if source is None:
-        raise MissingData(f"{typed} is not in BEIR's layout: it has no corpus, queries and qrels")
+    assert source is not None  # its address begins with hf:
     return Located(contract, source)
-
-
-def _default_split(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else "test"
 
 
 def _default_contract(name: str, split: str, source: SourceFacts, *, several: bool) -> Contract:
@@ -146,11 +149,3 @@ def _default_contract(name: str, split: str, source: SourceFacts, *, several: bo
         source=source,
         text=TextPolicy(document="title_text"),
     )
-
-
-def _has_corpus(folder: Path) -> bool:
-    return any(any(folder.glob(f"{name}*")) for name in CORPUS)
-
-
-def _stem(path: Path) -> str:
-    return next((path.name.removesuffix(end) for end in _QRELS if path.name.endswith(end)), path.name)

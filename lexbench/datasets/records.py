@@ -1,9 +1,11 @@
-"""Documents and queries, one per line, TREC's topics, and how the fields of a document become one text.
+"""Documents, queries and judgements in files: their formats, and how the fields of a document become one text.
 
-    corpus.jsonl, queries.jsonl     BEIR: {"_id": ..., "title": ..., "text": ...}; documents of MS MARCO also have "url" and
-                                    "body". An integer is accepted as an id, null is an empty text.
-    collection.tsv, queries.tsv     MS MARCO: id<TAB>text, id<TAB>title<TAB>text, or id<TAB>url<TAB>title<TAB>body
-    topics.txt, topics.xml          TREC: SGML since 1992, whose tags are not closed, and later XML
+    tables (.jsonl, .csv, .tsv, .parquet)
+        columns by name, e.g. _id, title, text; query-id, corpus-id, score. Without a header, CSV and TSV files have id, text;
+        or id, title, text; or id, url, title, body. An integer is accepted as an id, null is an empty text.
+    documents of TREC
+        <DOC> <DOCNO> LA-1 </DOCNO> <HEADLINE> … </HEADLINE> <TEXT> … </TEXT> </DOC>
+    topics of TREC: SGML since 1992, whose tags are not closed, and later XML
         <top> <num> Number: 301 <title> International Organized Crime <desc> Description: ... </top>
         <topic number="1"> <query>coronavirus origin</query> <question>...</question> </topic>
 
@@ -12,28 +14,39 @@ the policy of the contract. A document remembers where its body starts, for enco
 """
 
 import html
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from lexbench.datasets.digests import utf8
+from lexbench.datasets.tables import Row, rows, text_lines
 from lexbench.errors import InvalidFile, shortened
 from lexbench.storage.reading import lines
-from lexbench.types import Document, Query
+from lexbench.trec import qrels
+from lexbench.types import Document, Judgement, Query
 
 Fields = Mapping[str, str]  # `text`, `title`, `url`, `body`: those that the collection has
 Policy = Literal["text", "title_text", "title_line_text", "url_title_body", "url_title_headings_body", "code"]
 
 _LONGEST_ID = 1000  # bytes: arrays of ids are as wide as the longest id
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_COLUMNS = {2: ("text",), 3: ("title", "text"), 4: ("url", "title", "body")}  # of a TSV file, after the id
+_SHAPES = {2: ("id", "text"), 3: ("id", "title", "text"), 4: ("id", "url", "title", "body")}  # of files without a header
+_QRELS_SHAPES = {3: qrels.BEIR_HEADER, 4: (qrels.BEIR_HEADER[0], "0", *qrels.BEIR_HEADER[1:])}
+_IDS = (
+    *("_id", "id", "doc_id", "doc-id", "docid", "docno", "document_id", "corpus-id", "corpus_id", "pid"),
+    *("query-id", "query_id", "qid", "topic_id"),
+)
+_TEXTS = ("text", "contents", "content", "body", "passage", "document", "query", "question", "abstract")
+_TITLES = ("title", "headline")
+_KNOWN = {*_IDS, *_TEXTS, *_TITLES}
 _NO_TITLE = "-"  # marks a passage without a title in the MS MARCO of RocketQA and Tevatron
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?:</\1>|(?=<\1\b))", re.DOTALL | re.IGNORECASE)  # 1994: some not closed
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)|\bnumber\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
-_TEXTS = [re.compile(rf"<{tag}>\s*(?:Topic:)?(.*?)(?:<|$)", re.DOTALL | re.IGNORECASE) for tag in ("title", "query")]
+_TOPIC_TEXTS = [re.compile(rf"<{tag}>\s*(?:Topic:)?(.*?)(?:<|$)", re.DOTALL | re.IGNORECASE) for tag in ("title", "query")]
+_DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
+_HEADLINES = re.compile(r"<(TITLE|HEADLINE|HL|TTL|TI)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_BODY = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
 class Record(NamedTuple):
@@ -44,81 +57,113 @@ class Record(NamedTuple):
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a .jsonl or .tsv file, which may be compressed. The name decides; blank lines are skipped."""
+    """Yield the records of a table or of TREC's documents; the name decides, and the first character of a text file."""
     return (record for _, record in numbered_records(path))
 
 
 def numbered_records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Yield the line number, from 1, and the record of each line, like `read_records`."""
-    parse = _json_record if ".jsonl" in path.suffixes else _tsv_record
-    for number, line in lines(path):
+    """Yield the line number, from 1, and the record of each document or query, like `read_records`."""
+    for number, row in _trec_documents(path) if _is_tagged(path) else rows(path, _SHAPES, _KNOWN, _IDS):
         try:
-            text = line.decode().rstrip("\r")
-            if text.strip():
-                record = parse(text)
-                _check_id(record.record_id)
-                yield number, record
-        except KeyError as error:
-            raise InvalidFile(f"{path}, line {number}: there is no {error}") from None
-        except RecursionError:
-            raise InvalidFile(f"{path}, line {number}: it is nested too deep") from None
+            yield number, record_of(row)
         except (ValueError, TypeError) as error:
             raise InvalidFile(f"{path}, line {number}: {error}") from None
 
 
-def _check_id(record_id: str) -> None:
-    """Raise ValueError for an id that no run or qrels file can hold. White space is refused later, by the corpus."""
-    if "\0" in record_id:
-        raise ValueError(f"the id {record_id!r} has a NUL in it")
-    if len(record_id.encode(errors="surrogatepass")) > _LONGEST_ID:
-        raise ValueError(f"an id of {len(record_id):,} characters; there may be {_LONGEST_ID:,} bytes")
+def columns(path: Path) -> str:
+    """Return the names of the columns of a table, e.g. "id, text"; "" for TREC's documents and topics. Reads the beginning."""
+    if _is_tagged(path):
+        return ""
+    number, row = next(iter(rows(path, _SHAPES, _KNOWN, _IDS)), (1, {}))
+    untitled = number == 1 and not {".jsonl", ".parquet"} & set(path.suffixes)
+    return ", ".join(row) + (", no header" if untitled else "")
 
 
-def _json_record(line: str) -> Record:
-    fields = json.loads(line)
-    if not isinstance(fields, dict):
-        raise TypeError('not a JSON object like {"_id": "d1", "text": "…"}')
-    record_id = fields["_id"]
-    if isinstance(record_id, int) and not isinstance(record_id, bool):
-        record_id = str(record_id)  # qrels write it the same way
-    if not isinstance(record_id, str):
-        raise TypeError(f"the _id {shortened(repr(record_id), 80)} is not a string")
-    texts = {name: "" if value is None else value for name, value in fields.items() if isinstance(value, str | None)}
-    if _SURROGATE.search(line):  # text decoded from UTF-8 has half of a surrogate pair only if JSON spells one
-        if utf8(record_id) != record_id.encode(errors="surrogatepass"):
-            raise ValueError(f"the _id {record_id!r} is no text: it has half of a surrogate pair")
-        texts = {name: utf8(value).decode() for name, value in texts.items()}
-    return Record(record_id, texts)
+def record_of(row: Row) -> Record:
+    """Return the row of a table as a record: its id, and its texts, of which `text` may have another name.
 
-
-def _tsv_record(line: str) -> Record:
-    record_id, *values = line.split("\t")
-    if len(values) + 1 not in _COLUMNS:
-        raise ValueError(f"{len(values) + 1} columns, not 2 (id, text), 3 (id, title, text) or 4 (id, url, title, body)")
-    fields = dict(zip(_COLUMNS[len(values) + 1], values, strict=True))
+    Raises TypeError or ValueError if it has no id, or one that no run or qrels file can hold.
+    """
+    name = next((name for name in _IDS if name in row), None)
+    if name is None:
+        raise ValueError(f"there is no '_id'; there is: {', '.join(map(str, row))}; expected: _id, text and optionally title")
+    record_id = _id_of(row[name])
+    fields = {key: "" if value is None else value for key, value in row.items() if isinstance(value, str | None)}
+    if "text" not in fields and (other := next((text for text in _TEXTS if text in fields and text != name), None)):
+        fields["text"] = fields[other]
     if fields.get("title", "").strip() == _NO_TITLE:
         fields["title"] = ""
     return Record(record_id, fields)
 
 
-def read_queries(path: Path) -> Iterator[Query]:
-    """Yield the queries of a .jsonl or .tsv file, in its order.
+def _id_of(value: Any) -> str:
+    """Return an id as text. White space in it is refused later, by the corpus."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # qrels write it the same way
+    if not isinstance(value, str):
+        raise TypeError(f"the _id {shortened(repr(value), 80)} is not a string")
+    if "\0" in value:
+        raise ValueError(f"the id {value!r} has a NUL in it")
+    if len(value) > _LONGEST_ID // 4 and len(value.encode(errors="surrogatepass")) > _LONGEST_ID:
+        raise ValueError(f"an id of {len(value):,} characters; there may be {_LONGEST_ID:,} bytes")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the _id {value!r} is no text: it has half of a surrogate pair") from None
+    return value
 
-    Raises InvalidFile if one has no text or, in a TSV file, more columns than id and text.
-    """
-    for query_id, fields in read_records(path):
+
+def read_queries(path: Path) -> Iterator[Query]:
+    """Yield the queries of a table or of TREC's topics, in the order of the file. Raises InvalidFile if one has no text."""
+    if _is_tagged(path):
+        yield from read_trec_topics(path)
+        return
+    for number, (query_id, fields) in numbered_records(path):
         if "text" not in fields:
-            raise InvalidFile(f"{path}: query {query_id!r} has no text")
-        if "title" in fields and ".jsonl" not in path.suffixes:
+            raise InvalidFile(f"{path}, line {number}: query {query_id!r} has no text; it has: {', '.join(fields)}")
+        if number == 1 and "title" in fields and not {".jsonl", ".parquet"} & set(path.suffixes):  # without a header
             raise InvalidFile(f"{path}: query {query_id!r} has more columns than id and text; keep the one to search for")
         yield Query(query_id, fields["text"])
+
+
+# ---- tagged files of TREC --------------------------------------------------------------------------------------------------
+
+
+def _is_tagged(path: Path) -> bool:
+    """Whether the first character of a text file is that of a tag."""
+    if {".jsonl", ".parquet", ".csv"} & set(path.suffixes):
+        return False
+    return next((line for _, line in lines(path) if line.strip()), b"").lstrip().startswith(b"<")
+
+
+def _trec_documents(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield each <DOC> of a file: its id, its title if there is one, and <TEXT>, or all other text without tags."""
+    kept: list[str] = []
+    start, inside, found = 1, False, False
+    for number, line in text_lines(path):
+        if not inside and "<doc>" in line.lower():
+            start, inside, kept, found = number, True, [], True
+        kept.append(line)
+        if inside and "</doc>" in line.lower():
+            text, inside = "\n".join(kept), False
+            if (docno := _DOCNO.search(text)) is None:
+                raise InvalidFile(f"{path}, line {start}: a <DOC> without <DOCNO>")
+            title = next((match[2] for match in _HEADLINES.finditer(text)), "")
+            bodies = _BODY.findall(text) or [_HEADLINES.sub("", _DOCNO.sub("", text))]
+            yield start, {"_id": docno[1], "title": _plain(title), "text": _plain(" ".join(bodies))}
+    if inside or not found:
+        raise InvalidFile(f"{path}, line {start}: " + ("<DOC> without </DOC>" if found else "there is no <DOC> in it"))
+
+
+def _plain(text: str) -> str:
+    return " ".join(html.unescape(_TAG.sub(" ", text)).split())
 
 
 def read_trec_topics(path: Path) -> Iterator[Query]:
     """Yield the topics of a file, in its order: the title of each topic or, if it has none, its query.
 
-    A file that does not begin with a tag is read as lines of id<TAB>text, as Anserini writes topics. Raises InvalidFile if
-    there is no topic, or one has no number or no text.
+    A file that does not begin with a tag is read as a table, as Anserini writes topics. Raises InvalidFile if there is no
+    topic, or one has no number or no text.
     """
     text = b"\n".join(line for _, line in lines(path)).decode(errors="surrogateescape")
     if not text.lstrip().startswith("<") and "\t" in text:
@@ -129,12 +174,53 @@ def read_trec_topics(path: Path) -> Iterator[Query]:
         found += 1
         where = f"{path}:{text.count(chr(10), 0, topic.start()) + 1}"
         number = _NUMBER.search(topic[3]) or _NUMBER.search(topic[2])
-        words = next((match[1] for pattern in _TEXTS if (match := pattern.search(topic[3])) and match[1].strip()), "")
+        words = next((match[1] for pattern in _TOPIC_TEXTS if (match := pattern.search(topic[3])) and match[1].strip()), "")
         if not number or not words:
             raise InvalidFile(f"{where}: a topic without a {'<title> or <query>' if number else 'number'}")
         yield Query((number[1] or number[2]).strip(), " ".join(html.unescape(words).split()))
     if not found:
         raise InvalidFile(f"{path}: there are no topics in it, neither <top> … </top> nor <topic number=…> … </topic>")
+
+
+# ---- judgements ------------------------------------------------------------------------------------------------------------
+
+
+def read_judgements(path: Path) -> Iterator[Judgement]:
+    """Yield the judgements of a table or a TREC file, in its order. Raises InvalidFile with the number of a faulty line."""
+    if not {".jsonl", ".csv", ".parquet"} & set(path.suffixes):
+        yield from qrels.read_judgements(path, header=False)
+        return
+    for number, row in rows(path, _QRELS_SHAPES, qrels.COLUMNS, qrels.QUERY_IDS):
+        try:
+            yield judgement_of(row)
+        except ValueError as error:
+            raise InvalidFile(f"{path}, line {number}: {error}") from None
+
+
+def judgement_of(row: Row) -> Judgement:
+    """Return the row of a table as a judgement; without a grade it is 1. Raises ValueError if a column is missing or wrong."""
+    names = [next((name for name in known if name in row), None) for known in (qrels.QUERY_IDS, qrels.DOC_IDS, qrels.GRADES)]
+    query, document, grade = names
+    if query is None or document is None:
+        lacking = qrels.BEIR_HEADER[0 if query is None else 1]
+        raise ValueError(
+            f"a row has no column {lacking!r}; there is: {', '.join(map(str, row))}; expected: {', '.join(qrels.BEIR_HEADER)}"
+        )
+    return Judgement(_id_of(row[query]), _id_of(row[document]), whole(row[grade]) if grade else 1)
+
+
+def whole(grade: Any) -> int:
+    """Return *grade*, a number or its text, as an integer; 2.0 is 2. Raises ValueError if it is not whole."""
+    try:
+        number = float(grade)
+        if number == int(number):
+            return int(number)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"the grade {grade!r} is no whole number; grades must be whole numbers, e.g. 0, 1 or 2")
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------------
 
 
 def title_text(fields: Fields) -> str:
@@ -175,8 +261,11 @@ _BODIES: Mapping[Policy, str] = {
 
 
 def document(doc_id: str, fields: Fields, policy: Policy) -> Document:
-    """Return a document, its fields joined by *policy*. Raises KeyError for a field that the collection does not have."""
-    joined = POLICIES[policy](fields)
+    """Return a document, its fields joined by *policy*. Raises InvalidFile for a field that the collection does not have."""
+    try:
+        joined = POLICIES[policy](fields)
+    except KeyError as error:
+        raise InvalidFile(f"document {doc_id!r} has no field {error}; it has: {', '.join(fields) or 'none'}") from None
     if policy not in _BODIES or not fields.get("title", "").strip():
         return Document(doc_id, joined)
     body = fields[_BODIES[policy]]

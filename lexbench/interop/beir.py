@@ -7,18 +7,15 @@
 Nothing of beir is imported, because it only needs certain methods. Checked with beir 2.2.0.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lexbench.contracts import Contract, Protocol, SourceFacts
+from lexbench.contracts import Contract, Protocol, SourceFacts, TextPolicy
 from lexbench.datasets.dataset import Dataset, Topics
-from lexbench.datasets.digests import netstrings, utf8
-from lexbench.datasets.records import document
+from lexbench.datasets.sources.memory import Memory
 from lexbench.errors import CommandError
-from lexbench.plugins import Source
 from lexbench.progress import Progress, Silent
 from lexbench.runner import systems, tuning
 from lexbench.runner.adapters import beir_encoder as encoder
@@ -26,7 +23,7 @@ from lexbench.runner.search import DatasetRunner, read_run
 from lexbench.runner.systems import System
 from lexbench.storage.store import Store
 from lexbench.trec.runs import Run, strictly_decreasing
-from lexbench.types import Document, Judgement, Query
+from lexbench.types import Query
 
 __all__ = ["Search", "encoder", "searcher"]
 
@@ -38,6 +35,7 @@ _IN_MEMORY = Contract(
     description="The corpus and the queries that beir passes.",
     corpus="beir/in-memory",
     source=SourceFacts(loader="files"),
+    text=TextPolicy(document="title_text"),
     protocol=Protocol(self_match="drop"),  # like DenseRetrievalExactSearch and BM25Search
 )
 
@@ -79,7 +77,7 @@ class Search:
         """
         by_id = sorted(queries.items(), key=lambda item: item[0].encode())
         topics = Topics(tuple(Query(query_id, text) for query_id, text in by_id), (), 0)
-        dataset = Dataset(_IN_MEMORY, _CorpusInMemory(corpus), topics)
+        dataset = Dataset(_IN_MEMORY, Memory(_IN_MEMORY, {"corpus": corpus}), topics)
         self.system.retriever.check_depth(top_k)
         self.store.prepare()
         runner = DatasetRunner(dataset, self.store, self.progress)
@@ -97,30 +95,3 @@ def _lists(run: Run) -> dict[str, dict[str, float]]:
     ids = [doc_id.decode() for doc_id in run.table[run.docs].tolist()]
     bounds = zip(run.query_ids, run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
     return {query_id: dict(zip(ids[start:stop], scores[start:stop], strict=True)) for query_id, start, stop in bounds}
-
-
-@dataclass(frozen=True)
-class _CorpusInMemory(Source):
-    """A corpus in memory, as a source."""
-
-    corpus: Mapping[str, Mapping[str, str]]
-
-    def documents(self) -> Iterator[Document]:
-        """Yield the documents."""
-        for doc_id, fields in self.corpus.items():
-            yield document(doc_id, {"title": fields.get("title") or "", "text": fields["text"]}, "title_text")
-
-    def queries(self) -> Iterator[Query]:
-        """Yield nothing: beir passes the queries separately."""
-        yield from ()
-
-    def judgements(self) -> Iterator[Judgement]:
-        """Yield nothing: beir keeps the judgements."""
-        yield from ()
-
-    def identity(self) -> dict[str, Any]:
-        """Return a digest of all documents that does not depend on their order."""
-        digest = hashlib.sha256()
-        for item in sorted(self.documents(), key=lambda item: item.doc_id):
-            digest.update(netstrings(utf8(item.doc_id), utf8(item.text), b"%d" % item.body_at))
-        return {"beir": digest.hexdigest()}

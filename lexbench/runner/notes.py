@@ -36,7 +36,7 @@ def judgement_notes(runner: DatasetRunner) -> list[str]:
     """Return notes about the judgements: queries without relevant documents or text, and the LLM judge, if there was one."""
     place, textless = runner.dataset.source.place("judgements"), runner.dataset.topics.textless
     path = Path(place) if place else None
-    lines = without_relevant(runner.dataset.qrels)
+    lines = [*runner.dataset.source.judgement_remarks(), *without_relevant(runner.dataset.qrels)]
     if textless:
         lines.append(f"{len(textless)} of {len(runner.dataset.queries)} judged queries have no text, e.g. {textless[0]!r}")
     return [*lines, *(judge_remarks(path) if path and not {".tsv", ".txt"}.isdisjoint(path.suffixes) else ())]

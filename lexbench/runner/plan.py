@@ -6,16 +6,17 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lexbench import measures
-from lexbench.contracts import Contract, contract_of
-from lexbench.datasets.location import find_dataset, status
+from lexbench import measures, suites
+from lexbench.contracts import MEASURES, Contract, all_contracts, contract_of, find_contract
+from lexbench.datasets.location import LIBRARY, find_dataset, status
+from lexbench.datasets.sources.hf import PREFIX
 from lexbench.errors import CommandError, UnknownName
 from lexbench.plugins import Retriever, Source
 from lexbench.retrievers.encoded import Encoded
 from lexbench.runner import tuning
 from lexbench.runner.systems import System, describe, named_systems
 from lexbench.runner.systems import system as system_of
-from lexbench.suites import Suite
+from lexbench.suites import HEADLINE, Suite
 from lexbench.types import Kind
 
 # Estimates in bytes, for corpora whose files do not tell. A text: of long web documents; in collections of up to a million
@@ -27,8 +28,6 @@ _INDEX = 900  # per document in an index and while it is built, and no less than
 _ENTRY = 16  # per document of a list in a run, which is written in blocks, and then whole
 # The vectors of a document: 130 terms; 768 dimensions; 70 tokens of 128 dimensions, which an exact index has once more.
 _VECTOR = {Kind.SPARSE: 800, Kind.DENSE: 3100, Kind.MULTI: 72_000}
-
-HEADLINE = "nDCG@10"  # if no suite names another measure
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,13 @@ class Plan:
 
     jobs: tuple[Job, ...]
     suite: Suite | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """What was found for each dataset that has no contract, and warnings about it."""
+        sources = {job.contract.id: job.source for job in self.jobs if job.source}
+        summaries = [f"{name}: {summary}" for name, source in sources.items() if (summary := source.summary())]
+        return summaries + [f"{name}: {line}" for name, source in sources.items() for line in source.judgement_remarks()]
 
     @property
     def bytes_needed(self) -> int:
@@ -105,6 +111,31 @@ def _text_bytes(job: Job) -> int:
     return count * (_SHORT if count > _MANY else _LONG)
 
 
+def kind_of(name: str) -> str:
+    """Return "suite" or "dataset", whichever *name* is; a suite comes first. Raises UnknownName if it is neither."""
+    if name.endswith(".toml") or name in suites.suite_names():
+        return "suite"
+    if name.startswith((PREFIX, LIBRARY)) or Path(name).exists() or find_contract(name):
+        return "dataset"
+    raise UnknownName("suite, dataset or folder", name, [*suites.suite_names(), *all_contracts()], see="lexbench list suites")
+
+
+def plan_of(
+    data: Any,
+    systems: Sequence[Any] | Mapping[str, Any] = (),
+    datasets: Sequence[str] = (),
+    measure_names: Sequence[str] = (),
+    depth: int | None = None,
+    split: str | None = None,
+) -> Plan:
+    """Plan *systems* on *data*: the name of a suite, a dataset or a folder, whichever it is, or data in memory."""
+    if isinstance(data, str | Path) and kind_of(str(data)) == "suite":
+        return plan_suite(suites.suite(str(data)), systems, datasets, measure_names, depth, str(data))
+    if datasets:
+        raise CommandError(f"datasets={list(datasets)} chooses datasets of a suite, and this is one dataset")
+    return plan_dataset(data, systems or ("bm25",), measure_names or MEASURES, depth or 1000, split)
+
+
 def plan_suite(
     suite: Suite,
     systems: Sequence[Any] | Mapping[str, Any] = (),
@@ -135,11 +166,27 @@ def _options(measure_names: Sequence[str], depth: int | None) -> str:
     return "".join(f" -m {quote(measure)}" for measure in measure_names) + (f" --depth {depth}" if depth else "")
 
 
-def plan_dataset(name: str, systems: Sequence[Any] | Mapping[str, Any], measure_names: Sequence[str], depth: int) -> Plan:
-    """Plan *systems* on the dataset of that id or of the hub, or on the BEIR folder, or its qrels file, at that path."""
-    contract, source = find_dataset(name)
-    command = f"lexbench run dataset {quote(name)}{_options(measure_names, depth)}"
+def plan_dataset(
+    data: Any,
+    systems: Sequence[Any] | Mapping[str, Any],
+    measure_names: Sequence[str],
+    depth: int,
+    split: str | None = None,
+) -> Plan:
+    """Plan *systems* on a dataset, which is typed or in memory (see `find_dataset`)."""
+    contract, source = find_dataset(data, split)
+    command = None
+    if isinstance(data, str | Path):
+        command = f"lexbench run dataset {quote(str(data))}{_options(measure_names, depth)}" + (
+            f" --split {split}" if split else ""
+        )
     return Plan(tuple(_job(contract, system, measure_names, depth, command, source) for system in systems_of(systems)))
+
+
+def with_both_recalls(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the measures *names*, and for the deepest official recall `R@k` also `Success@k`, which papers call recall too."""
+    cutoffs = [measures.cutoff(name) or 0 for name in names if name.startswith(("R@", "R("))]
+    return tuple(dict.fromkeys([*names, *([f"Success@{max(cutoffs)}"] if cutoffs else [])]))
 
 
 def systems_of(given: Sequence[Any] | Mapping[str, Any]) -> list[System]:
@@ -164,7 +211,12 @@ def _pairs(item: Any) -> list[tuple[str | None, Any]]:
 
 
 def _job(
-    contract: Contract, system: System, measure_names: Sequence[str], depth: int, command: str, source: Source | None = None
+    contract: Contract,
+    system: System,
+    measure_names: Sequence[str],
+    depth: int,
+    command: str | None,
+    source: Source | None = None,
 ) -> Job:
     if depth < 1:
         raise CommandError(f"the depth must be at least 1, not {depth}")
@@ -177,5 +229,5 @@ def _job(
             raise CommandError(
                 f"{measure} looks at {cutoff} documents per query and only {depth} are kept; raise --depth, or see -m"
             )
-    repeat = f"{command} -r {quote(system.definition)}" if system.definition else None
+    repeat = f"{command} -r {quote(system.definition)}" if system.definition and command else None
     return Job(contract, system, with_thresholds, depth, repeat, source)

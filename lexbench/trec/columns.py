@@ -157,7 +157,12 @@ def _usual_lines(path: Path, first: int, text: bytes, kinds: Sequence[Kind], *, 
             if kind == "id" and len(field) > _LONGEST:
                 raise InvalidFile(f"{path}:{number}: a field of {len(field)} bytes; an id has at most {_LONGEST}")
             if kind in _NUMBERS and not _is_number(field, kind):
-                raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a number ({kind})")
+                what = (
+                    "whole number, e.g. 0, 1 or 2"
+                    if kind == "int" and _is_number(field, "float") and b"." in field
+                    else "number"
+                )
+                raise InvalidFile(f"{path}:{number}: {field.decode(errors='replace')!r} is not a {what}")
         yield line + b"\n"
 
 

@@ -3,14 +3,15 @@
     TREC qrels      query 0 document grade      MS MARCO has the same columns, separated by tabs
     BEIR qrels      query document grade        tabs, and a header line
 
-A header is recognised by the name of its last column. `#` lines are skipped. A file whose name ends in `.gz` is written
-compressed.
+The first line is a header if it has the names of at least two known columns; then the columns may be in any order. `#` lines
+are skipped. A file whose name ends in `.gz` is written compressed.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,12 @@ JUDGE = "judge:"  # begins the second column of a judgement made by a plug-in of
 _LARGEST = 2**31 - 1  # grade, positive or negative
 _TREC: Sequence[Kind] = ("id", "skip", "id", "int")
 _BEIR: Sequence[Kind] = ("id", "id", "int")
-_HEADER = [b"query-id", b"corpus-id", b"score"]
-_GRADES = {b"score", b"rel", b"relevance", b"grade", b"label", b"judgment", b"judgement"}  # names of the grade column
+# The names of columns; the first of each kind that exists counts.
+QUERY_IDS = ("query-id", "query_id", "qid", "query", "topic", "topic_id", "topic-id")
+DOC_IDS = ("corpus-id", "corpus_id", "doc_id", "doc-id", "docid", "docno", "document_id", "document", "doc", "pid")
+GRADES = ("score", "rel", "relevance", "grade", "label", "judgment", "judgement")
+COLUMNS = {*QUERY_IDS, *DOC_IDS, *GRADES}
+BEIR_HEADER = (QUERY_IDS[0], DOC_IDS[0], GRADES[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +89,39 @@ def read_judgements(path: Path, *, header: bool = True) -> Iterator[Judgement]:
     line.
     """
     first = first_fields(path)
-    three, headed = len(first) == len(_BEIR), _is_header(first)
-    if three and header and not headed:
+    names = _header(first)
+    headed = bool(names)
+    if len(first) == len(_BEIR) and header and not headed:
         raise InvalidFile(
             f"{path}:1: 3 columns, not 4; a file of three columns, e.g. of BEIR, begins with 'query-id corpus-id score'"
         )
-    queries, documents, grades = read_columns(path, _BEIR if three else _TREC, header=headed)
+    kinds = _kinds(path, names) if headed else _BEIR if len(first) == len(_BEIR) else _TREC
+    read = read_columns(path, kinds, header=headed)
+    grades = read.pop([kind for kind in kinds if kind != "skip"].index("int"))
+    swapped = headed and next(name for name in names if name in {*QUERY_IDS, *DOC_IDS}) in DOC_IDS
+    queries, documents = reversed(read) if swapped else read
     if len(beyond := grades[np.abs(grades) > _LARGEST]):
         raise InvalidFile(f"{path}: a grade beyond {_LARGEST}: {beyond[0]}")
     for query, document, grade in zip(queries.tolist(), documents.tolist(), grades.tolist(), strict=True):
         yield Judgement(text_of(query), text_of(document), grade)
 
 
-def _is_header(fields: Sequence[bytes]) -> bool:
-    return len(fields) in (len(_BEIR), len(_TREC)) and fields[-1].lower() in _GRADES
+def _header(fields: Sequence[bytes]) -> list[str]:
+    """Return the names of the columns if the first line of a file is a header, otherwise []."""
+    names = [field.decode(errors="replace").lower() for field in fields]
+    return names if len(COLUMNS & set(names)) > 1 or (names and names[-1] in GRADES) else []
+
+
+def _kinds(path: Path, names: Sequence[str]) -> list[Kind]:
+    """Return what the columns with these *names* are. Raises InvalidFile if queries, documents or grades are not among them."""
+    kinds: list[Kind] = ["skip"] * len(names)
+    for known, kind in ((QUERY_IDS, "id"), (DOC_IDS, "id"), (GRADES, "int")):
+        name = next((name for name in known if name in names), None)
+        if name is None:
+            wanted = f"there is: {', '.join(names)}; expected: {', '.join(BEIR_HEADER)}"
+            raise InvalidFile(f"{path}:1: no column {known[0]!r} in the header; {wanted}")
+        kinds[names.index(name)] = cast(Kind, kind)
+    return kinds
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:
@@ -107,7 +131,7 @@ def write_qrels(qrels: Qrels, path: Path) -> None:
 
 def write_beir_qrels(qrels: Qrels, path: Path) -> None:
     """Write the qrels file of a BEIR folder, sorted by query and document id."""
-    _write_judgements(qrels, path, "{0}\t{1}\t{2}\n", b"\t".join(_HEADER) + b"\n")
+    _write_judgements(qrels, path, "{0}\t{1}\t{2}\n", "\t".join(BEIR_HEADER).encode() + b"\n")
 
 
 def write_judged(judgements: Iterable[Judgement], path: Path, stamp: str) -> None:
@@ -120,7 +144,7 @@ def judge_stamps(path: Path) -> Counter[str]:
     first = first_fields(path)
     if len(first) != len(_TREC):
         return Counter()
-    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"), header=_is_header(first))
+    (seconds,) = read_columns(path, ("skip", "id", "skip", "skip"), header=bool(_header(first)))
     stamps: Counter[str] = Counter()
     for name, count in zip(*np.unique(seconds, return_counts=True), strict=True):
         stamp = text_of(name)

@@ -26,7 +26,6 @@ from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
-from lexbench.runner.plan import HEADLINE
 from lexbench.storage.store import Store
 
 _FEWEST = 2  # systems in a comparison
@@ -209,7 +208,7 @@ def _on_slices(
 def measure_of(dataset: str, measure: str | None) -> str:
     """Return *measure*, or else the headline of the dataset's suite, with the relevance threshold of the dataset's contract."""
     every_suite = (suites.suite(name) for name in suites.suite_names())
-    headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), HEADLINE)
+    headline = measure or next((suite.headline for suite in every_suite if dataset in suite.datasets), suites.HEADLINE)
     contract = find_contract(dataset)
     return with_threshold(headline, contract) if contract else headline
 

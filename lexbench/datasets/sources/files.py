@@ -1,55 +1,125 @@
-"""Datasets in files of the user: BEIR folders, files of MS MARCO and TREC, and mixtures of them."""
+"""Datasets in files of the user: a folder with documents, queries and judgements, in any of these layouts and mixtures of them.
 
-from collections.abc import Iterator, Sequence
+    BEIR            corpus.jsonl, queries.jsonl, qrels/test.tsv
+    tables          corpus.csv, queries.csv, qrels.csv; or .tsv, .parquet, .jsonl
+    MS MARCO        collection.tsv, queries.dev.tsv, qrels.dev.tsv
+    TREC            documents.trec or docs/*, topics.txt, qrels.txt
+    Hugging Face    corpus/train-00000-of-00002.parquet, queries/test.parquet, qrels/test.parquet or data/test.parquet
+
+Files may be compressed. Of judgements there may be several splits, of which one is read (see `lexbench.datasets.records`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from lexbench.contracts import Contract
-from lexbench.datasets.records import document, numbered_records, read_queries, read_records, read_trec_topics
+from lexbench.datasets.records import columns, document, numbered_records, read_judgements, read_queries, read_records
 from lexbench.datasets.sources import missing
-from lexbench.errors import InvalidFile
+from lexbench.datasets.tables import ENDINGS, text_lines
+from lexbench.errors import InvalidFile, MissingData
 from lexbench.plugins import Source
 from lexbench.storage.reading import COMPRESSED, cached_file_digest
-from lexbench.trec.qrels import read_judgements
 from lexbench.types import Document, Judgement, Query
 
-CORPUS = ("corpus.jsonl", "collection.tsv")
-_TOPICS = tuple(f"topics{split}.{end}" for end in ("txt", "xml", "tsv") for split in (".{split}", ""))
-_QUERIES = ("queries.jsonl", "queries.{split}.tsv", "queries.tsv", *_TOPICS)
-_QRELS = ("qrels/{split}.tsv", "qrels.{split}.tsv", "qrels.tsv", "qrels.txt")
+Kind = Literal["documents", "queries", "judgements"]
+Tables: TypeAlias = Mapping[str, list[Path]]  # the files of each split, "" for files that belong to no split
+
+_NAMES: Mapping[Kind, Sequence[Sequence[str]]] = {
+    "documents": [("corpus", "collection", "documents", "docs")],
+    "queries": [("queries", "query", "topics")],
+    "judgements": [("qrels", "judgements", "judgments"), ("default", "data", "relevance")],
+}  # of folders and files; the second group, of the hub, counts if there is none of the first
+_SHARD = re.compile(r"-\d+(-of-\d+)?$")
+_READER = 2  # raise it when the same file gives other documents
+NOT_TEST = ("dev", "val", "valid", "validation")  # splits whose scores are no test results
+
+
+def find_tables(folder: Path, kind: Kind) -> Tables:
+    """Return the files of documents, queries or judgements in *folder* by split; {} if there are none."""
+    for names in _NAMES[kind]:
+        found: dict[str, list[Path]] = {}
+        for name in names:
+            inside: list[tuple[str | None, Path]] = [(stem(path), path) for path in sorted(folder.glob(f"{name}/[!.]*"))]
+            beside = [(_suffix(path, name), path) for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
+            for split, path in [pair for pair in inside if pair[0] is not None] or beside:
+                if split is not None:
+                    found.setdefault(split, []).append(path)
+        if found:
+            return found
+    return {}
+
+
+def _suffix(path: Path, name: str) -> str | None:
+    """Return "dev" for queries.dev.tsv and the *name* "queries", "" for queries.tsv, None for a file of another name."""
+    whole = stem(path) or ""
+    return whole[len(name) + 1 :] if whole == name or whole.startswith(f"{name}.") else None
+
+
+def stem(path: Path) -> str | None:
+    """Return the name of a file of data without its endings and the number of its shard; None for any other file."""
+    bare = path.name
+    for compressed in COMPRESSED:
+        bare = bare.removesuffix(compressed)
+    end = next((end for end in ENDINGS if bare.endswith(end)), None)
+    return _SHARD.sub("", bare.removesuffix(end)) if end else None
+
+
+def _one_table(files: Sequence[Path], contract: Contract) -> tuple[Path, ...]:
+    """Return *files* if they are the shards of one table. Raises InvalidFile if they are two tables."""
+    if len(files) > 1 and not all(_SHARD.search(path.name.partition(".")[0]) for path in files):
+        raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")
+    return tuple(files)
 
 
 @dataclass(frozen=True)
 class Files(Source):
-    """A dataset with one file each for corpus, queries and qrels, plain or compressed (see `lexbench.datasets.records`)."""
+    """A dataset in files (see `lexbench.datasets.records`)."""
 
     contract: Contract
-    corpus: Path
-    queries_file: Path
-    qrels_file: Path
+    corpus: tuple[Path, ...]
+    queries_files: tuple[Path, ...]
+    qrels_files: tuple[Path, ...]
 
     @classmethod
     def locate(cls, contract: Contract, folders: Sequence[Path]) -> Self | None:
-        """Return the dataset if one of *folders* has its corpus. Raises MissingData if queries or qrels are missing."""
-        corpus = _only_file(folders, CORPUS, contract)
+        """Return the dataset if one of *folders* has its documents. Raises MissingData if queries or judgements are missing."""
+        corpus = next(filter(None, (documents_of(folder, contract) for folder in folders)), None)
         if corpus is None:
             return None
-        queries, qrels = _only_file(folders, _QUERIES, contract), _only_file(folders, _QRELS, contract)
-        if queries is None or qrels is None:
-            lacking = _names(_QUERIES if queries is None else _QRELS, contract)
-            raise missing(contract, f"there is {corpus}, but beside it no {' or '.join(lacking)}")
-        return cls(contract, corpus, queries, qrels)
+        tables = [
+            next(filter(None, (find_tables(folder, kind) for folder in folders)), {}) for kind in ("queries", "judgements")
+        ]
+        return cls.of_split(contract, corpus, *tables)
+
+    @classmethod
+    def of_split(cls, contract: Contract, corpus: tuple[Path, ...], queries: Tables, judgements: Tables) -> Self:
+        """Return the dataset with the files of the contract's split. Raises MissingData if there are none."""
+        split = contract.source.split.replace("/", ".")
+        chosen: dict[Kind, list[Path] | None] = {
+            "queries": queries.get(split) or queries.get(""),
+            "judgements": judgements.get(split) or judgements.get(""),
+        }
+        if not chosen["queries"]:  # one table, or a folder of tables, whose names are not those of the splits
+            chosen["queries"] = [
+                path for files in queries.values() for path in files if path.parent.name in _NAMES["queries"][0]
+            ]
+        if not chosen["judgements"] or not chosen["queries"]:
+            lacking: Kind = "queries" if chosen["judgements"] else "judgements"
+            raise _lacking(contract, corpus[0], lacking, sorted(judgements if lacking == "judgements" else queries))
+        return cls(contract, corpus, *(_one_table(files or [], contract) for files in chosen.values()))
 
     @classmethod
     def status(cls, contract: Contract, folders: Sequence[Path]) -> str:
-        """Return where the corpus is, or ""."""
+        """Return where the documents are, or ""."""
         try:
-            corpus = _only_file(folders, CORPUS, contract)
+            corpus = next(filter(None, (documents_of(folder, contract) for folder in folders)), None)
         except InvalidFile as error:
             return str(error)
-        return f"here: {corpus}" if corpus else ""
+        return f"here: {corpus[0]}" if corpus else ""
 
     @classmethod
     def ways(cls, contract: Contract) -> str:
@@ -57,53 +127,76 @@ class Files(Source):
         return f"put corpus.jsonl, queries.jsonl and qrels/{contract.source.split}.tsv into $LEXBENCH_DATA/{contract.corpus}"
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in the order of the file."""
-        for doc_id, fields in read_records(self.corpus):
-            try:
-                yield document(doc_id, fields, self.contract.text.document)
-            except KeyError as error:
-                raise InvalidFile(f"{self.corpus}: document {doc_id!r} has no field {error}") from None
+        """Yield the documents in the order of the files."""
+        for path in self.corpus:
+            for doc_id, fields in read_records(path):
+                try:
+                    yield document(doc_id, fields, self.contract.text.document)
+                except InvalidFile as error:
+                    raise InvalidFile(f"{path}: {error}") from None
 
     def queries(self) -> Iterator[Query]:
-        """Yield the queries in the order of the file."""
-        read = read_trec_topics if self.queries_file.name.startswith("topics.") else read_queries
-        return read(self.queries_file)
+        """Yield the queries in the order of the files."""
+        return (query for path in self.queries_files for query in read_queries(path))
 
     def judgements(self) -> Iterator[Judgement]:
-        """Yield the judgements in the order of the file."""
-        return read_judgements(self.qrels_file, header=False)
+        """Yield the judgements in the order of the files."""
+        return (judgement for path in self.qrels_files for judgement in read_judgements(path))
 
-    def place(self, kind: Literal["documents", "queries", "judgements"], record_id: str | None = None) -> str:
-        """Return the file, for documents and queries with the lines of an id, e.g. "corpus.jsonl:3 and 9"."""
-        file = {"documents": self.corpus, "queries": self.queries_file, "judgements": self.qrels_file}[kind]
-        if record_id is None or kind == "judgements":
-            return str(file)
-        lines = (str(number) for number, record in numbered_records(file) if record.record_id == record_id)
-        return f"{file}:{' and '.join(islice(lines, 2))}"
+    def place(self, kind: Kind, record_id: str | None = None) -> str:
+        """Return the file, with the lines of an id, e.g. "corpus.jsonl:3 and 9"; of a judgement "QUERY DOCUMENT"."""
+        files = {"documents": self.corpus, "queries": self.queries_files, "judgements": self.qrels_files}[kind]
+        if record_id is None or (kind == "judgements" and ".parquet" in files[0].suffixes):
+            return str(files[0])
+        for path in files:
+            if kind == "judgements":
+                pair = {f'"{name}"' for name in record_id.split()}
+                every = ((number, {f'"{word}"' for word in re.split(r'[\s,;":]+', line)}) for number, line in text_lines(path))
+                found = (str(number) for number, words in every if pair <= words)
+            else:
+                found = (str(number) for number, record in numbered_records(path) if record.record_id == record_id)
+            if numbers := list(islice(found, 2)):
+                return f"{path}:{' and '.join(numbers)}"
+        return str(files[0])
+
+    def judgement_remarks(self) -> list[str]:
+        """Return a warning if a folder without a contract has judgements for development or training only."""
+        split, files = self.contract.source.split, self.qrels_files
+        folders = (files[0].parent, files[0].parent.parent)
+        if self.contract.version or split not in (*NOT_TEST, "train") or _SHARD.search(files[0].name.partition(".")[0]):
+            return []
+        if any("test" in find_tables(folder, "judgements") for folder in folders):
+            return []
+        return [f"scored on {split}: there are no judgements called test"]
+
+    def summary(self) -> str:
+        """Return which files were found, with the columns of tables, and the split."""
+        parts = []
+        for kind, files in (("documents", self.corpus), ("queries", self.queries_files), ("judgements", self.qrels_files)):
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            names = "" if kind == "judgements" else columns(files[0])
+            parts.append(f"{kind} {files[0].name}{more}" + (f" ({names})" if names else ""))
+        return f"{', '.join(parts)}; split {self.contract.source.split}"
 
     def identity(self) -> dict[str, Any]:
-        """Return the digest of the corpus file, and its name, which decides the format."""
-        return {
-            "loader": "files",
-            "file": self.corpus.name,
-            "sha256": cached_file_digest(self.corpus),
-            "text": self.contract.text.document,
-        }
+        """Return the digests of the files of the corpus, with their endings, which decide the format."""
+        files = [["".join(path.suffixes), cached_file_digest(path)] for path in self.corpus]
+        return {"reader": _READER, "files": files, "text": self.contract.text.document}
 
 
-def _names(patterns: Sequence[str], contract: Contract) -> list[str]:
-    """Return the file names for *patterns*. MS MARCO writes the split dev/small as `queries.dev.small.tsv`."""
-    split = contract.source.split
-    return [name.format(split=split if "/" in name else split.replace("/", ".")) for name in patterns]
+def documents_of(folder: Path, contract: Contract) -> tuple[Path, ...] | None:
+    """Return the files of documents in *folder*: all files of a folder, or one. Raises InvalidFile if there are two."""
+    files = [path for of in find_tables(folder, "documents").values() for path in of]
+    inside = all(path.parent != folder for path in files)
+    return (tuple(files) if inside else _one_table(files, contract)) if files else None
 
 
-def _only_file(folders: Sequence[Path], patterns: Sequence[str], contract: Contract) -> Path | None:
-    """Return the file from the first folder that has one, or None. Raises InvalidFile if a folder has two that fit."""
-    for folder in folders:
-        names = (f"{name}{end}" for name in _names(patterns, contract) for end in ("", *COMPRESSED))
-        files = [folder / name for name in names if (folder / name).is_file()]
-        if len(files) > 1:
-            raise InvalidFile(f"{files[0]} and {files[1]} would both do for {contract.id}; keep one")
-        if files:
-            return files[0]
-    return None
+def _lacking(contract: Contract, corpus: Path, kind: Kind, splits: Sequence[str]) -> MissingData:
+    """Return the error for a folder that has the file *corpus*, and no queries or judgements for the contract."""
+    if splits:
+        there = f"there is: {', '.join(splits)}; choose one: --split {splits[0]}"
+        return MissingData(f"{corpus.parent} has no {kind} of the split {contract.source.split!r}; {there}")
+    if contract.version:
+        return missing(contract, f"there is {corpus}, and no {kind} beside it")
+    name = "queries.jsonl" if kind == "queries" else f"qrels/{contract.source.split}.tsv"
+    return MissingData(f"{corpus.parent} has {corpus.name} and no {kind}; put {name} into {corpus.parent}")

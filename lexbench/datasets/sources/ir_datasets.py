@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from lexbench.contracts import Contract
 from lexbench.datasets.records import document
 from lexbench.datasets.sources import missing, offline
-from lexbench.errors import CommandError, ContractMismatch, InvalidFile
+from lexbench.errors import CommandError, ContractMismatch, InvalidFile, UnknownName
 from lexbench.plugins import Source
 from lexbench.storage.reading import cached_file_digest
 from lexbench.types import Document, Judgement, Query
@@ -123,6 +123,15 @@ class IrDatasets(Source):
         except Exception as error:
             first_line = (str(error).splitlines() or [""])[0][:120]
             raise missing(self.contract, f"ir_datasets failed at its {what} ({type(error).__name__}: {first_line})") from error
+
+
+def load(name: str) -> Any:
+    """Return the library's dataset of that id. Raises UnknownName if there is none, MissingData if the library fails."""
+    library = _library(str(home_folder()))
+    try:
+        return library.load(name)
+    except KeyError:
+        raise UnknownName("dataset of ir_datasets", name, library.registry, see="https://ir-datasets.com") from None
 
 
 def home_folder() -> Path:

@@ -131,7 +131,7 @@ def search(
 
 def _without_queries(path: Path) -> Dataset:
     """Return the dataset of a BEIR folder without queries; only its corpus can be read."""
-    folder, corpus = collections.corpus_folder(path), collections.corpus_file(path)
+    corpus = collections.corpus_file(path)
     name, facts, text = corpus.parent.name, SourceFacts(loader="files"), TextPolicy(document="title_text")
     contract = Contract(schema=1, id=name, version=0, name=name, description="", corpus=name, source=facts, text=text)
-    return Dataset(contract, Files(contract, corpus, folder / "queries.jsonl", folder / "qrels"), Topics((), (), 0))
+    return Dataset(contract, Files(contract, (corpus,), (), ()), Topics((), (), 0))

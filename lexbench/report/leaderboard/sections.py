@@ -45,7 +45,8 @@ def board(
     For merged results, *ran* has the people who ran each system of a suite, and *lines* who ran what where.
     """
     published = read_published()
-    sections = [_section(suites.suite(suite), systems, published) for suite, systems in results.items()]
+    every = {suite: [result for of in systems.values() for result in of.values()] for suite, systems in results.items()}
+    sections = [_section(suites.suite_of_results(suite, every[suite]), of, published) for suite, of in results.items()]
     if ran and lines:
         sections = [_with_people(section, ran[section.id], lines[section.id]) for section in sections]
     return Board(suites=tuple(sections))
@@ -111,6 +112,8 @@ def _command(suite: Suite, datasets: Sequence[str], systems_run: Mapping[str, Re
     groups = [f"{name} = {', '.join(members)}" for name, members in seeds.items()]
     words = [f"-d {name}" for name in datasets] if len(datasets) < len(suite.datasets) else []
     words += [*(f"-r {_quoted(text)}" for text in typed), *(f"--seeds {_quoted(text)}" for text in groups)]
+    if suite.id == suites.DATASETS:
+        return "; ".join(f"lexbench run dataset {_quoted(name)} {' '.join(words)}" for name in datasets)
     return f"lexbench run suite {suite.id} {' '.join(words)}"
 
 

@@ -1,0 +1,150 @@
+"""Datasets in memory: mappings, data frames, and datasets of ir_datasets. `lexbench.run` and beir's searchers use them.
+
+    documents    {id: text} or {id: {"title": …, "text": …}}; or a data frame of pandas or polars, or rows, with named columns
+    queries      the same
+    judgements   {query id: {document id: grade}}; or a data frame, or rows, with named columns
+
+The names of columns are those of files (see `lexbench.datasets.records`). This is no plug-in: no contract can name it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeGuard
+
+from lexbench.contracts import Contract
+from lexbench.datasets.digests import netstrings, qrels_sha256, queries_sha256, utf8
+from lexbench.datasets.records import Record, document, judgement_of, record_of
+from lexbench.datasets.tables import Row
+from lexbench.errors import CommandError, InvalidFile, MissingData
+from lexbench.plugins import Source
+from lexbench.types import Document, Judgement, Query
+
+_PARTS = ("corpus", "queries", "qrels")
+_ITERATORS = {"corpus": "docs_iter", "queries": "queries_iter", "qrels": "qrels_iter"}  # of ir_datasets
+
+
+def parts_of(data: Any) -> dict[str, Any] | None:
+    """Return documents, queries and judgements of a dataset in memory, by the names "corpus", "queries" and "qrels".
+
+    *data* is a mapping with these keys and optionally "name", three values in this order (as beir's GenericDataLoader returns
+    them), or an object of ir_datasets. None for anything else. Raises CommandError if a part is missing.
+    """
+    if isinstance(data, Mapping):
+        if lacking := [name for name in _PARTS if name not in data and "dataset" not in data]:
+            raise CommandError(
+                f"the data has no {' and no '.join(map(repr, lacking))}; give {{'corpus': …, 'queries': …, 'qrels': …}}"
+            )
+        return dict(data)
+    if isinstance(data, tuple) and len(data) == len(_PARTS):
+        return dict(zip(_PARTS, data, strict=True))
+    return {"dataset": data} if all(hasattr(data, name) for name in _ITERATORS.values()) else None
+
+
+@dataclass(frozen=True)
+class Memory(Source):
+    """A dataset in memory. *parts* are those of `parts_of`."""
+
+    contract: Contract
+    parts: Mapping[str, Any]
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents in their order."""
+        policy = self.contract.text.document
+        return (document(*record, policy) for record in self._records("corpus"))
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries in their order."""
+        for query_id, fields in self._records("queries"):
+            text = fields.get("text", fields.get("title"))
+            if text is None:
+                raise InvalidFile(f"query {query_id!r} has no text; it has: {', '.join(fields) or 'nothing'}")
+            yield Query(query_id, text)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Yield the judgements in their order."""
+        given = self._given("qrels")
+        if isinstance(given, Mapping):
+            given = (
+                {"query-id": query, "corpus-id": doc, "score": grade}
+                for query, judged in given.items()
+                for doc, grade in judged.items()
+            )
+        for row in _rows(given, "qrels"):
+            yield _checked(judgement_of, row, "qrels")
+
+    def _given(self, part: str) -> Any:
+        """Return a part; of a dataset of ir_datasets, its rows as mappings."""
+        return _library_rows(self.parts["dataset"], _ITERATORS[part]) if "dataset" in self.parts else self.parts[part]
+
+    def _records(self, part: str) -> Iterator[Record]:
+        given = self._given(part)
+        if isinstance(given, Mapping):
+            given = ({"_id": key, **(value if isinstance(value, Mapping) else {"text": value})} for key, value in given.items())
+        return (_checked(record_of, row, part) for row in _rows(given, part))
+
+    @cached_property
+    def _digest(self) -> str:
+        """Digest of all documents; except of ir_datasets, which may have millions, it does not depend on their order."""
+        digest = hashlib.sha256()
+        every = self.documents()
+        for item in every if "dataset" in self.parts else sorted(every, key=lambda item: item.doc_id):
+            digest.update(netstrings(utf8(item.doc_id), utf8(item.text), b"%d" % item.body_at))
+        return digest.hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The given name, or one that depends on all content: "memory-1a2b3c4d"."""
+        if "name" in self.parts:
+            return str(self.parts["name"])
+        whole = self._digest + queries_sha256(self.queries()) + qrels_sha256(self.judgements())
+        return f"memory-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of all documents."""
+        return {"memory": self._digest}
+
+
+def _library_rows(dataset: Any, iterator: str) -> Iterator[Row]:
+    """Yield the rows of ir_datasets. All its exceptions become MissingData."""
+    try:
+        for row in getattr(dataset, iterator)():
+            yield row._asdict()
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0][:120]
+        raise MissingData(f"ir_datasets failed at {iterator} ({type(error).__name__}: {first_line})") from error
+
+
+def _checked(make: Any, row: Row, part: str) -> Any:
+    """Return make(row). Raises InvalidFile, with the name of the *part*, for a row that has no id or a wrong value."""
+    try:
+        return make(row)
+    except (TypeError, ValueError) as error:
+        raise InvalidFile(f"{part}: {error}") from None
+
+
+def _rows(given: Any, part: str) -> Iterator[Row]:
+    """Yield the rows of a data frame or of an iterable of mappings, without missing values."""
+    if hasattr(given, "iter_rows"):  # polars
+        given = given.iter_rows(named=True)
+    elif hasattr(given, "to_dict"):  # pandas
+        given = given.to_dict("records")
+    elif hasattr(given, "to_pylist"):  # Arrow
+        given = given.to_pylist()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidFile(f"{part}: give a mapping, a data frame or rows, not {type(given).__name__}")
+    for row in given:
+        if not isinstance(row, Mapping):
+            raise InvalidFile(f"{part}: a row is {type(row).__name__}; it must be a mapping like {{'_id': 'd1', 'text': '…'}}")
+        yield {str(name).lower(): "" if _is_missing(value) else _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _is_missing(value: Any) -> TypeGuard[None]:
+    """Whether *value* is None, or NaN, with which pandas marks missing texts."""
+    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - only NaN differs from itself
