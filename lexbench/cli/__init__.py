@@ -25,7 +25,7 @@ from lexbench.errors import CannotStart, LexbenchError, visible
 
 GROUPS = {  # how `lexbench --help` groups the commands; a command that is in no group is listed under "Other"
     "Run": ("run", "encode", "watch", "train", "retrieve", "score"),
-    "Compare": ("compare", "explain", "verify", "exposure"),
+    "Compare": ("compare", "gate", "explain", "verify", "exposure"),
     "Publish": ("leaderboard", "export", "import", "store"),
     "Collections": ("list", "show", "judge"),
     "Machine": ("doctor",),
@@ -130,18 +130,18 @@ def code(arguments: Sequence[str] | None = None) -> int:
 
 def _error_message(error: BaseException, arguments: Sequence[str] | None) -> tuple[str, int]:
     """Return the message for *error* and the exit code."""
-    exit_code = LexbenchError.exit_code
+    exit_code = getattr(error, "exit_code", LexbenchError.exit_code)
     match error:
         case LexbenchError():
-            line, exit_code = str(error), error.exit_code
+            line = str(error)
         case KeyboardInterrupt() | click.Abort():
             line, exit_code = _resume_message("interrupted", arguments), _SIGNALLED + signal.SIGINT
         case _Terminated():
-            line, exit_code = _resume_message("terminated", arguments), error.exit_code
+            line = _resume_message("terminated", arguments)
         case click.ClickException():
             context = getattr(error, "ctx", None)
             see = f"; see: {context.command_path} --help" if context else ""
-            line, exit_code = error.format_message().rstrip("."), error.exit_code
+            line = error.format_message().rstrip(".")
             if "unexpected extra argument" in line:  # usually a second system behind one -r
                 line += "; type -r, -d or -m again before each value"
             line += see

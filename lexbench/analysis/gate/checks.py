@@ -1,0 +1,235 @@
+"""Run the systems of gates, and compare their scores, sizes and speeds with baselines and limits."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from re import fullmatch
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from lexbench.analysis.gate.files import Baseline, Gate, rounded
+from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, Quality, Verdict, judge, worst
+from lexbench.datasets.dataset import open_dataset
+from lexbench.errors import CannotStart, CommandError, LexbenchError
+from lexbench.progress import Progress
+from lexbench.results import Result, Timing
+from lexbench.runner import jobs
+from lexbench.runner.plan import Job, plan_dataset
+from lexbench.runner.systems import is_reusable, named_systems
+from lexbench.storage import environment
+from lexbench.storage.artifact_folder import digest
+from lexbench.storage.store import Store, readable_bytes
+from lexbench.timing.protocol import SINGLE, Settings
+from lexbench.timing.timer import Timer
+
+_WORST = 5  # queries in a report
+_REFERENCE = "reference"  # its name where it has the name of the system
+_SHOWN = 12  # digits of a digest
+
+
+class Measured(NamedTuple):
+    """What a gate's system did just now."""
+
+    job: Job
+    result: Result
+    timings: Sequence[Timing | None]  # of the system and its reference, one query at a time; empty without speed limits
+    reference: str
+
+    @property
+    def measure(self) -> str:
+        """The measure with the relevance threshold of the dataset."""
+        return self.job.measures[0]
+
+    def baseline(self) -> Baseline:
+        """Return this measurement as a baseline. Raises CommandError for a measure with values outside 0 to 1."""
+        values = self.result.per_query[self.measure]
+        if not all(0 <= value <= 1 for value in rounded(values)):  # a perfect score may be off in the last digit
+            raise CommandError(f"a gate takes a measure with values from 0 to 1, and {self.measure} has others")
+        recipe = self.job.system.recipe
+        return Baseline(
+            dataset=self.result.dataset,
+            contract=self.result.contract,
+            system=self.job.system.expression or self.job.system.name,
+            system_sha256=digest(recipe) if is_reusable(recipe) else "",
+            measure=self.measure,
+            depth=self.result.depth,
+            digests=self.result.digests,
+            lexbench=environment.versions().get("lexbench", ""),
+            index_bytes=self.result.sizes.get("index"),
+            values=dict(zip(self.result.query_ids, rounded(values), strict=True)),
+        )
+
+
+class WorstQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query on which the system lost most."""
+
+    query: str  # its id
+    text: str
+    before: float
+    after: float
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of size or speed, and what was measured."""
+
+    what: str  # "index bytes", "queries per second", "latency"
+    verdict: Verdict
+    value: float
+    limit: float
+    line: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one gate after it ran."""
+
+    gate: str
+    dataset: str
+    system: str
+    measure: str
+    verdict: Verdict
+    quality: Quality
+    limits: list[Limit]
+    worst_queries: list[WorstQuery]
+    notes: list[str]
+
+
+def measure(gate: Gate, folder: Path, store: Store, progress: Progress | None = None, system: Any = None) -> Measured:
+    """Run the system of *gate*, or the object *system*, on its dataset, and time it beside its reference if it has one.
+
+    A dataset that exists below *folder* is that folder. Raises LexbenchError if the run or a timing fails.
+    """
+    place = folder / gate.dataset
+    systems = _systems(gate, folder, system)
+    plan = plan_dataset(str(place) if place.exists() else gate.dataset, systems, [gate.measure], gate.depth)
+    timer = Timer(Settings(offline=False, again=True)) if gate.reference else None
+    outcomes = list(jobs.run(plan, store, progress, timer))
+    for outcome in outcomes:
+        if outcome.error or outcome.untimed:
+            raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
+    results = [outcome.result for outcome in outcomes if outcome.result]
+    timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
+    return Measured(plan.jobs[0], results[0], timings if gate.reference else [], gate.reference)
+
+
+def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
+    """Return the system and its reference, if any, by their names. Raises CommandError if one is a list of systems."""
+    named: dict[str, Any] = {}
+    for text in (gate.system, gate.reference) if gate.reference else (gate.system,):
+        if text == gate.system and given is not None:
+            name, item = text, given
+        elif fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+            name, item = text, _imported(text, folder)
+        else:
+            several = named_systems(text)
+            if len(several) > 1:
+                raise CommandError(f"gate {gate.name!r}: {text} is {len(several)} systems; write a gate for each")
+            name, item = several[0][0] or several[0][1], several[0][1]
+        named[_REFERENCE if name in named else name] = item
+    return named
+
+
+def _imported(text: str, folder: Path) -> Any:
+    """Return what `module:name` names; modules in *folder* are found. Raises CannotStart if it does not import."""
+    module, _, name = text.partition(":")
+    if str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
+    try:
+        found = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # any mistake of the user's module becomes one line
+        raise CannotStart(f"{text} does not import: {type(error).__name__}: {error}") from error
+    return found
+
+
+def check(
+    gate: Gate, measured: Measured, baseline: Baseline | None, *, tests: int = COMMITS, confidence: float = CONFIDENCE
+) -> Report:
+    """Compare a measurement with the baseline and the limits of its gate.
+
+    Raises CannotStart if there is no baseline, or if it is of other data or another measure.
+    """
+    if baseline is None:
+        raise CannotStart(f"gate {gate.name!r} has no baseline; accept the present scores: lexbench gate update")
+    now = measured.baseline()
+    if changed := list(data_changes(baseline, now)):
+        raise CannotStart(f"gate {gate.name!r}: {changed[0]} changed since the baseline; accept it: lexbench gate update")
+    ids = list(baseline.values)
+    before, after = (np.array([one.values[query] for query in ids]) for one in (baseline, now))
+    quality = judge(before, after, gate.margin, confidence=confidence, tests=tests, strict=gate.strict)
+    limits = list(_limits(gate, measured))
+    losses = after - before
+    lost = [ids[at] for at in np.argsort(losses, kind="stable")[:_WORST] if losses[at] < 0]
+    texts = {query.query_id: query.text for query in open_dataset(measured.job.contract, measured.job.source).queries}
+    return Report(
+        gate=gate.name,
+        dataset=now.dataset,
+        system=now.system,
+        measure=now.measure,
+        verdict=worst([quality.verdict, *(limit.verdict for limit in limits)]),
+        quality=quality,
+        limits=limits,
+        worst_queries=[
+            WorstQuery(query=one, text=texts[one], before=baseline.values[one], after=now.values[one]) for one in lost
+        ],
+        notes=list(_notes(gate, baseline, now, quality)),
+    )
+
+
+def data_changes(before: Baseline, now: Baseline) -> Iterator[str]:
+    """Yield what differs in data, rules and measure, so that the scores are not comparable."""
+    pairs = {name: (getattr(before, name), getattr(now, name)) for name in ("dataset", "contract", "measure", "depth")}
+    pairs |= {f"the digest of its {name}": (before.digests[name], now.digests.get(name)) for name in before.digests}
+    for what, (old, new) in pairs.items():
+        if old != new:
+            yield f"{what} ({str(old)[:_SHOWN]} → {str(new)[:_SHOWN]})" if "digest" in what else f"{what} ({old} → {new})"
+    if not before.digests and set(before.values) != set(now.values):
+        yield "its queries"
+
+
+def _notes(gate: Gate, before: Baseline, now: Baseline, quality: Quality) -> Iterator[str]:
+    """Yield what else a reader should know."""
+    if before.system != now.system:
+        yield f"the baseline is of {before.system}"
+    elif before.system_sha256 and now.system_sha256 and before.system_sha256 != now.system_sha256:
+        yield "the system's settings, weights or code are not those of the baseline"
+    if before.lexbench != now.lexbench:
+        yield f"lexbench {now.lexbench}; the baseline is from {before.lexbench}"
+    if before.index_bytes and now.index_bytes and before.index_bytes != now.index_bytes:
+        yield f"index: {readable_bytes(before.index_bytes)} → {readable_bytes(now.index_bytes)}"
+    if quality.verdict == "pass" and not quality.shown:
+        yield f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}"
+
+
+def _limits(gate: Gate, measured: Measured) -> Iterator[Limit]:
+    """Yield the limits of size and speed. Raises LexbenchError if a size or speed is unknown."""
+    if gate.max_index_bytes is not None:
+        size = measured.result.sizes.get("index")
+        if size is None:
+            raise LexbenchError(f"gate {gate.name!r}: the index of {gate.system} has no known size; drop max_index_bytes")
+        line = f"{readable_bytes(size)}, limit {readable_bytes(gate.max_index_bytes)}"
+        verdict: Verdict = "pass" if size <= gate.max_index_bytes else "fail"
+        yield Limit(what="index bytes", verdict=verdict, value=size, limit=gate.max_index_bytes, line=line)
+    if not gate.reference:
+        return
+    own, other = measured.timings
+    if own is None or other is None:
+        raise LexbenchError(f"gate {gate.name!r}: {gate.system} or {gate.reference} has no timing of one query at a time")
+    # How far processes of one system differ is how far a ratio may be off by chance.
+    ranges = (one.qps_range.get("e2e", (one.qps["e2e"], one.qps["e2e"])) for one in (own, other))
+    spread = float(np.prod([high / low for low, high in ranges]))
+    noisy = own.unranked or other.unranked
+    speed = own.qps["e2e"] / other.qps["e2e"]
+    latency = own.stages["e2e"].p50 / other.stages["e2e"].p50
+    for what, limit, ratio, excess in (
+        ("queries per second", gate.min_qps_ratio, speed, (gate.min_qps_ratio or 0) / speed),
+        ("latency", gate.max_latency_ratio, latency, latency / (gate.max_latency_ratio or 1)),
+    ):
+        if limit is not None:
+            verdict = "pass" if excess <= 1 else "fail" if excess > spread and not noisy else "cannot tell"
+            line = f"{ratio:.2f} x {gate.reference}, limit {limit:g}; processes differ by {spread:.2f}"
+            line += f"; {noisy}" if noisy else ""
+            yield Limit(what=what, verdict=verdict, value=ratio, limit=limit, line=line)

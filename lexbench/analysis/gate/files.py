@@ -1,0 +1,132 @@
+"""The two files of a gate, both to commit: lexbench-gate.toml says what is tested, lexbench-gate.json holds the baseline."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from lexbench.analysis.gate.rule import COMMITS, CONFIDENCE, MARGIN
+from lexbench.errors import CannotStart, CommandError, InvalidFile
+from lexbench.runner.plan import HEADLINE
+from lexbench.storage import atomic
+from lexbench.storage.reading import Strict, read_toml
+
+FILE = Path("lexbench-gate.toml")
+DEPTH = 100
+_DIGITS = 6  # of a value in the baseline
+_HEAD = """\
+# Retrieval tests; run them: lexbench gate
+schema = 1
+confidence = {confidence}  # no gate fails by chance in this share of histories of `commits` commits
+commits = {commits}
+"""
+_TABLE = """
+[[gate]]
+name = {name}
+dataset = {dataset}
+system = {system}
+measure = {measure}
+margin = {margin}  # a smaller fall of the mean is tolerated
+"""
+
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Gate(Strict, frozen=True):
+    """One retrieval test: a system on a dataset, with limits."""
+
+    name: str
+    dataset: str  # as `run dataset` takes it; folders are relative to the file
+    system: str  # as -r takes it, or `module:function`
+    measure: str = HEADLINE
+    margin: Share = MARGIN
+    depth: Annotated[int, msgspec.Meta(ge=1)] = DEPTH
+    strict: bool = False  # pass only if the loss is shown to be below the margin
+    max_index_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    reference: str = ""  # the system whose speed is measured in the same run
+    min_qps_ratio: Positive | None = None  # queries per second over those of the reference
+    max_latency_ratio: Positive | None = None  # median latency over that of the reference
+
+    def __post_init__(self) -> None:
+        """Refuse speed limits without a reference, and a reference without limits; msgspec adds the place to the error."""
+        if (self.min_qps_ratio is None and self.max_latency_ratio is None) == bool(self.reference):
+            raise ValueError("`reference` and `min_qps_ratio` or `max_latency_ratio` belong together")
+
+
+class GateFile(Strict, frozen=True):
+    """The content of lexbench-gate.toml."""
+
+    schema: Literal[1]
+    gate: Annotated[tuple[Gate, ...], msgspec.Meta(min_length=1)]
+    confidence: Share = CONFIDENCE
+    commits: Annotated[int, msgspec.Meta(ge=1)] = COMMITS
+
+    def __post_init__(self) -> None:
+        """Refuse two gates with one name; msgspec adds the place to the error."""
+        names = [gate.name for gate in self.gate]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two gates are called {twice[0]!r}")
+
+    @property
+    def tests(self) -> int:
+        """The number of tests that share the chance of a false alarm."""
+        return self.commits * len(self.gate)
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a system scored when its scores were last accepted."""
+
+    dataset: str
+    contract: str
+    system: str
+    system_sha256: str  # of everything that decides its answers; "" if another session cannot know that
+    measure: str  # with the relevance threshold of the dataset
+    depth: int
+    digests: dict[str, str]  # of the corpus, the queries and the judgements
+    lexbench: str  # version
+    index_bytes: int | None
+    values: dict[str, float]  # by query id
+
+
+def read_gates(path: Path) -> GateFile:
+    """Read lexbench-gate.toml. Raises CannotStart if it is missing, InvalidFile if it is wrong."""
+    if not path.is_file():
+        raise CannotStart(f"there is no {path}; make it: lexbench gate init -d DATASET -r SYSTEM")
+    return read_toml(path, GateFile)
+
+
+def baseline_file(path: Path) -> Path:
+    """Return the baseline's path: that of the TOML file with the ending .json."""
+    return path.with_suffix(".json")
+
+
+def read_baselines(path: Path) -> dict[str, Baseline]:
+    """Return the baselines of a file by gate, {} if the file is missing. Raises InvalidFile if it does not read."""
+    if not path.is_file():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Baseline])
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidFile(f"{path}: {error}; make it again: lexbench gate update") from None
+
+
+def write_baselines(baselines: dict[str, Baseline], path: Path) -> None:
+    """Write baselines atomically, one query per line, so that a commit shows which queries changed."""
+    rows: dict[str, Any] = {name: msgspec.to_builtins(baselines[name]) for name in sorted(baselines)}
+    atomic.write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+
+
+def rounded(values: list[float]) -> list[float]:
+    """Return values as the baseline keeps them."""
+    return [round(value, _DIGITS) for value in values]
+
+
+def add_gate(path: Path, gate: Gate) -> None:
+    """Append a gate to lexbench-gate.toml, which is made if it is missing. Raises CommandError if the name is taken."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else _HEAD.format(confidence=CONFIDENCE, commits=COMMITS)
+    if path.is_file() and gate.name in {known.name for known in read_gates(path).gate}:
+        raise CommandError(f"{path} has a gate {gate.name!r} already; give another name: --name NAME")
+    quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in msgspec.to_builtins(gate).items()}
+    atomic.write_text(path, text + _TABLE.format(**quoted))

@@ -1,0 +1,128 @@
+"""Reports of gates as text, Markdown and JUnit XML."""
+
+import html
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree as ET
+
+from lexbench.analysis.gate.checks import Report
+from lexbench.analysis.gate.files import Baseline
+from lexbench.analysis.gate.rule import worst
+from lexbench.errors import shortened, visible
+from lexbench.table import Table, escape, interval_cell, markdown, number
+
+_TEXT = 70  # characters of a query
+_SIGNS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
+
+
+def answer(report: Report) -> str:
+    """Return the answer in one line: the verdict on quality and the numbers behind it."""
+    quality = report.quality
+    head = f"{report.gate}: {quality.verdict}: {report.measure}"
+    queries = f"{quality.queries} queries"
+    if not quality.better and not quality.worse:
+        return f"{head} {number(quality.after)}, equal to the baseline on all {queries}"
+    how = "fell" if quality.difference < 0 else "rose"
+    moved = f"{head} {how} by {number(abs(quality.difference))} ({number(quality.before)} → {number(quality.after)})"
+    test = f"p = {quality.p:.2g}, limit {quality.level:.2g}"
+    match quality.verdict:
+        case "fail":
+            return f"{moved}, more than the margin of {quality.margin:g} and significant ({test}; {queries})"
+        case "cannot tell":
+            needs = f"needs about {quality.needed} queries, has" if quality.needed else "has only"
+            what = "more than the margin" if -quality.difference > quality.margin else "not shown to be within the margin"
+            return f"{moved}, {what} of {quality.margin:g}, but cannot tell: {needs} {quality.queries} ({test})"
+    within = f", within the margin of {quality.margin:g}" if quality.difference < 0 else ""
+    return f"{moved}{within} ({queries})"
+
+
+def answers(report: Report) -> Iterator[str]:
+    """Yield the answers of a gate, one line each: quality, then limits."""
+    yield answer(report)
+    yield from (f"{report.gate}: {limit.verdict}: {limit.what} {limit.line}" for limit in report.limits)
+
+
+def detail(report: Report) -> Table | None:
+    """Return the queries that lost most; None if none did."""
+    if not report.worst_queries:
+        return None
+    rows = tuple(
+        (shortened(" ".join(f"{one.query}: {one.text}".split()), _TEXT), number(one.before), number(one.after))
+        for one in report.worst_queries
+    )
+    quality = report.quality
+    spread = f"{quality.better} queries better, {quality.worse} worse; 95 % {interval_cell(quality.interval, '+.3f')}"
+    return Table(f"{report.gate}: the queries that lost most", ("query", "baseline", "now"), rows, (spread, *report.notes))
+
+
+def as_text(report: Report) -> str:
+    """Return a report as plain text, the answer first."""
+    table = detail(report)
+    rows = [f"  {before} → {now}  {query}" for query, before, now in table.rows] if table else []
+    notes = table.notes if table else report.notes
+    return "\n".join(map(visible, [*answers(report), *([f"{table.title}:"] if table else []), *rows, *notes]))
+
+
+def as_markdown(reports: Sequence[Report]) -> str:
+    """Return reports as Markdown for a pull request: a table of all gates, then the queries that lost most."""
+    verdict = worst([report.verdict for report in reports])
+    rows = [
+        (
+            report.gate,
+            f"{_SIGNS[report.quality.verdict]} {report.quality.verdict}",
+            report.measure,
+            number(report.quality.before),
+            number(report.quality.after),
+            number(report.quality.difference, "+.4f"),
+            f"{report.quality.margin:g}",
+            str(report.quality.queries),
+        )
+        for report in reports
+    ]
+    header = ("gate", "verdict", "measure", "baseline", "now", "change", "margin", "queries")
+    parts = [f"## {_SIGNS[verdict]} Retrieval gate: {verdict}\n", markdown(Table("", header, tuple(rows)))]
+    if limits := [(report.gate, limit) for report in reports for limit in report.limits]:
+        cells = tuple((f"{name}: {one.what}", f"{_SIGNS[one.verdict]} {one.verdict}", one.line) for name, one in limits)
+        parts.append(markdown(Table("", ("limit", "verdict", "measured"), cells)))
+    for report in reports:
+        if table := detail(report):
+            opened = " open" if report.verdict != "pass" else ""
+            body = f"{escape(answer(report))}\n\n{markdown(table)}"
+            parts.append(f"<details{opened}><summary>{html.escape(visible(table.title))}</summary>\n\n{body}\n</details>\n")
+    return "\n".join(parts)
+
+
+def as_junit(reports: Sequence[Report]) -> bytes:
+    """Return reports as JUnit XML: a test case per gate and limit; "cannot tell" is a skipped test."""
+    suite = ET.Element("testsuite", name="lexbench gate")
+    for report in reports:
+        lines = [(report.quality.verdict, "quality", as_text(report))]
+        lines += [(limit.verdict, limit.what, limit.line) for limit in report.limits]
+        for verdict, what, text in lines:
+            case = ET.SubElement(suite, "testcase", classname=f"lexbench.gate.{report.gate}", name=what)
+            if verdict != "pass":
+                tag = "failure" if verdict == "fail" else "skipped"
+                ET.SubElement(case, tag, message=text.partition("\n")[0]).text = text
+    cases = list(suite)
+    counts = {"tests": cases, "failures": suite.findall("*/failure"), "skipped": suite.findall("*/skipped")}
+    suite.attrib |= {name: str(len(found)) for name, found in counts.items()}
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
+
+
+def accepted(name: str, before: Baseline | None, now: Baseline, changes: Sequence[str]) -> Iterator[str]:
+    """Yield what changed when a baseline was accepted."""
+    mean = sum(now.values.values()) / len(now.values)
+    if before is None:
+        yield f"{name}: {now.measure} {number(mean)} on {len(now.values)} queries"
+        return
+    old = sum(before.values.values()) / len(before.values)
+    same = set(before.values) & set(now.values)
+    better, worse = (sum((now.values[q] - before.values[q]) * sign > 0 for q in same) for sign in (1, -1))
+    change = f"{number(old)} → {number(mean)}, {better} queries better, {worse} worse"
+    yield f"{name}: {now.measure} " + (change if before.values != now.values else f"{number(mean)}, unchanged")
+    yield from (f"{name}: {line}" for line in changes)
+    if before.system != now.system:
+        yield f"{name}: system ({before.system} → {now.system})"
+    if before.lexbench != now.lexbench:
+        yield f"{name}: lexbench ({before.lexbench} → {now.lexbench})"
+    if before.index_bytes != now.index_bytes:
+        yield f"{name}: index bytes ({before.index_bytes} → {now.index_bytes})"

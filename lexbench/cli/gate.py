@@ -1,0 +1,178 @@
+"""Test retrieval quality, size and speed against a committed baseline."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lexbench.cli._options import json_option, system_option
+from lexbench.cli._output import print_json, print_lines, print_rich, say
+from lexbench.cli._progress import shown
+from lexbench.errors import CannotStart
+
+if TYPE_CHECKING:
+    from lexbench.analysis.gate.checks import Measured
+    from lexbench.analysis.gate.files import Gate, GateFile
+
+_EXIT_CODES = {"pass": 0, "fail": 1, "cannot tell": 2}
+_FILE = click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("lexbench-gate.toml"),
+    show_default=True,
+    help="The gates; the baseline is beside it, with the ending .json.",
+)
+
+
+class _Gate(click.Group):
+    """A group whose errors exit with 3, because 1 and 2 are verdicts."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """Parse the command line."""
+        context: click.Context = _with_code(partial(super().make_context, *arguments, **settings))
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        return _with_code(partial(super().invoke, ctx))
+
+
+def _with_code(act: Callable[[], Any]) -> Any:
+    """Return what *act* returns; an error gets the exit code 3, which `lexbench.cli.code` returns."""
+    try:
+        return act()
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        setattr(error, "exit_code", CannotStart.exit_code)  # noqa: B010 - mypy knows no such attribute of Exception
+        raise
+
+
+@click.group(cls=_Gate, invoke_without_command=True)
+@_FILE
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this gate; repeatable.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Also write Markdown, e.g. for a comment.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write JUnit XML.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, path: Path, names: tuple[str, ...], *, as_json: bool, **files: Path | None) -> None:
+    """Run the gates in lexbench-gate.toml and compare them with the committed baseline.
+
+    Exit codes: 0 pass; 1 fail: significantly worse by more than the margin, or over a limit; 2 cannot tell: worse by more than
+    the margin, but too few queries; 3 not run: wrong command line or file, missing data, or a system that failed.
+    """
+    if ctx.invoked_subcommand:
+        return
+    import msgspec
+
+    from lexbench.analysis.gate import output
+    from lexbench.analysis.gate.checks import check
+    from lexbench.analysis.gate.files import baseline_file, read_baselines
+    from lexbench.analysis.gate.rule import worst
+    from lexbench.report.terminal import render
+    from lexbench.storage import atomic
+
+    gates, chosen = _chosen(path, names)
+    baselines = read_baselines(baseline_file(path))
+    reports = [
+        check(gate, measured, baselines.get(gate.name), tests=gates.tests, confidence=gates.confidence)
+        for gate, measured in _measure(chosen, path)
+    ]
+    verdict = worst([report.verdict for report in reports])
+    if as_json:
+        print_json({"verdict": verdict, "gates": msgspec.to_builtins(reports)})
+    else:
+        say(f"{verdict}: {sum(report.verdict == 'pass' for report in reports)} of {len(reports)} gates pass")
+        for report in reports:
+            print_lines(output.answers(report))
+            if table := output.detail(report):
+                print_rich(render(table))
+            else:
+                print_lines(f"· {note}" for note in report.notes)
+    if files["markdown"]:
+        atomic.write_text(files["markdown"], output.as_markdown(reports))
+    if files["junit"]:
+        atomic.write_bytes(files["junit"], output.as_junit(reports))
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:  # other steps write there too
+            file.write(output.as_markdown(reports))
+    ctx.exit(_EXIT_CODES[verdict])
+
+
+@command.command(short_help="Add a gate, and accept the present scores as its baseline.")
+@click.option("-d", "--dataset", required=True, metavar="ID|FOLDER", help="The queries and judgements.")
+@system_option("What is tested: an expression, or module:function.", multiple=False, required=True)
+@click.option("-m", "--measure", default="nDCG@10", show_default=True, metavar="MEASURE", help="From 0 to 1.")
+@click.option("--margin", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,
+              help="A smaller fall of the mean is tolerated.")  # fmt: skip
+@click.option("--name", metavar="NAME", help="Default: the last part of the dataset's name.")
+@_FILE
+def init(path: Path, name: str | None, **settings: Any) -> None:
+    """Add a gate to lexbench-gate.toml and its baseline to lexbench-gate.json. Commit both."""
+    from lexbench.analysis.gate.files import Gate, add_gate, baseline_file, read_baselines, read_gates, write_baselines
+    from lexbench.analysis.gate.output import accepted
+    from lexbench.analysis.significance.noninferiority import fewest_queries
+    from lexbench.errors import CommandError
+
+    gate = Gate(name=name or Path(settings["dataset"].replace("/test", "")).name or "retrieval", **settings)
+    if path.is_file() and gate.name in {known.name for known in read_gates(path).gate}:
+        raise CommandError(f"{path} has a gate {gate.name!r}; give this one another name: --name NAME")
+    ((_, measured),) = _measure([gate], path)
+    baseline = measured.baseline()
+    add_gate(path, gate)
+    write_baselines({**read_baselines(baseline_file(path)), gate.name: baseline}, baseline_file(path))
+    print_lines(accepted(gate.name, None, baseline, ()))
+    fewest, queries = fewest_queries(gate.margin), len(baseline.values)
+    if queries < fewest:
+        say(f"to show that a loss is below {gate.margin:g} takes {fewest} queries, even if none changes; there are {queries}")
+    say(f"commit {path} and {baseline_file(path)}; test: lexbench gate")
+
+
+@command.command(short_help="Accept the present scores as the baseline, and print what changed.")
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Only this gate; repeatable.")
+@_FILE
+def update(path: Path, names: tuple[str, ...]) -> None:
+    """Run the gates, accept their scores as the baseline, and print what changed."""
+    from lexbench.analysis.gate.checks import data_changes
+    from lexbench.analysis.gate.files import baseline_file, read_baselines, write_baselines
+    from lexbench.analysis.gate.output import accepted
+
+    gates, chosen = _chosen(path, names)
+    before = read_baselines(baseline_file(path))
+    now = {gate.name: measured.baseline() for gate, measured in _measure(chosen, path)}
+    kept = {gate.name for gate in gates.gate}
+    write_baselines({name: one for name, one in {**before, **now}.items() if name in kept}, baseline_file(path))
+    for name, baseline in now.items():
+        old = before.get(name)
+        print_lines(accepted(name, old, baseline, list(data_changes(old, baseline)) if old else ()))
+
+
+def _chosen(path: Path, names: tuple[str, ...]) -> "tuple[GateFile, list[Gate]]":
+    """Return the file's content and the gates called *names*, or all. Raises UnknownName for a name that is not there."""
+    from lexbench.analysis.gate.files import read_gates
+    from lexbench.errors import UnknownName
+
+    gates = read_gates(path)
+    known = {gate.name: gate for gate in gates.gate}
+    for name in names:
+        if name not in known:
+            raise UnknownName(f"gate in {path}:", name, known)
+    return gates, [known[name] for name in names] if names else list(known.values())
+
+
+def _measure(gates: "list[Gate]", path: Path) -> "list[tuple[Gate, Measured]]":
+    """Run the systems of gates."""
+    from lexbench.analysis.gate.checks import measure
+    from lexbench.storage.store import Store
+
+    measured = []
+    with shown("gate", len(gates)) as progress:
+        store = Store(on_wait=progress.note, on_damage=progress.note)
+        for gate in gates:
+            measured.append((gate, measure(gate, path.parent, store, progress)))
+            progress.job_done()
+    return measured
