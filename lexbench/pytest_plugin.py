@@ -35,7 +35,7 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """
 
     def run(system: Any, dataset: str | Path, **settings: Any) -> Any:
-        from lexbench.analysis.gate.checks import check, measure
+        from lexbench.analysis.gate.checks import check, data_changes, measure
         from lexbench.analysis.gate.files import Gate, read_baselines, write_baselines
         from lexbench.analysis.gate.output import accepted, as_text
         from lexbench.analysis.gate.rule import COMMITS
@@ -54,7 +54,8 @@ def lexbench_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
             if request.config.getoption("--lexbench-update"):
                 file.parent.mkdir(exist_ok=True)
                 write_baselines({name: now}, file)
-                print("\n".join(accepted(name, before, now, ())))  # noqa: T201 - pytest shows it with -s or -rP
+                lines = "\n".join(accepted(name, before, now, list(data_changes(before, now)) if before else ()))
+                request.node.add_report_section("call", "lexbench", lines)  # shown by -rP
                 return None
             if before is None:
                 pytest.fail(f"{name} has no baseline; accept the present scores: pytest --lexbench-update", pytrace=False)

@@ -21,7 +21,7 @@ from lexbench.runner.plan import Job, plan_dataset
 from lexbench.runner.systems import is_reusable, named_systems
 from lexbench.storage import environment
 from lexbench.storage.artifact_folder import digest
-from lexbench.storage.store import Store, readable_bytes
+from lexbench.storage.store import Store
 from lexbench.timing.protocol import SINGLE, Settings
 from lexbench.timing.timer import Timer
 
@@ -199,7 +199,7 @@ def _notes(gate: Gate, before: Baseline, now: Baseline, quality: Quality) -> Ite
     if before.lexbench != now.lexbench:
         yield f"lexbench {now.lexbench}; the baseline is from {before.lexbench}"
     if before.index_bytes and now.index_bytes and before.index_bytes != now.index_bytes:
-        yield f"index: {readable_bytes(before.index_bytes)} → {readable_bytes(now.index_bytes)}"
+        yield f"index: {before.index_bytes:,} → {now.index_bytes:,} bytes"
     if quality.verdict == "pass" and not quality.shown:
         yield f"these {quality.queries} queries do not show that the loss is below {gate.margin:g}"
 
@@ -210,7 +210,7 @@ def _limits(gate: Gate, measured: Measured) -> Iterator[Limit]:
         size = measured.result.sizes.get("index")
         if size is None:
             raise LexbenchError(f"gate {gate.name!r}: the index of {gate.system} has no known size; drop max_index_bytes")
-        line = f"{readable_bytes(size)}, limit {readable_bytes(gate.max_index_bytes)}"
+        line = f"{size:,}, limit {gate.max_index_bytes:,}"
         verdict: Verdict = "pass" if size <= gate.max_index_bytes else "fail"
         yield Limit(what="index bytes", verdict=verdict, value=size, limit=gate.max_index_bytes, line=line)
     if not gate.reference:

@@ -28,9 +28,9 @@ def answer(report: Report) -> str:
         case "fail":
             return f"{moved}, more than the margin of {quality.margin:g} and significant ({test}; {queries})"
         case "cannot tell":
-            needs = f"needs about {quality.needed} queries, has" if quality.needed else "has only"
+            needs = f"needs about {quality.needed:,} queries, has" if quality.needed else "has only"
             what = "more than the margin" if -quality.difference > quality.margin else "not shown to be within the margin"
-            return f"{moved}, {what} of {quality.margin:g}, but cannot tell: {needs} {quality.queries} ({test})"
+            return f"{moved}, {what} of {quality.margin:g}; {needs} {quality.queries} ({test})"
     within = f", within the margin of {quality.margin:g}" if quality.difference < 0 else ""
     return f"{moved}{within} ({queries})"
 

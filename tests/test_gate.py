@@ -1,0 +1,297 @@
+"""Retrieval gates: the rule, the command with its exit codes and files, and the pytest fixture."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from xml.etree import ElementTree as ET
+
+import msgspec
+import numpy as np
+import pytest
+from test_architecture import HEAVY
+
+from lexbench.analysis.gate.checks import check, measure
+from lexbench.analysis.gate.files import Gate
+from lexbench.analysis.gate.rule import judge
+from lexbench.cli import code
+from lexbench.errors import InvalidFile
+from lexbench.results import Latency, Timing
+from lexbench.storage.reading import read_toml
+from lexbench.storage.store import Store
+
+WORSE = "bm25(b=0.0, k1=0.01)"  # counts no term twice and ignores lengths
+
+
+def values(*groups):
+    """Return values per query from (count, value) pairs."""
+    return np.concatenate([np.full(count, value) for count, value in groups])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (values((50, 0.5)), values((50, 0.5)), "pass"),  # equal
+        (values((50, 0.5)), values((50, 0.6)), "pass"),  # better
+        (values((400, 0.5)), values((400, 0.49)), "pass"),  # significant, but within the margin
+        (values((50, 0.5)), values((50, 0.4)), "fail"),  # 50 of 50 lose .1: p = 2^-50
+        (values((8, 0.5)), values((8, 0.4)), "cannot tell"),  # 8 of 8 lose: p = 2^-8 = .004, above .05 / 100
+        (values((11, 0.5)), values((11, 0.4)), "fail"),  # p = 2^-11 = .00049, below .0005
+        (values((10, 0.5)), values((10, 0.4)), "cannot tell"),  # p = 2^-10 = .00098
+    ],
+)
+def test_verdict(before, after, verdict):
+    """A gate fails if the mean fell by more than .02 and p is at most .0005; one of both is not enough."""
+    assert judge(before, after).verdict == verdict
+
+
+def test_strict_gate_asks_for_evidence():
+    """A strict gate passes only if the loss is shown to be below the margin: .02 takes 171 equal queries."""
+    rise = values((1, 0.01), (49, 0.0))
+
+    assert judge(values((50, 0.5)), values((50, 0.5)) + rise).verdict == "pass"
+    assert judge(values((50, 0.5)), values((50, 0.5)) + rise, strict=True).verdict == "cannot tell"
+    assert judge(values((250, 0.5)), values((250, 0.5)) + np.resize(rise, 250), strict=True).verdict == "pass"
+
+
+def test_queries_needed_are_enough():
+    """With as many queries of the same kind as the verdict asks for, the gate can tell."""
+    rng = np.random.default_rng(0)
+    fall = np.clip(rng.normal(-0.06, 0.15, 20), -0.5, 0.5)
+    small = judge(np.full(20, 0.5), 0.5 + fall)
+
+    assert small.verdict == "cannot tell"
+    assert judge(np.full(small.needed, 0.5), 0.5 + np.resize(fall, small.needed)).verdict == "fail"
+
+
+@pytest.mark.parametrize(("often", "deviation"), [(0.3, 0.1), (1.0, 0.05)])
+def test_false_alarms_over_100_commits(often, deviation):
+    """Of 400 histories of 100 commits of a system that is only noisy, at most 5 % have a failure.
+
+    A gate that tests each commit at .05 fails in half of them. Baseline and commits differ by the same noise.
+    """
+    rng = np.random.default_rng(1)
+    failed = naive = 0
+    for _ in range(400):
+        noise = rng.normal(0, deviation, (101, 30)) * (rng.random((101, 30)) < often)
+        baseline, *commits = 0.5 + np.clip(noise, -0.5, 0.5)
+        differences = np.array(commits) - baseline
+        t = differences.mean(axis=1) / (differences.std(axis=1, ddof=1) / np.sqrt(30))
+        naive += bool((t < -1.7).any())  # one-sided .05 at 29 degrees of freedom
+        # Only these can have p <= .0005; testing all of them would take minutes.
+        failed += any(judge(baseline, commits[at], margin=0.001).verdict == "fail" for at in np.flatnonzero(t < -2.5))
+
+    assert failed <= 0.05 * 400
+    assert naive > 0.4 * 400
+
+
+@pytest.fixture
+def gate_folder(tmp_path, monkeypatch, bread):
+    """Return a folder with a gate of bm25 on the bread collection, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEXBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert code(["gate", "init", "-d", str(bread), "-r", "bm25"]) == 0
+    return tmp_path
+
+
+def set_gate(folder, old, new):
+    """Replace *old* in the file of the gate."""
+    path = folder / "lexbench-gate.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_unchanged_system_passes(gate_folder, capsys):
+    """`gate` after `gate init` exits with 0, and the answer is in the first lines."""
+    capsys.readouterr()
+    assert code(["gate"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "pass: 1 of 1 gates pass",
+        "bread: pass: nDCG@10 0.8183, equal to the baseline on all 16 queries",
+    ]
+
+
+def test_exit_codes_and_files(gate_folder, monkeypatch, capsys):
+    """A significant fall exits with 1, and one on too few queries with 2; every output says the same."""
+    outputs = ["--markdown", "out.md", "--junit", "out.xml"]
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(gate_folder / "summary.md"))
+    set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
+
+    assert code(["gate", *outputs]) == 2
+    assert "more than the margin of 0.02; needs about 157 queries, has 16 (p = 0.031" in capsys.readouterr().out
+    assert ET.parse("out.xml").find("testcase/skipped") is not None
+
+    set_gate(gate_folder, "commits = 100", "commits = 1")
+    assert code(["gate", *outputs]) == 1
+    assert capsys.readouterr().out.startswith("fail: 0 of 1 gates pass\nbread: fail: nDCG@10 fell by 0.0234 (0.8183 → 0.7949)")
+    markdown = (gate_folder / "out.md").read_text()
+    assert "| bread | ❌ fail | nDCG@10 | 0.8183 | 0.7949 | -0.0234 | 0.02 | 16 |" in markdown
+    assert (gate_folder / "summary.md").read_text().endswith(markdown)
+    case = ET.parse("out.xml").find("testcase")
+    assert (case.get("classname"), case.get("name")) == ("lexbench.gate.bread", "quality")
+    assert case.find("failure").get("message").startswith("bread: fail: nDCG@10 fell by 0.0234")
+
+    assert code(["gate", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "fail"
+    assert [query["query"] for query in report["gates"][0]["worst_queries"]] == ["q07", "q08", "q13", "q02", "q03"]
+
+
+def test_update_says_what_changed(gate_folder, capsys):
+    """`gate update` accepts the new scores and prints the change; then the gate passes."""
+    set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
+    capsys.readouterr()
+
+    assert code(["gate", "update"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "bread: nDCG@10 0.8183 → 0.7949, 1 queries better, 5 worse",
+        f"bread: system (bm25 → {WORSE})",
+    ]
+    assert code(["gate"]) == 0
+
+
+def test_gates_of_several_systems(gate_folder, bread):
+    """A second `init` adds a gate, also of a Python object; the worst verdict is the exit code."""
+    (gate_folder / "mine.py").write_text("from lexbench.retrievers.bm25 import BM25\nsearch = BM25()\n")
+    assert code(["gate", "init", "-d", str(bread), "-r", "mine:search", "--name", "mine"]) == 0
+    assert code(["gate"]) == 0
+    set_gate(gate_folder, '"bm25"', f'"{WORSE}"')
+
+    assert code(["gate"]) == 2
+    assert code(["gate", "--only", "mine"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gate", "--no-such"], "No such option"),
+        (["gate", "--file", "no.toml"], "there is no no.toml; make it: lexbench gate init -d DATASET -r SYSTEM"),
+        (["gate", "--only", "beer"], "no gate in lexbench-gate.toml: 'beer'; there is: bread"),
+        (["gate", "init", "-d", "BREAD", "-r", "bm25"], "two gates are called 'bread'|has a gate 'bread'"),
+        (["gate", "init", "-d", "BREAD", "-r", "os:nothing", "--name", "x"], "os:nothing does not import: AttributeError"),
+        (["gate", "init", "-d", "BREAD", "-r", "bm26", "--name", "x"], "no retriever, encoder or model 'bm26'"),
+        (["gate", "init", "-d", "nothing", "-r", "bm25", "--name", "x"], "'nothing'"),
+    ],
+)
+def test_mistakes_exit_with_3(gate_folder, bread, capsys, arguments, message):
+    """1 and 2 are verdicts, so every mistake exits with 3, in one line, and changes no file."""
+    before = (gate_folder / "lexbench-gate.toml").read_text()
+    capsys.readouterr()
+
+    assert code([str(bread) if argument == "BREAD" else argument for argument in arguments]) == 3
+    error = capsys.readouterr().err
+    assert any(part in error for part in message.split("|"))
+    assert error.count("\n") == 1
+    assert (gate_folder / "lexbench-gate.toml").read_text() == before
+
+
+def test_other_data_is_refused(gate_folder, bread, capsys, tmp_path):
+    """A gate whose queries changed since the baseline exits with 3 and says what to type."""
+    path = gate_folder / "lexbench-gate.json"
+    baseline = json.loads(path.read_text())
+    baseline["bread"]["digests"]["qrels"] = "0" * 64
+    path.write_text(json.dumps(baseline))
+
+    assert code(["gate"]) == 3
+    assert "the digest of its qrels (000000000000 → " in (error := capsys.readouterr().err)
+    assert "accept it: lexbench gate update" in error
+
+
+def speed(qps, p50, spread):
+    """Return a timing whose processes differ by the factor *spread*."""
+    of = {"e2e": (qps / spread**0.5, qps * spread**0.5)}
+    return Timing(
+        scenario="single-stream-1t", k=10, threads=1, exact=True, queries=16, passes=5, qps_range=of, warm_up=1,
+        stages={"e2e": Latency(p50=p50, mean=p50)}, qps={"e2e": qps}, cpu_per_wall=1.0, checked=True, fingerprint="x",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "verdict"),
+    [
+        ({"max_index_bytes": 10**9}, "pass"),
+        ({"max_index_bytes": 10}, "fail"),
+        ({"reference": "bm25", "min_qps_ratio": 0.4}, "pass"),  # measured: half of the reference, processes differ by 1.21
+        ({"reference": "bm25", "min_qps_ratio": 0.55}, "cannot tell"),
+        ({"reference": "bm25", "min_qps_ratio": 0.8}, "fail"),
+        ({"reference": "bm25", "max_latency_ratio": 2.5}, "pass"),
+        ({"reference": "bm25", "max_latency_ratio": 1.8}, "cannot tell"),
+        ({"reference": "bm25", "max_latency_ratio": 1.2}, "fail"),
+    ],
+)
+def test_limits(tmp_path, bread, limits, verdict):
+    """A speed limit fails only if it is missed by more than processes of the same system differ."""
+    gate = Gate(name="bread", dataset=str(bread), system="bm25", **limits)
+    timings = [speed(50, 0.02, 1.1), speed(100, 0.01, 1.1)] if gate.reference else []
+    untimed = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
+    measured = measure(untimed, tmp_path, Store(tmp_path / "store"))._replace(timings=timings)
+
+    assert check(gate, measured, measured.baseline()).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('reference = "bm25"', "belong together"),
+        ("min_qps_ratio = 0.8", "belong together"),
+        ("margin = 2", "gate"),
+        ("margn = 0.1", "unknown field `margn`"),
+    ],
+)
+def test_wrong_file(tmp_path, line, message):
+    """A wrong setting is an error that names its place."""
+    from lexbench.analysis.gate.files import GateFile
+
+    path = tmp_path / "gate.toml"
+    path.write_text(f'schema = 1\n[[gate]]\nname = "a"\ndataset = "b"\nsystem = "bm25"\n{line}\n')
+    with pytest.raises(InvalidFile, match=message):
+        read_toml(path, GateFile)
+
+
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("measure", ["nDCG@10", "P@10", "R@100"])
+def test_search(lexbench_gate, measure):
+    lexbench_gate(os.environ["SYSTEM"], dataset="./retrieval", measure=measure)
+"""
+
+
+def run_pytest(folder, system, *arguments):
+    """Run pytest in *folder* and return its output."""
+    plugin = [] if any(one.name == "lexbench" for one in entry_points(group="pytest11")) else ["-p", "lexbench.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *arguments]
+    environment = {**os.environ, "LEXBENCH_STORE": str(folder / "store"), "SYSTEM": system}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def test_pytest_fixture(tmp_path, bread):
+    """A worse system fails and shows its worst queries; too few queries are a warning; without a baseline a test fails."""
+    (tmp_path / "retrieval").symlink_to(bread)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    assert "3 passed" in run_pytest(tmp_path, "bm25", "--lexbench-update")
+    precision, recall = (tmp_path / "lexbench-gates" / f"test_it.test_search_{name}_.json" for name in ("P_10", "R_100"))
+    recall.unlink()
+    ((name, baseline),) = json.loads(precision.read_text()).items()
+    baseline["values"] = dict.fromkeys(baseline["values"], 0.9)  # above every P@10 of bm25
+    precision.write_text(json.dumps({name: baseline}))
+
+    output = run_pytest(tmp_path, WORSE)
+    assert "2 failed, 1 passed, 1 warning" in output
+    assert "CannotTell: test_it.test_search[nDCG@10]: cannot tell: nDCG@10 fell by 0.0234" in output
+    assert "test_it.test_search[P@10]: fail: P@10 fell by " in output
+    assert "  0.9000 → 0.1000  q" in output
+    assert "test_it.test_search[R@100] has no baseline; accept the present scores: pytest --lexbench-update" in output
+
+
+def test_pytest_plugin_is_light():
+    """The plug-in loads at every start of pytest, so it imports nothing heavy."""
+    program = "import sys, lexbench.pytest_plugin; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert (HEAVY - {"rich"}).isdisjoint(done.stdout.split())
+    assert not any(name.startswith("lexbench.") and name != "lexbench.pytest_plugin" for name in done.stdout.split())
