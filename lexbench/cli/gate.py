@@ -121,7 +121,7 @@ def init(path: Path, name: str | None, **settings: Any) -> None:
     gate = Gate(name=name or Path(settings["dataset"].replace("/test", "")).name or "retrieval", **settings)
     if path.is_file() and gate.name in {known.name for known in read_gates(path).gate}:
         raise CommandError(f"{path} has a gate {gate.name!r}; give this one another name: --name NAME")
-    ((_, measured),) = _measure([gate], path)
+    ((_, measured),) = _measure([gate], path, timed=False)
     baseline = measured.baseline()
     add_gate(path, gate)
     write_baselines({**read_baselines(baseline_file(path)), gate.name: baseline}, baseline_file(path))
@@ -143,7 +143,7 @@ def update(path: Path, names: tuple[str, ...]) -> None:
 
     gates, chosen = _chosen(path, names)
     before = read_baselines(baseline_file(path))
-    now = {gate.name: measured.baseline() for gate, measured in _measure(chosen, path)}
+    now = {gate.name: measured.baseline() for gate, measured in _measure(chosen, path, timed=False)}
     kept = {gate.name for gate in gates.gate}
     write_baselines({name: one for name, one in {**before, **now}.items() if name in kept}, baseline_file(path))
     for name, baseline in now.items():
@@ -164,8 +164,8 @@ def _chosen(path: Path, names: tuple[str, ...]) -> "tuple[GateFile, list[Gate]]"
     return gates, [known[name] for name in names] if names else list(known.values())
 
 
-def _measure(gates: "list[Gate]", path: Path) -> "list[tuple[Gate, Measured]]":
-    """Run the systems of gates."""
+def _measure(gates: "list[Gate]", path: Path, *, timed: bool = True) -> "list[tuple[Gate, Measured]]":
+    """Run the systems of gates, and if *timed*, measure the speeds that gates limit."""
     from lexbench.analysis.gate.checks import measure
     from lexbench.storage.store import Store
 
@@ -173,6 +173,6 @@ def _measure(gates: "list[Gate]", path: Path) -> "list[tuple[Gate, Measured]]":
     with shown("gate", len(gates)) as progress:
         store = Store(on_wait=progress.note, on_damage=progress.note)
         for gate in gates:
-            measured.append((gate, measure(gate, path.parent, store, progress)))
+            measured.append((gate, measure(gate, path.parent, store, progress, timed=timed)))
             progress.job_done()
     return measured

@@ -36,7 +36,6 @@ class Measured(NamedTuple):
     job: Job
     result: Result
     timings: Sequence[Timing | None]  # of the system and its reference, one query at a time; empty without speed limits
-    reference: str
 
     @property
     def measure(self) -> str:
@@ -96,11 +95,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def measure(gate: Gate, folder: Path, store: Store, progress: Progress | None = None, system: Any = None) -> Measured:
-    """Run the system of *gate*, or the object *system*, on its dataset, and time it beside its reference if it has one.
+def measure(
+    gate: Gate, folder: Path, store: Store, progress: Progress | None = None, *, system: Any = None, timed: bool = True
+) -> Measured:
+    """Run the system of *gate*, or the object *system*, on its dataset; if *timed*, time it beside its reference, if any.
 
     A dataset that exists below *folder* is that folder. Raises LexbenchError if the run or a timing fails.
     """
+    if not timed:
+        gate = msgspec.structs.replace(gate, reference="", min_qps_ratio=None, max_latency_ratio=None)
     place = folder / gate.dataset
     systems = _systems(gate, folder, system)
     plan = plan_dataset(str(place) if place.exists() else gate.dataset, systems, [gate.measure], gate.depth)
@@ -111,7 +114,7 @@ def measure(gate: Gate, folder: Path, store: Store, progress: Progress | None = 
             raise LexbenchError(f"gate {gate.name!r}: {outcome.error or f'its speed was not measured: {outcome.untimed}'}")
     results = [outcome.result for outcome in outcomes if outcome.result]
     timings = [next((one for one in result.timings if one.scenario == SINGLE), None) for result in results]
-    return Measured(plan.jobs[0], results[0], timings if gate.reference else [], gate.reference)
+    return Measured(plan.jobs[0], results[0], timings if gate.reference else [])
 
 
 def _systems(gate: Gate, folder: Path, given: Any) -> Mapping[str, Any]:
@@ -221,7 +224,7 @@ def _limits(gate: Gate, measured: Measured) -> Iterator[Limit]:
     # How far processes of one system differ is how far a ratio may be off by chance.
     ranges = (one.qps_range.get("e2e", (one.qps["e2e"], one.qps["e2e"])) for one in (own, other))
     spread = float(np.prod([high / low for low, high in ranges]))
-    noisy = own.unranked or other.unranked
+    flags = "".join(f"; {one.unranked}" for one in (own, other) if one.unranked)
     speed = own.qps["e2e"] / other.qps["e2e"]
     latency = own.stages["e2e"].p50 / other.stages["e2e"].p50
     for what, limit, ratio, excess in (
@@ -229,7 +232,6 @@ def _limits(gate: Gate, measured: Measured) -> Iterator[Limit]:
         ("latency", gate.max_latency_ratio, latency, latency / (gate.max_latency_ratio or 1)),
     ):
         if limit is not None:
-            verdict = "pass" if excess <= 1 else "fail" if excess > spread and not noisy else "cannot tell"
-            line = f"{ratio:.2f} x {gate.reference}, limit {limit:g}; processes differ by {spread:.2f}"
-            line += f"; {noisy}" if noisy else ""
+            verdict = "pass" if excess <= 1 else "fail" if excess > spread else "cannot tell"
+            line = f"{ratio:.2f} x {gate.reference}, limit {limit:g}; processes differ by {spread:.2f}{flags}"
             yield Limit(what=what, verdict=verdict, value=ratio, limit=limit, line=line)
