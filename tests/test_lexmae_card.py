@@ -21,7 +21,7 @@ from lexbench.lexmae.recipe import Encoding, ExactTerms, Pretrain, Recipe, Selec
 from lexbench.models import exact_terms
 from lexbench.models.stated_settings import EXACT_TERMS_FILE
 from lexbench.runner import systems
-from lexbench.types import Document
+from lexbench.types import CollectionStatistics, Document
 
 HOSTILE = '[a](http://b) <i>x</i> | `c` *d* _e_ ``` &lt; ![f](g) "h" \\ \x7f\u2028 é😀'
 FITTED = {"batch_size": 8, "epochs": 3.0, "learning_rate": 2e-5}
@@ -123,19 +123,27 @@ def test_the_python_of_a_card_with_exact_terms_gives_the_same_vectors(draft):
     predicted, exact = torch.rand(2, vocabulary, generator=torch.Generator().manual_seed(1))
     terms = exact_terms.ExactTerms(predicted, exact - 0.2, mean_length=5.5)
     exact_terms.write(terms, draft)
-    recipe = msgspec.structs.replace(RECIPE, encoding=ENCODINGS[0], exact_terms=ExactTerms(corpora=("any",)))
+    encoding = msgspec.structs.replace(ENCODINGS[0], query_counts="whole", query_idf=0.5)
+    recipe = msgspec.structs.replace(RECIPE, encoding=encoding, exact_terms=ExactTerms(corpora=("any",)))
     text = finished(draft, recipe)
     place = {}
     exec(block(text, "python").replace("FOLDER", str(draft)), place)
-    encoder = systems.system(f'sparse_mlm(model="{draft}")').retriever.encoder
-    query = encoder.encode_query(["what is a query"]).toarray()
+    retriever = systems.system(f'sparse_mlm(model="{draft}")@csr').retriever
+    encoder, (idf,) = retriever.encoder, retriever.transforms
+    again, same = ["query of a query"], {"rtol": 1e-3, "atol": 1e-5}
+    query, documents = encoder.encode_query(again).toarray(), encoder.encode_document(["A text"])
+    weighted = idf.with_collection(CollectionStatistics.from_vectors([documents])).query(
+        encoder.encode_query(["what is a query"])
+    )
 
-    np.testing.assert_allclose(place["queries"], query, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(place["encode"](again, length=9, whole=True), query, **same)
+    np.testing.assert_allclose(place["scores"], (weighted @ documents.T).toarray(), **same)
     assert "*exact terms*" in text
+    assert "*collection idf*" in text
     (draft / EXACT_TERMS_FILE).unlink()
     reconfigure(draft, lexbench={})
     without = systems.system(f'sparse_mlm(model="{draft}", positions="text", query_length=9)').retriever.encoder
-    assert not np.allclose(without.encode_query(["what is a query"]).toarray(), query)
+    assert not np.allclose(without.encode_query(again).toarray(), query)
 
 
 def test_the_hub_reads_the_front_matter(draft):

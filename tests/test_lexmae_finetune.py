@@ -21,7 +21,7 @@ from lexbench.lexmae.data.batches import tensors
 from lexbench.lexmae.data.tokens import TextReader
 from lexbench.lexmae.data.training_sets import open_training_set
 from lexbench.lexmae.model import losses, start
-from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load
+from lexbench.lexmae.model.encoder import LexiconEncoder, Texts, in_groups, load, load_encoder
 from lexbench.lexmae.model.finetuner import FineTuner
 from lexbench.lexmae.recipe import Stage
 from lexbench.lexmae.training import finetune, selection
@@ -244,6 +244,22 @@ def test_weights_of_words_have_a_learning_rate_of_their_own():
     assert set(tuner.rates.values()) == {5.0}
     assert {"exact_terms.predicted", "exact_terms.exact"} < named
     assert len(named) == 3
+
+
+def test_trained_weights_are_averaged_with_the_start(asked):
+    """start_share averages the masked-language model alone; exact_scale multiplies the weights of exact terms alone."""
+    initial = start.make(asked, Silent())
+    encoder, before = load_encoder(initial)[0], load_encoder(initial)[0]
+    encoder.exact_terms = ExactTerms(torch.full((len(VOCABULARY),), 3.0), torch.full((len(VOCABULARY),), 2.0), 9.0)
+    with torch.no_grad():
+        for parameter in encoder.language_model.parameters():
+            parameter.add_(1)
+    stage = msgspec.convert(SETTINGS | {"start_share": 0.25, "exact_scale": 0.5}, Stage)
+    finetune.merge_with_start(encoder, initial, stage)
+    for one, other in zip(encoder.language_model.parameters(), before.language_model.parameters(), strict=True):
+        torch.testing.assert_close(one, other + 0.75)
+    assert encoder.exact_terms.exact.unique().tolist() == [1.0]
+    assert encoder.exact_terms.predicted.unique().tolist() == [3.0]
 
 
 def batch(generator, lengths):

@@ -123,16 +123,16 @@ model = AutoModelForMaskedLM.from_pretrained("FOLDER", dtype=torch.float32).eval
 {exact_terms}{silent}
 
 @torch.inference_mode()
-def encode(*texts, length):
+def encode(*texts, length{whole_setting}):
     cut = {{"truncation": True, "max_length": length, "padding": True, "return_token_type_ids": False}}
     tokens = tokenizer(*texts, **cut, return_tensors="pt")
     pooled = {pooled}
     {weights}
 
 
-queries = encode(["what is a query"], length={query_length})
+queries = encode(["what is a query"], length={query_length}{whole})
 documents = encode({call}, length={document_length})
-{largest}scores = queries @ documents.T
+{largest}{idf}scores = queries @ documents.T
 ```"""
 _PREDICTED = "model(**tokens).logits.masked_fill(~pooled[..., None], 0).amax(1).relu().log1p()"
 _WITH_EXACT_TERMS = f"""\
@@ -140,7 +140,7 @@ predicted = {_PREDICTED}
     counts = torch.zeros_like(predicted).scatter_add_(1, tokens["input_ids"], pooled.float())
     norm = {1 - B:g} + {B:g} * counts.sum(1, keepdim=True) / terms["mean_length"]
     saturated = counts * {1 + K1:g} / (counts + {K1:g} * norm)
-    return predicted * terms["predicted"].float() + saturated * terms["exact"].float().clamp(min=0)"""
+    return predicted * terms["predicted"].float() + COUNTED * terms["exact"].float().clamp(min=0)"""
 _EXACT_TERMS = """
 
 Unlike the paper's model it has *exact terms*: a text's own word pieces have additional weights, counted as in BM25. They are in
@@ -150,6 +150,17 @@ _LARGEST = """\
 least = documents.topk({number}).values[:, -1:]
 documents = documents * (documents >= least)  # the {number} largest weights of each, more if some are equal
 """
+_IDF = """\
+found = (documents > 0).sum(0)  # of the whole collection
+queries = queries * ((len(documents) - found + 0.5) / (found + 0.5)).log1p() ** {power:g}
+"""
+_COLLECTION_IDF = """
+
+Search multiplies each query weight by the inverse document frequency of its word piece in the searched collection, to the power
+of {power:g} (*collection idf*). The paper's model does not."""
+_MERGED = """
+
+After training, its masked-language model was averaged with the starting model, which has a share of {share:g}."""
 _SEEN = {
     "pretraining": "Pretraining saw the texts of its collections, without queries and judgements: no score on them is one on "
     "unseen texts.",
@@ -245,7 +256,10 @@ def _front(recipe: Recipe, what: What, facts: Facts) -> str:
 def _about(recipe: Recipe, what: What) -> str:
     described = f"“{_shown(recipe.description.strip())}”\n\n" if recipe.description.strip() else ""
     exact_terms = _EXACT_TERMS if recipe.exact_terms else ""
-    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms
+    idf = _COLLECTION_IDF.format(power=recipe.encoding.query_idf) if recipe.encoding.query_idf else ""
+    stage = recipe.stage(int(what[-1])) if what != "pretrained" else None
+    merged = _MERGED.format(share=stage.start_share) if stage and stage.start_share else ""
+    return f"# {_shown(recipe.name)}\n\n{described}" + _ABOUT.format(what=_WHAT[what]) + exact_terms + idf + merged
 
 
 def _use(recipe: Recipe) -> str:
@@ -255,10 +269,15 @@ def _use(recipe: Recipe) -> str:
     if encoding.positions == "text":
         silent = "silent = torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id])\n"
         pooled += ' & ~torch.isin(tokens["input_ids"], silent)'
+    whole = encoding.query_counts == "whole" and recipe.exact_terms is not None
+    with_exact_terms = _WITH_EXACT_TERMS.replace("COUNTED", "(counts if whole else saturated)" if whole else "saturated")
     return _USE.format(
         imports="from safetensors.torch import load_file\n" if recipe.exact_terms else "",
         exact_terms='terms = load_file("FOLDER/exact_terms.safetensors")\n' if recipe.exact_terms else "",
-        weights=_WITH_EXACT_TERMS if recipe.exact_terms else f"return {_PREDICTED}",
+        weights=with_exact_terms if recipe.exact_terms else f"return {_PREDICTED}",
+        whole=", whole=True" if whole else "",
+        whole_setting=", whole=False" if whole else "",
+        idf=_IDF.format(power=encoding.query_idf) if encoding.query_idf else "",
         document=document,
         positions=_POOLED[encoding.positions],
         silent=silent,

@@ -40,6 +40,8 @@ class Encoding(Strict, frozen=True, kw_only=True):
     query_length: Length = 32  # tokens, including special ones
     document_length: Length = 144
     document_terms: Count = 0  # keep this many of a document's largest weights; 0: all. Training has its own, `top_k`
+    query_counts: Literal["saturated", "whole"] = "saturated"  # of exact terms in queries; training saturates them
+    query_idf: Weight = 0.0  # power of `collection_idf` in search, 0: none; training and selection have no collection idf
 
 
 class Start(Strict, frozen=True, kw_only=True):
@@ -122,6 +124,9 @@ class Stage(Fitting, frozen=True, kw_only=True):
     student_scale: Scale = 1.0  # factor of the model's own scores
     divergence: Literal["teacher_student", "student_teacher"] = "teacher_student"  # KL(first || second) over documents
     contrast_weight: Weight = 1.0  # gamma: weight of the contrastive loss when there is a teacher
+    # Applied to the selected weights, once, after training: averaging keeps what the starting model knows.
+    start_share: Share = 0.0  # share of the starting model in the mean of both masked-language models; exact terms stay
+    exact_scale: Scale = 1.0  # factor of the weights of exact terms
 
 
 class Selection(Strict, frozen=True, kw_only=True):
