@@ -67,6 +67,7 @@ class Expected(Strict, frozen=True):
     absent: int | None = None  # judged documents that are not in the corpus
     grades: dict[str, int] = field(default_factory=dict)  # grade -> number of judgements
     corpus_sha256: str | None = None
+    query_ids_sha256: str | None = None  # results have the ids of queries, not their texts
     queries_sha256: str | None = None
     qrels_sha256: str | None = None
     note: str = ""  # where these come from, and why one is missing

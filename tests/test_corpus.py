@@ -133,6 +133,7 @@ def test_half_a_surrogate_pair(tmp_path):
 def test_digest_of_queries_and_qrels():
     """Queries and judgements are hashed by ascending ids; the digests are written here by hand."""
     queries = [Query("b", "two"), Query("a", "one")]
+    assert digests.query_ids_sha256(["b", "a"]) == hashlib.sha256(b"1:a,1:b,").hexdigest()
     assert digests.queries_sha256(queries) == hashlib.sha256(b"1:a,3:one,1:b,3:two,").hexdigest()
     rows = [Judgement("q", "d2", 10), Judgement("q", "d1", -1)]
     assert digests.qrels_sha256(rows) == hashlib.sha256(b"1:q,2:d1,2:-1,1:q,2:d2,2:10,").hexdigest()

@@ -24,6 +24,8 @@ from lexbench.runner.plan import plan_dataset
 from lexbench.runner.systems import System, system
 from lexbench.types import TrainingData
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 CARD = "---\nlanguage: en\ndatasets:\n- ms_marco\n- natural_questions\n- s2orc\ntags:\n- x\n---\n\n# Card\n"
 
 

@@ -14,6 +14,8 @@ from lexbench.report.figures import families, headline, index_points, on_frontie
 from lexbench.report.leaderboard.sections import board
 from lexbench.results import BOUND, write_results
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 SIZES = {"bm25": 60_000, "m@impact": 130_000, "m|top_k(8)@impact": 40_000, "m|top_k(32)@impact": 90_000}
 MEANS = {"bm25": 0.25, "m@impact": 0.375, "m|top_k(8)@impact": 0.125, "m|top_k(32)@impact": 0.375}
 
@@ -22,7 +24,8 @@ def result(system, dataset="x/test", **more):
     """Make a result with four queries over a thousand documents."""
     mean = MEANS.get(system, 0.5)
     return samples.result(
-        system, [0.0, mean, mean, 2 * mean], dataset, 1000, contract="x@1", means={"nDCG@10": mean, "R@10": 1.0},
+        system, [0.0, mean, mean, 2 * mean], dataset, 1000, means={"nDCG@10": mean, "R@10": 1.0},
+        per_query={"nDCG@10": [0.0, mean, mean, 2 * mean], "R@10": [1.0] * 4},
         sizes={"index": SIZES.get(system, 50_000)}, **more,
     )  # fmt: skip
 
@@ -182,4 +185,4 @@ def test_the_command_draws_saved_results(tmp_path, capsys):
     assert shown.err.splitlines()[0].startswith("no figure of speed: no result has timings")
     assert "not in this format" in shown.err.splitlines()[-1]
     assert code(["export", "figures", str(tmp_path / "out"), "--results", str(tmp_path / "board" / "results")]) == 3
-    assert "no results (results/SUITE/*.json) in it; give the folder that" in capsys.readouterr().err
+    assert "no result files in" in capsys.readouterr().err

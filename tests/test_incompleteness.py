@@ -19,6 +19,8 @@ from lexbench.trec.qrels import Qrels, write_qrels
 from lexbench.trec.runs import Run, write_run
 from lexbench.types import Judgement
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 QRELS = Qrels.from_judgements([Judgement("q", "a", 2), Judgement("q", "b", 0), Judgement("q", "c", 1), Judgement("r", "a", 1)])
 RUN = Run.from_entries(["q"] * 5 + ["other"], [*"xbayc", "a"], [5, 4, 3, 2, 1, 1])  # x and y were not judged; r has no list
 

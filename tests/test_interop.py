@@ -26,6 +26,8 @@ from lexbench.trec.qrels import Qrels, read_qrels, write_beir_qrels
 from lexbench.trec.runs import Run, read_run, strictly_decreasing, write_msmarco_run, write_run
 from lexbench.types import Judgement
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 needs_pyarrow = pytest.mark.skipif(not find_spec("pyarrow"), reason="it is in the extra parquet")
 
 MEANS = {"nDCG@10": 0.25, "RR@10": 0.5, "R@100": 0.75, "AP@1000": 0.125, "Success@5": 1.0, "P@10": 0.1, "RCap@100": 0.8}
@@ -41,7 +43,7 @@ def result(system="bm25", dataset="beir/scifact/test", means=MEANS):
         machine={"processor": "P", "cores": "2", "memory_gib": "24", "system": "Linux x86_64"},
     )  # fmt: skip
     return Result(
-        system=system, dataset=dataset, contract=f"{dataset}@1", depth=10, means=means, query_ids=["q1", "q2"],
+        system=system, dataset=dataset, contract=f"{dataset}@1", depth=1000, means=means, query_ids=["q1", "q2"],
         per_query=per_query, counts=Counts(queries=2, documents=4), digests={"corpus": "c0"}, measured=measured,
         recipe={"plugin": "retrievers/bm25"},
     )  # fmt: skip

@@ -23,6 +23,8 @@ from lexbench.storage.stopwatch import Measurement
 from lexbench.suites import Aggregate, Suite
 from lexbench.table import escape
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 
 def result(system, dataset="pydoc/test", ndcg=0.5, counts={}, **more):  # noqa: B006 - only read
     """Make a result with two queries."""
@@ -174,12 +176,12 @@ def test_what_ranks_candidates_is_apart_from_exact_search(tmp_path):
     assert "| p | 100 | — | 10 | — | — | candidates=100 |  |" in markdown(tmp_path)
 
 
-def test_a_system_of_other_queries_is_shown_and_not_tested(tmp_path):
-    """A result with other queries has its score, and a note says that it is not tested."""
-    other = msgspec.structs.replace(result("z", ndcg=0.1), query_ids=["q00", "c"])
+def test_a_system_without_the_headline_is_shown_and_not_tested(tmp_path):
+    """A result without the headline measure has its scores, and a note says that it is not tested."""
+    other = msgspec.structs.replace(result("z"), means={"RR@10": 0.1}, per_query={"RR@10": [0.1, 0.1]})
     write_results([result("bm25"), other], "pydoc", tmp_path)
 
-    note = "- z is not tested: it was scored with other queries, judgements or rules than the first system"
+    note = "- z is not tested: it has no nDCG@10"
     assert note in markdown(tmp_path)
 
 
@@ -351,15 +353,19 @@ def _changed(entry, where, **values):
         ("result", {"means": {"nDCG@10": 1e308}, "per_query": {"nDCG@10": [1e308, 1e308]}}, "nDCG@10"),
         ("result", {"per_query": {}}, "nDCG@10 has a mean but no values by query"),
         ("result", {"per_query": {"nDCG@10": [0.5]}}, "1 values of nDCG@10 for 2 queries"),
-        ("result", {"per_query": {"nDCG@10": [0.5, 0.5], "AP@10": [0.1, 0.1]}}, "values of AP@10 by query, and no mean"),
+        ("result", {"per_query": {"nDCG@10": [0.5, 0.5], "AP@10": [0.1, 0.1]}}, "values of AP@10, and no mean"),
         ("result", {"query_ids": ["a", "a"]}, "has a query twice"),
-        ("result", {"query_ids": ["a", "b", "c"]}, "2 values of nDCG@10 for 3 queries"),
+        ("result", {"query_ids": ["a", "b", "c"]}, "counts 2 queries but has 3"),
         ("result", {"counts": {"queries": 1}}, "counts 1 queries but has 2"),
         ("result", {"schema": 99}, "its schema is 99"),
         ("result", {"system": "b"}, "a result of b among those of bm25"),
         ("result", {"contract": "beir/scifact/test@1"}, "its contract 'beir/scifact/test@1' is not of this dataset"),
         ("result", {"contract": "`<script>`"}, "its contract"),
-        ("result", {"ties": {"nDCG@10": {"lowest": 0.6, "highest": 0.4, "queries": 1.0}}}, "from 0.6 down to 0.4"),
+        (
+            "result",
+            {"ties": {"nDCG@10": {"lowest": 0.6, "highest": 0.4, "queries": 1.0}}},
+            "from 0.6 to 0.4, does not hold its mean 0.5",
+        ),
         ("entry", {"schema": 99}, "its schema is 99"),
         ("entry", {"system": "b"}, "whose file is pydoc/b.json"),
         ("entry", {"suite": "beir"}, "whose file is beir/bm25.json"),

@@ -22,6 +22,8 @@ from lexbench.runner.systems import named_systems
 from lexbench.storage.stopwatch import Measurement
 from lexbench.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 
 @pytest.mark.parametrize(
     ("text", "name", "notation"),

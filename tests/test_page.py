@@ -18,6 +18,8 @@ from lexbench.report.leaderboard.page import html
 from lexbench.report.leaderboard.sections import board
 from lexbench.results import BOUND, Vectors
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 MINUS = "\N{MINUS SIGN}"
 QUERIES = [f"q{number}" for number in range(40)]

@@ -15,8 +15,11 @@ from lexbench.errors import CannotStart, CommandError, InvalidFile, UnknownName
 from lexbench.notation import split_list
 from lexbench.report.leaderboard import copies, read_board
 from lexbench.report.leaderboard.markdown import markdown
-from lexbench.results import Exposure, load_system, write_results
+from lexbench.results import Exposure, write_results
+from lexbench.runner.soundness import read_file
 from lexbench.storage.store import Store
+
+pytestmark = pytest.mark.usefixtures("open_contracts")
 
 
 def result(system, values, dataset="pydoc/test", **facts):
@@ -88,7 +91,7 @@ def test_members_that_are_not_of_one_system_are_refused():
     """Members must have results on the same queries; a system of seeds cannot be a seed."""
     with pytest.raises(UnknownName, match="n45"):
         merge_seeds(SEEDS, {"nano": ["n42", "n45"]})
-    with pytest.raises(CannotStart, match="cannot be seeds of one system"):
+    with pytest.raises(CannotStart, match="n42 and n43 are not comparable on pydoc/test"):
         as_one("nano", [SEEDS[0], result("n43", [0.5])])
     with pytest.raises(CannotStart, match="one system twice"):
         as_one("nano", [SEEDS[0], SEEDS[0]])
@@ -146,7 +149,7 @@ def test_a_file_whose_seeds_contradict_its_mean_is_refused(tmp_path):
     (path,) = write_results([wrong], "pydoc", tmp_path)
 
     with pytest.raises(InvalidFile, match="not that of its seeds"):
-        load_system(path)
+        read_file(path)
 
 
 def test_without_seeds_nothing_is_said_of_them(store, tmp_path, capsys):

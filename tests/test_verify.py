@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import fruit
+import msgspec
 import pytest
 import pytrec_eval
 
@@ -26,6 +27,8 @@ from lexbench.trec.qrels import Qrels, read_qrels
 from lexbench.trec.runs import Run, strictly_decreasing, without_self_matches
 from lexbench.types import Judgement
 
+pytestmark = pytest.mark.usefixtures("open_contracts")
+
 ROOT = Path(__file__).parent.parent
 MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as the hub prints it of model.safetensors
 
@@ -40,6 +43,13 @@ def result(means, label="bm25", dataset="beir/scifact/test", recipe=None):
     made = dict(system(label).recipe) if recipe is None else recipe
     facts = {"contract": f"{dataset}@1", "depth": 1000, "query_ids": [], "per_query": {}, "counts": Counts(queries=300)}
     return Result(system=label, dataset=dataset, means=means, recipe=made, **facts)
+
+
+def on_tiny(label="bm25"):
+    """Return a result of two queries of the dataset tiny."""
+    one = result({"RR@10": 0.25}, label, "tiny")
+    values = {"RR@10": [0.25, 0.25]}
+    return msgspec.structs.replace(one, query_ids=["a", "c"], per_query=values, counts=Counts(queries=2))
 
 
 def dense(weights, engine="flat", **settings):
@@ -419,7 +429,7 @@ def test_the_command_names_a_kept_self_match(tiny, capsys):
 
 def test_without_the_run_no_cause_is_claimed(tiny, capsys):
     """If the run is not in the store, the cause is unknown."""
-    write_results([result({"RR@10": 0.25}, dataset="tiny")], "tiny", tiny / "board")
+    write_results([on_tiny()], "tiny", tiny / "board")
 
     assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
     assert "the cause is unknown, because its run is not in the store" in " ".join(capsys.readouterr().out.split())
@@ -427,7 +437,7 @@ def test_without_the_run_no_cause_is_claimed(tiny, capsys):
 
 def test_what_was_not_compared_is_not_verified(tiny, capsys):
     """Results without a published score do not pass: exit code 1, and their number."""
-    write_results([result({"RR@10": 0.25}, "bm25(k1=2.0)", "tiny")], "tiny", tiny / "board")
+    write_results([on_tiny("bm25(k1=2.0)")], "tiny", tiny / "board")
 
     assert code(["verify", "tiny", "--results", str(tiny / "board")]) == 1
     assert capsys.readouterr().out == "nothing could be compared; 1 mean has no published figure\n"

@@ -19,6 +19,7 @@ from lexbench.analysis.significance.randomisation import student_quantile
 from lexbench.errors import CannotStart, CommandError, NotationError, UnknownName
 from lexbench.notation import parse, split_list, split_name
 from lexbench.results import EXPOSURES, Exposure, Incomplete, Result, Seeds, Tie
+from lexbench.runner.soundness import check_comparable
 from lexbench.storage.stopwatch import Measurement
 
 _FEWEST = 2  # seeds with a standard deviation
@@ -116,12 +117,7 @@ def as_one(name: str, results: Sequence[Result]) -> Result:
 
 
 def _check_alike(name: str, first: Result, other: Result) -> None:
-    alike = first.contract == other.contract and first.digests == other.digests and first.query_ids == other.query_ids
-    if not alike:
-        raise CannotStart(
-            f"{first.system} and {other.system} cannot be seeds of one system, {name}: they were scored on {first.dataset} "
-            "with different queries, judgements, corpora or rules; run both again"
-        )
+    check_comparable([(first.system, first), (other.system, other)])
     if first.seeds or other.seeds:
         raise CannotStart(f"{(first if first.seeds else other).system} is itself a mean over seeds; list all seeds of {name}")
 

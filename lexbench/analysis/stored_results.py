@@ -8,15 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from lexbench import registry, results
+from lexbench import registry
 from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.corpus import IDS
-from lexbench.errors import CommandError, LexbenchError, MissingData, UnknownName
+from lexbench.errors import CommandError, InvalidFile, LexbenchError, MissingData, UnknownName
 from lexbench.notation import split_name
 from lexbench.results import Result
 from lexbench.runner.jobs import completed
 from lexbench.runner.scoring import excluded
 from lexbench.runner.search import read_run as read_stored_run
+from lexbench.runner.soundness import read_stored, refusal, violations
 from lexbench.runner.systems import variants
 from lexbench.storage.artifact_folder import DESCRIPTIONS, key_facts_of, key_of
 from lexbench.storage.stopwatch import read_measurement
@@ -37,11 +38,15 @@ class StoredResult:
 def stored_results(store: Store) -> Iterator[StoredResult]:
     """Yield every finished result of the store, sorted by dataset and system.
 
-    Damaged results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
+    Damaged and impossible results are left out with a warning, and so is the run, index or timing of a result if it is damaged.
     """
     rows = []
     for path in finished_files(store, "results", "result.json"):
-        result = msgspec.structs.replace(results.load(path), measured=read_measurement(path.parent))
+        try:
+            result = msgspec.structs.replace(read_stored(path), measured=read_measurement(path.parent))
+        except InvalidFile as error:
+            store.warn(f"{error}; it is left out")
+            continue
         run_dir = _artifact(store, "runs", key_facts_of(path.parent).get("run"))
         index = run_dir and _artifact(store, "indexes", key_facts_of(run_dir)["index"], DESCRIPTIONS)
         corpus = run_dir and store.root / "corpora" / json.loads((run_dir / "run.json").read_bytes())["corpus"]
@@ -53,6 +58,15 @@ def stored_results(store: Store) -> Iterator[StoredResult]:
                 result = msgspec.structs.replace(completed(result, run_dir, index, corpus), timings=timings)
         rows.append(StoredResult(result, run_dir))
     yield from sorted(rows, key=lambda row: (row.result.dataset, row.result.system))
+
+
+def current_results(store: Store) -> Iterator[StoredResult]:
+    """Yield the results of `stored_results` that follow the contracts of this lexbench; leave others out with a warning."""
+    for entry in stored_results(store):
+        if fault := next(violations(entry.result), None):
+            store.warn(f"left out: {refusal(entry.result, fault)}")
+        else:
+            yield entry
 
 
 def _artifact(store: Store, stage: str, key: str | None, only: Sequence[str] = ()) -> Path | None:

@@ -28,6 +28,7 @@ _LABELS = {
     "judgements": "judgements",
     "absent": "judged documents absent from the corpus",
     "corpus_sha256": "SHA-256 of the corpus",
+    "query_ids_sha256": "SHA-256 of the query ids",
     "queries_sha256": "SHA-256 of the queries",
     "qrels_sha256": "SHA-256 of the judgements",
 }  # the facts of a contract, as error messages call them
@@ -149,10 +150,12 @@ def _invalid(source: Source, kind: Literal["queries", "judgements"], why: str, r
 def judgement_facts(judgements: Sequence[Judgement]) -> Expected:
     """Return the counts and the digest of *judgements*, in the terms of a contract."""
     grades = Counter(row.grade for row in judgements)
+    query_ids = {row.query_id for row in judgements}
     return Expected(
-        queries=len({row.query_id for row in judgements}),
+        queries=len(query_ids),
         judgements=len(judgements),
         grades={str(grade): count for grade, count in sorted(grades.items())},
+        query_ids_sha256=digests.query_ids_sha256(query_ids),
         qrels_sha256=digests.qrels_sha256(judgements),
     )
 

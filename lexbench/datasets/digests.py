@@ -5,6 +5,7 @@ same bytes, and any language can repeat it in a few lines. No digest depends on 
 
     corpus    id, text of every document, by descending bytes of the id (the order of positions)
     queries   id, text of every judged query, by ascending bytes of the id
+    ids       id of every judged query, by ascending bytes
     qrels     query id, document id, grade (decimal) of every judgement, by ascending bytes of the two ids
 
 Texts are those that retrievers see, so the digest of a corpus includes the text policy.
@@ -26,6 +27,11 @@ def queries_sha256(queries: Iterable[Query]) -> str:
     """Return the digest of *queries*, which may come in any order."""
     pairs = sorted((bytes_of(query.query_id), utf8(query.text)) for query in queries)
     return hashlib.sha256(b"".join(netstrings(*pair) for pair in pairs)).hexdigest()
+
+
+def query_ids_sha256(query_ids: Iterable[str]) -> str:
+    """Return the digest of the ids of queries, which may come in any order."""
+    return hashlib.sha256(b"".join(map(netstrings, sorted(map(bytes_of, query_ids))))).hexdigest()
 
 
 def qrels_sha256(judgements: Iterable[Judgement]) -> str:

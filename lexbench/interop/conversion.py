@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, stored_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.errors import CannotStart, CommandError
 from lexbench.interop.formats import Export, Target, exports, imports
 from lexbench.interop.scores import write_scores
-from lexbench.results import Result, file_name, files_of, load_system
+from lexbench.results import Result, file_name
+from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
 from lexbench.trec.qrels import Qrels, write_qrels
 from lexbench.trec.runs import Run, write_run
@@ -31,16 +32,12 @@ def export(
     cannot be written. Raises CannotStart if there is no such result.
     """
     form = exports()[format_name]
-    there = list(_folder_results(results) if results else stored_results(store))
+    there = list(_folder_results(results) if results else current_results(store))
     selected = [
         entry
         for entry in (chosen_systems(systems, there) if systems else there)
         if not datasets or entry.result.dataset in datasets
     ]
-    if results and not files_of(results):
-        raise CannotStart(
-            f"{results}: no results (results/SUITE/*.json) in it; give the folder that `lexbench run --results` wrote"
-        )
     if not selected:
         raise CannotStart(f"no such result in {results or store.root}; see: lexbench list results")
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,8 +55,8 @@ def export(
 def _folder_results(folder: Path) -> Iterator[StoredResult]:
     """Yield the results in a folder of results; a system that two suites have on one dataset comes once."""
     by_name: dict[tuple[str, str], Result] = {}
-    for path in files_of(folder):
-        by_name |= {(result.dataset, result.system): result for result in load_system(path).results}
+    for entry in read_folder(folder):
+        by_name |= {(result.dataset, result.system): result for result in entry.results}
     yield from (StoredResult(by_name[key], None) for key in sorted(by_name))
 
 

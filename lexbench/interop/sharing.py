@@ -19,8 +19,8 @@ from lexbench.datasets.sources.hf import PREFIX, HubName
 from lexbench.errors import CannotStart, CommandError, InvalidFile, LexbenchError, MissingData, echoed, require
 from lexbench.progress import Progress, Silent
 from lexbench.report.leaderboard import HTML, MARKDOWN
-from lexbench.report.leaderboard.result_folders import read_checked
 from lexbench.results import files_of
+from lexbench.runner.soundness import read_file
 from lexbench.storage import atomic
 from lexbench.storage.artifact_folder import MANIFEST, MEASURED, Manifest, key_of
 from lexbench.storage.reading import file_digest
@@ -132,7 +132,7 @@ def push_results(folder: Path, place: str, *, private: bool = False) -> list[str
     if not paths:
         raise CannotStart(f"{folder} has no results; lexbench run suite NAME --results {folder} puts some there")
     for path in paths:
-        read_checked(path)
+        read_file(path)
     names = [path.relative_to(folder).as_posix() for path in paths]
     names += [name for name in (MARKDOWN, HTML) if (folder / name).is_file()]
     if place.startswith(PREFIX):
@@ -177,7 +177,7 @@ def _is_fresh(name: str, content: bytes, drafts: Path, folder: Path) -> bool:
     draft = drafts / name
     draft.parent.mkdir(parents=True, exist_ok=True)
     draft.write_bytes(content)
-    read_checked(draft)
+    read_file(draft)
     if not (folder / name).is_file():
         return True
     if (folder / name).read_bytes() != content:

@@ -30,6 +30,7 @@ from lexbench.runner.exposure import exposure_of
 from lexbench.runner.plan import Job, Plan
 from lexbench.runner.scoring import excluded, score_ranked, score_run
 from lexbench.runner.search import DatasetRunner, MadeRun, read_run
+from lexbench.runner.soundness import read_stored
 from lexbench.runner.systems import System, describe, encoded_leaves, weight_bytes
 from lexbench.storage.artifact_folder import ENGINE_DIR, VECTORS_FILE, KeyFacts, key_of, own_folders, read_remarks, size
 from lexbench.storage.stopwatch import Stopwatch, read_measurement
@@ -282,7 +283,7 @@ def _scored(job: Job, runner: DatasetRunner, ranked: Filtered | Run, corpus: Sto
 
 def _read(folder: Path, job: Job) -> Result:
     """Read a stored result, which may have been made under another name, or with an older catalogue."""
-    stored, seen = results.load(folder / "result.json"), exposure_of(job.system, job.contract)
+    stored, seen = read_stored(folder / "result.json"), exposure_of(job.system, job.contract)
     named = {"system": job.system.name, "notation": job.system.alias_of}
     sizes = stored.sizes | _model_size(job.system)
     return msgspec.structs.replace(stored, **named, measured=read_measurement(folder), exposure=seen, sizes=sizes)

@@ -12,7 +12,7 @@ from lexbench.contracts import Contract, Protocol
 from lexbench.datasets.dataset import check, judgement_facts, open_dataset
 from lexbench.datasets.location import find_rules
 from lexbench.errors import CommandError, LexbenchError
-from lexbench.results import Counts, Result
+from lexbench.results import SHORT_LISTS, Counts, Result
 from lexbench.trec.judged_run import without_grade
 from lexbench.trec.qrels import Qrels, judge_remarks, read_qrels
 from lexbench.trec.runs import Filtered, Precision, Run, read_run, without_self_matches
@@ -153,6 +153,6 @@ def without_relevant(qrels: Qrels) -> list[str]:
 def _short_lists(named: Sequence[str], deepest: int) -> list[str]:
     """Return a note if some of the measures *named* look deeper than the longest list of a run file."""
     cutoffs = {name: measures.cutoff(name) or 0 for name in named}
-    deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest > 0]
-    line = f"the longest list has {deepest} documents, and {', '.join(deeper)} would look at more"
+    deeper = [name for name, cutoff in cutoffs.items() if cutoff > deepest]
+    line = f"the longest list has {deepest} documents, and {', '.join(deeper)} {SHORT_LISTS}"
     return [line] if deeper else []

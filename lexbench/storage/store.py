@@ -94,7 +94,7 @@ class Store:
         if folder in self._intact:
             return True
         if damage := next(self.damage(folder, only), None):
-            self._warn(f"{folder / MANIFEST if damage.startswith(MANIFEST) else folder}: {damage}; it is left out")
+            self.warn(f"{folder / MANIFEST if damage.startswith(MANIFEST) else folder}: {damage}; it is left out")
             return False
         if not only:
             self._trust(folder)
@@ -139,10 +139,11 @@ class Store:
     def _trust(self, folder: Path) -> None:
         """Mark an artifact as intact. Warn if its measurement is damaged; its content is still usable."""
         if folder not in self._intact and measured_text(folder) is None and (folder / MEASURED).exists():
-            self._warn(f"{folder / MEASURED} is damaged: how long this took, and on which machine, is unknown")
+            self.warn(f"{folder / MEASURED} is damaged: how long this took, and on which machine, is unknown")
         self._intact.add(folder)
 
-    def _warn(self, line: str) -> None:
+    def warn(self, line: str) -> None:
+        """Report damage to `on_damage`, each line once."""
         if line not in self.damaged:
             self.damaged.append(line)
             self.on_damage(line)
@@ -209,7 +210,7 @@ class Store:
     def _mended(self, kind: str, facts: KeyFacts) -> Path | None:
         """Return the artifact, whose lock is held, or None; remove it with a warning if it is damaged."""
         if (folder := self.finished(kind, facts)) is None and (damaged := self._folder(kind, facts)):
-            self._warn(f"{damaged}: {next(self.damage(damaged), 'damaged')}; removed, it will be made again")
+            self.warn(f"{damaged}: {next(self.damage(damaged), 'damaged')}; removed, it will be made again")
             shutil.rmtree(damaged)
         return folder
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lexbench import suites
 from lexbench.analysis.compare.config_diff import ConfigDifference, config_diff
 from lexbench.analysis.compare.query_changes import Pair, QueryChange, StoreReader, most_changed
-from lexbench.analysis.compare.result_choice import SelectedSystem, check_comparable, common_datasets, select
+from lexbench.analysis.compare.result_choice import SelectedSystem, common_datasets, select
 from lexbench.analysis.judgements import judged_gaps
 from lexbench.analysis.seeds import interval_over_seeds
 from lexbench.analysis.significance import bootstrap, noninferiority, randomisation
@@ -26,6 +26,7 @@ from lexbench.datasets.location import find_dataset
 from lexbench.errors import CommandError
 from lexbench.measures import with_threshold
 from lexbench.results import BOUND, Result
+from lexbench.runner.soundness import check, check_comparable
 from lexbench.storage.store import Store
 
 _FEWEST = 2  # systems in a comparison
@@ -149,9 +150,11 @@ def compare(  # noqa: PLR0913 - the settings of a comparison
     wanted = [typed[name][0].id if name in typed else name for name in datasets]
     measures = {name: measure_of(name, measure) for name in common_datasets(systems, wanted)}
     chosen = {name: [system.newest(name, measures[name]) for system in systems] for name in measures}
-    for name, group in chosen.items():
-        check_comparable(name, labels, group)
     by_label = {name: dict(zip(labels, (entry.result for entry in group), strict=True)) for name, group in chosen.items()}
+    for by_system in by_label.values():
+        for result in by_system.values():
+            check(result)
+        check_comparable(by_system.items())
     family = (len(systems) - 1) * len(chosen)
     resamples = randomisation.resamples_for(family, LEVEL)
     values = {name: _values(by_label[name], measures[name]) for name in chosen}

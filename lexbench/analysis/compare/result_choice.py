@@ -13,9 +13,8 @@ from lexbench import results
 from lexbench.analysis.seeds import as_one
 from lexbench.analysis.stored_results import StoredResult, expression_of, find_systems, stored_results
 from lexbench.errors import CannotStart, UnknownName
+from lexbench.runner.soundness import read_results
 from lexbench.storage.store import Store
-
-_SHOWN_DIGITS = 16  # of a digest, in a message
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def _of_path(path: Path) -> list[SelectedSystem]:
     files = [path] if path.is_file() else results.files_of(path) or sorted(path.glob("*.json"))
     if not files:
         raise CannotStart(f"no result files in {path}; write some: lexbench run suite pydoc --results {path}")
-    return _grouped(StoredResult(result, None) for file in files for result in results.load_any(file))
+    return _grouped(StoredResult(result, None) for file in files for result in read_results(file))
 
 
 def _of_folder(folder: Path) -> Iterable[StoredResult]:
@@ -173,20 +172,3 @@ def common_datasets(systems: Sequence[SelectedSystem], wanted: Sequence[str]) ->
         datasets = "; ".join(f"{system.label} on {', '.join(sorted(system.results))}" for system in systems)
         raise CannotStart(f"no dataset has results of all systems: {datasets}; make them: lexbench run suite")
     return [name for name in common if not wanted or name in wanted]
-
-
-def check_comparable(dataset: str, labels: Sequence[str], chosen: Sequence[StoredResult]) -> None:
-    """Raise CannotStart if results on *dataset* have different queries, judgements, corpora or rules."""
-    first = chosen[0].result
-    for label, other in zip(labels[1:], (entry.result for entry in chosen[1:]), strict=True):
-        pairs = {"contract": (first.contract, other.contract)} | {
-            name: (first.digests[name], value) for name, value in other.digests.items() if name in first.digests
-        }
-        for what, (ours, theirs) in pairs.items():
-            if ours != theirs:
-                raise CannotStart(
-                    f"{labels[0]} and {label} are not comparable on {dataset}: {what} {ours[:_SHOWN_DIGITS]} and "
-                    f"{theirs[:_SHOWN_DIGITS]}; run both again, or choose other datasets with -d"
-                )
-        if first.query_ids != other.query_ids:
-            raise CannotStart(f"{labels[0]} and {label} were scored on different queries of {dataset}; run both again")

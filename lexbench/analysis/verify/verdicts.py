@@ -6,10 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from lexbench import measures
-from lexbench.analysis.stored_results import StoredResult, chosen_systems, stored_results
+from lexbench.analysis.stored_results import StoredResult, chosen_systems, current_results
 from lexbench.analysis.verify.published import PublishedScore, is_same_system
 from lexbench.errors import CannotStart, CommandError
-from lexbench.results import Result, files_of, load_system
+from lexbench.results import Result
+from lexbench.runner.soundness import read_folder
 from lexbench.storage.store import Store
 from lexbench.suites import Suite
 
@@ -191,9 +192,9 @@ def measured(suite: Suite, store: Store, folder: Path | None = None, systems: Se
 
 def _entries(store: Store, folder: Path | None) -> Iterator[StoredResult]:
     if folder is None:
-        yield from stored_results(store)
+        yield from current_results(store)
     else:
-        yield from (StoredResult(result, None) for path in files_of(folder) for result in load_system(path).results)
+        yield from (StoredResult(result, None) for entry in read_folder(folder) for result in entry.results)
 
 
 def systems_by_label(texts: Sequence[str], published: Sequence[PublishedScore], results: Sequence[Result]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def panel_of(
     present = [result for result in results if result is not None]
     called = [msgspec.structs.replace(one, system=systems[at].label) for at, one in enumerate(results) if one is not None]
     first = present[0]
-    tested = {number: result for number, result in enumerate(results) if result and _may_be_tested(result, first, headline)}
+    tested = {number: result for number, result in enumerate(results) if result and headline in result.per_query}
     ranked = [number for number in tested if not systems[number].bound]
     pairs = compare_all({str(number): np.asarray(tested[number].per_query[headline]) for number in ranked})
     cells = [*_cells(systems, results), *others]
@@ -62,7 +62,7 @@ def panel_of(
         curves=tuple(curves_of(systems, results, headline)),
         timed=any(cell is not None and cell.speed is not None for cell in cells),
         digests=_digests(present),
-        notes=(*_defects(dataset), *judged_gaps(called), *notes(called), *_not_tested(systems, results, tested)),
+        notes=(*_defects(dataset), *judged_gaps(called), *notes(called), *_not_tested(headline, systems, results, tested)),
     )
 
 
@@ -79,12 +79,6 @@ def _tied(tested: Sequence[int], p: Sequence[Sequence[float]], one: int, other: 
         return False
     first, second = sorted((tested.index(one), tested.index(other)))
     return p[first][second - first - 1] >= randomisation.LEVEL
-
-
-def _may_be_tested(result: Result, first: Result, headline: str) -> bool:
-    """Whether two results have the same queries, judgements and rules, so that they may be tested against each other."""
-    same = result.query_ids == first.query_ids and result.contract == first.contract
-    return same and result.digests.get("qrels") == first.digests.get("qrels") and headline in result.per_query
 
 
 def _cells(systems: Sequence[BoardSystem], results: Sequence[Result | None]) -> list[Cell | None]:
@@ -178,13 +172,12 @@ def _digests(results: Sequence[Result]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted({result.digests[name] for result in results if name in result.digests})) for name in names}
 
 
-def _not_tested(systems: Sequence[BoardSystem], results: Sequence[Result | None], tested: Mapping[int, Result]) -> list[str]:
-    """Return a note for each system that could not be tested against the others."""
+def _not_tested(
+    headline: str, systems: Sequence[BoardSystem], results: Sequence[Result | None], tested: Mapping[int, Result]
+) -> list[str]:
+    """Return a note for each system without the headline."""
     labels = [systems[number].label for number, result in enumerate(results) if result and number not in tested]
-    return [
-        f"{label} is not tested: it was scored with other queries, judgements or rules than the first system"
-        for label in labels
-    ]
+    return [f"{label} is not tested: it has no {headline}" for label in labels]
 
 
 @dataclass(frozen=True)

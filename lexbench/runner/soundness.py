@@ -1,0 +1,237 @@
+"""Whether results can be believed and compared: the one check of every command that reads results of files or of the store.
+
+A result must agree with itself (`contradictions`) and with the contract of its dataset (`violations`). Results that are shown
+together must have the same queries, judgements, corpus and rules (`check_comparable`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from shlex import quote
+from statistics import fmean
+
+import msgspec
+
+from lexbench import measures, results
+from lexbench.contracts import find_contract
+from lexbench.datasets.digests import query_ids_sha256
+from lexbench.errors import CannotStart, InvalidFile, LexbenchError
+from lexbench.plugins import Measure
+from lexbench.results import SHORT_LISTS, Result, Seeds, SystemResults
+
+_ROUNDING = 1e-6  # allowed between a mean and the mean of the written values
+_SHOWN_DIGITS = 16  # of a digest, in a message
+_FEWEST_SEEDS = 2
+
+# ---- reading ---------------------------------------------------------------------------------------------------------------
+
+
+def read_folder(folder: Path) -> list[SystemResults]:
+    """Return the files of a folder of results, by suite and name. The results of a suite are comparable.
+
+    Raises CannotStart if there are none or they are not comparable, and InvalidFile for a faulty file.
+    """
+    entries = [read_file(path) for path in results.files_of(folder)]
+    if not entries:
+        raise CannotStart(f"no result files in {folder / 'results'}; write some: lexbench run suite pydoc --results {folder}")
+    by_suite: dict[str, dict[str, list[Result]]] = {}
+    for entry in entries:
+        by_suite.setdefault(entry.suite, {})[entry.system] = entry.results
+    for systems in by_suite.values():
+        check_all_comparable(systems)
+    return entries
+
+
+def read_file(path: Path) -> SystemResults:
+    """Return a file of a folder of results. Raises InvalidFile if it contradicts itself, its path or a contract."""
+    entry = results.load_system(path)
+    name = results.file_name(entry.system)
+    if (path.parent.name, path.stem) != (entry.suite, name):
+        raise InvalidFile(f"{path}: it holds {entry.system} on {entry.suite}, whose file is {entry.suite}/{name}.json")
+    for dataset, count in Counter(result.dataset for result in entry.results).items():
+        if count > 1:
+            raise InvalidFile(f"{path}: {dataset} is there {count} times")
+    for result in entry.results:
+        if result.system != entry.system:
+            raise InvalidFile(f"{path}: it has a result of {result.system} among those of {entry.system}")
+        check(result, path, suite=entry.suite)
+    return entry
+
+
+def read_stored(path: Path) -> Result:
+    """Return a result of a store, which may be older than its contract. Raises InvalidFile if it contradicts itself."""
+    result = results.load(path)
+    for fault in contradictions(result):
+        raise InvalidFile(f"{path}: {result.system} on {result.dataset}: {fault}")
+    return result
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the results of a file, of one system or one result. Raises InvalidFile for a faulty file or result."""
+    found = results.load_any(path)
+    for result in found:
+        check(result, path)
+    return found
+
+
+def check(result: Result, path: Path | None = None, suite: str = "") -> None:
+    """Raise InvalidFile if a result of the file *path*, or CannotStart if one of the store, cannot be believed.
+
+    A result of a *suite* must have the digests of its data, and no folder with the name of a dataset can take its place.
+    """
+    for fault in (*contradictions(result), *violations(result, published=bool(suite))):
+        line = refusal(result, fault, suite)
+        raise InvalidFile(f"{path}: {line}") if path else CannotStart(line)
+
+
+def refusal(result: Result, fault: str, suite: str = "") -> str:
+    """Return the line that refuses a result because of a *fault*, with the command that makes it again."""
+    place = f"suite {quote(suite)} -d" if suite else "dataset"
+    again = f"lexbench run {place} {quote(result.dataset)} -r {quote(result.notation or result.system)}"
+    return f"{result.system} on {result.dataset}: {fault}; run it again: {again}"
+
+
+# ---- one result ------------------------------------------------------------------------------------------------------------
+
+
+def contradictions(result: Result) -> Iterator[str]:
+    """Yield what is impossible about a result, whatever its data."""
+    queries, counts = len(result.query_ids), result.counts
+    numbers = (*msgspec.structs.astuple(counts), *result.sizes.values())
+    impossible = {
+        "it has no queries": not queries,
+        "it has a query twice": len(set(result.query_ids)) < queries,
+        f"its contract {result.contract!r} is not of this dataset": (
+            result.contract != "none" and not re.fullmatch(rf"{re.escape(result.dataset)}@[0-9]+", result.contract)
+        ),
+        f"it counts {counts.queries} queries but has {queries}": counts.queries != queries,
+        "it has a count or a size below 0": any(number is not None and number < 0 for number in numbers),
+        "its recall of exact is not from 0 to 1": not all(0 <= share <= 1 for share in result.found.values()),
+        "it has a timing without positive QPS": any(rate <= 0 for timing in result.timings for rate in timing.qps.values()),
+    }
+    yield from (fault for fault, holds in impossible.items() if holds)
+    for measure in result.per_query.keys() | result.ties.keys() | result.incomplete.keys() | result.other_precision.keys():
+        if measure not in result.means:
+            yield f"it has values of {measure}, and no mean"
+    for measure, mean in result.means.items():
+        values = result.per_query.get(measure)
+        if values is None:
+            yield f"{measure} has a mean but no values by query"
+        elif len(values) != queries:
+            yield f"it has {len(values)} values of {measure} for {queries} queries"
+        elif queries:
+            yield from _faults_of_measure(result, measure, mean, values)
+    if result.seeds:
+        yield from _faults_of_seeds(result, result.seeds)
+
+
+def _faults_of_measure(result: Result, measure: str, mean: float, values: list[float]) -> Iterator[str]:
+    native, tie, total = _native(measure), result.ties.get(measure), sum(values)
+    means = [total / len(values)] if native else [total / len(values), total]  # ir-measures sums counts, e.g. of documents
+    cutoff = native.cutoff if native and native.cutoff else 0
+    marked = any(SHORT_LISTS in note for note in result.notes)
+    impossible = {
+        f"the mean of {measure} is {mean}, and that of its values {means[0]}": (
+            not any(abs(mean - expected) <= _ROUNDING for expected in means)
+        ),
+        f"{measure} looks at {cutoff} documents per query, and only {result.depth} were kept": (
+            cutoff > result.depth and not marked
+        ),
+    }
+    if tie:
+        span = f"the tie interval of {measure}, from {tie.lowest} to {tie.highest},"
+        impossible[f"{span} does not hold its mean {mean}"] = not (tie.lowest - _ROUNDING <= mean <= tie.highest + _ROUNDING)
+    if native and type(native).__module__.startswith("lexbench.measures."):  # values of a plug-in may be no shares
+        shares = [mean, *values, *_more_shares(result, measure)]
+        impossible[f"{measure} has a mean or a value that is not from 0 to 1"] = not all(
+            -_ROUNDING <= share <= 1 + _ROUNDING for share in shares
+        )
+        scored, missing = sum(value > 0 for value in values), result.counts.missing
+        impossible[f"{missing} of {len(values)} queries returned nothing, but {scored} have {measure} above 0"] = (
+            result.seeds is None and scored > len(values) - missing  # a query may be missing in one seed only
+        )
+    yield from (fault for fault, holds in impossible.items() if holds)
+
+
+def _more_shares(result: Result, measure: str) -> list[float]:
+    """Return what else a result says about a measure, in its units, and the share of queries with ties."""
+    structs = [facts[measure] for facts in (result.ties, result.incomplete) if measure in facts]
+    other = [result.other_precision[measure]] if measure in result.other_precision else []
+    return [*other, *(share for struct in structs for share in msgspec.structs.astuple(struct))]
+
+
+def _faults_of_seeds(result: Result, seeds: Seeds) -> Iterator[str]:
+    for measure, means in seeds.means.items():
+        known = len(means) == len(seeds.systems) >= _FEWEST_SEEDS and measure in result.means
+        if not known or abs(fmean(means) - result.means[measure]) > _ROUNDING:
+            yield f"the mean of {measure} is not that of its seeds, or there are not two of them"
+
+
+def _native(measure: str) -> Measure | None:
+    """Return a measure that lexbench or a plug-in computes; None for those of ir-measures and unknown ones."""
+    try:
+        return measures.parse_native(measure)
+    except LexbenchError:
+        return None
+
+
+def violations(result: Result, *, published: bool = False) -> Iterator[str]:
+    """Yield how a result differs from the contract of its dataset. There is none for data of the user's own.
+
+    A *published* result must have the digests of its queries and judgements, and the shipped contract if there is one.
+    """
+    contract = find_contract(result.dataset)
+    if contract is None or (not published and result.contract in ("none", f"{result.dataset}@0")):
+        return
+    if result.contract != contract.stamp:
+        yield f"it was scored under the contract {result.contract}, and this lexbench has {contract.stamp}"
+        return
+    expected, counts, digests = contract.expected, result.counts, result.digests
+    facts: dict[str, tuple[object, object]] = {
+        "number of queries": (expected.queries, counts.queries),
+        "SHA-256 of the query ids": (expected.query_ids_sha256, query_ids_sha256(result.query_ids)),
+        "SHA-256 of the queries": (expected.queries_sha256, digests.get("queries")),
+        "SHA-256 of the judgements": (expected.qrels_sha256, digests.get("qrels")),
+    }
+    if published and (missing := [name for name, (known, own) in facts.items() if known is not None and own is None]):
+        yield f"it has no {missing[0]}"
+    if not contract.source.varies:
+        facts["SHA-256 of the corpus"] = expected.corpus_sha256, digests.get("corpus")
+        facts["number of documents"] = expected.documents, counts.documents
+        facts["number of judged documents that the corpus lacks"] = expected.absent, counts.judged_absent
+    for name, (known, own) in facts.items():
+        if None not in (known, own) and known != own:
+            yield f"its {name} is {_short(own)}, and the contract {contract.stamp} says {_short(known)}"
+
+
+# ---- several results -------------------------------------------------------------------------------------------------------
+
+
+def check_all_comparable(by_system: Mapping[str, Iterable[Result]]) -> None:
+    """Raise CannotStart if the results of systems, by name, are not comparable on one of their datasets."""
+    by_dataset: dict[str, dict[str, Result]] = {}
+    for system, found in by_system.items():
+        for result in found:
+            by_dataset.setdefault(result.dataset, {})[system] = result
+    for by_label in by_dataset.values():
+        check_comparable(by_label.items())
+
+
+def check_comparable(labelled: Iterable[tuple[str, Result]]) -> None:
+    """Raise CannotStart if results on one dataset, each with a label, have different queries, judgements, corpora or rules."""
+    seen: dict[str, tuple[str, object]] = {}  # by fact: the first label that has it, and its value
+    for label, result in labelled:
+        for what, value in {"contract": result.contract, **result.digests, "query ids": result.query_ids}.items():
+            first, known = seen.setdefault(what, (label, value))
+            if known != value:
+                different = "" if isinstance(value, list) else f" {_short(known)} and {_short(value)}"
+                raise CannotStart(
+                    f"{first} and {label} are not comparable on {result.dataset}: they have different {what}{different}; "
+                    "run both again, or choose others"
+                )
+
+
+def _short(value: object) -> str:
+    """Return a count, or the first digits of a digest."""
+    return str(value)[:_SHOWN_DIGITS]

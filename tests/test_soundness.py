@@ -1,0 +1,209 @@
+"""Falsified results: every command that reads results refuses them by name."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lexbench.cli import code
+from lexbench.errors import LexbenchError
+from lexbench.runner.soundness import read_folder, read_results
+
+COMMITTED = Path(__file__).parents[1] / "leaderboard" / "results"
+N = "nDCG@10"
+
+
+def boards(tmp_path, suite, *systems):
+    """Copy committed results into a folder of results; return it."""
+    (tmp_path / "board" / "results" / suite).mkdir(parents=True)
+    for system in systems:
+        shutil.copy(COMMITTED / suite / f"{system}.json", tmp_path / "board" / "results" / suite)
+    return tmp_path / "board"
+
+
+def falsify(board, change, system="bm25"):
+    """Change the entry of one system, by a function or by fields of its result; return its file."""
+    (path,) = board.glob(f"results/*/{system}.json")
+    entry = json.loads(path.read_bytes())
+    if callable(change):
+        change(entry, entry["results"][0])
+    else:
+        entry["results"][0] |= change
+    path.write_text(json.dumps(entry))
+    return path
+
+
+def only_the_best_queries(_entry, result):
+    """Keep the queries that bm25 does well on; make counts, means and ties agree."""
+    kept = [at for at, value in enumerate(result["per_query"][N]) if value > 0.3]
+    result["query_ids"] = [result["query_ids"][at] for at in kept]
+    result["per_query"] = {name: [values[at] for at in kept] for name, values in result["per_query"].items()}
+    result["means"] = {name: sum(values) / len(values) for name, values in result["per_query"].items()}
+    result["counts"]["queries"], result["ties"] = len(kept), {}
+
+
+def first_value(value):
+    """Set the value of the first query, and the mean accordingly."""
+
+    def change(_entry, result):
+        values = result["per_query"][N]
+        result["means"][N] += (value - values[0]) / len(values)
+        values[0], result["ties"] = value, {}
+
+    return change
+
+
+def within(*path, to):
+    """Set a field inside the result, e.g. counts.queries."""
+
+    def change(_entry, result):
+        for name in path[:-1]:
+            result = result[name]
+        result[path[-1]] = to
+
+    return change
+
+
+def renamed(_entry, result):
+    """Give every query another id."""
+    result["query_ids"] = [f"q{query}" for query in result["query_ids"]]
+
+
+def in_another_order(_entry, result):
+    """Put the ids in another order than the values."""
+    result["query_ids"] = result["query_ids"][::-1]
+
+
+def sum_as_mean(_entry, result):
+    """Keep values that add up to .9, and show the sum as the mean."""
+    values = result["per_query"][N] = [0.004] * len(result["query_ids"])
+    result["means"][N], result["ties"] = sum(values), {}
+
+
+SEEDS = {"seeds": {"systems": {"a": "", "b": ""}, "means": {N: [0.1, 0.2]}}}
+TIMING = {
+    "scenario": "single-stream-1t", "k": 10, "threads": 1, "exact": True, "queries": 2, "passes": 5, "warm_up": 1,
+    "stages": {}, "qps": {"e2e": 0.0}, "cpu_per_wall": 1.0, "checked": True, "fingerprint": "f",
+}  # fmt: skip
+TIE = {"lowest": 0.9, "highest": 0.95, "queries": 0.0}
+FALSIFIED = {
+    "fewer queries, all else to match": (only_the_best_queries, "its number of queries is 125, and the contract cranfield@2"),
+    "renamed queries": (renamed, "its SHA-256 of the query ids"),
+    "queries in another order": (in_another_order, "bm25 and bm25@lucene are not comparable on cranfield: they have different"),
+    "a query twice": (lambda _, one: one["query_ids"].__setitem__(0, one["query_ids"][1]), "a query twice"),
+    "no queries": ({"query_ids": [], "per_query": {N: []}, "means": {N: 0.5}, "ties": {}}, "it has no queries"),
+    "other judgements": (within("digests", "qrels", to="0" * 64), "its SHA-256 of the judgements is 0000000000000000"),
+    "other query texts": (within("digests", "queries", to="0" * 64), "its SHA-256 of the queries is 0000000000000000"),
+    "another corpus": (within("digests", "corpus", to="0" * 64), "its SHA-256 of the corpus is 0000000000000000"),
+    "no digests": ({"digests": {}}, "it has no SHA-256 of the queries"),
+    "version 99": ({"contract": "cranfield@99"}, "under the contract cranfield@99, and this lexbench has cranfield@2"),
+    "version 0": ({"contract": "cranfield@0"}, "under the contract cranfield@0"),
+    "no contract": ({"contract": "none"}, "under the contract none"),
+    "contract of another dataset": ({"contract": "pydoc/test@1"}, "its contract 'pydoc/test@1' is not of this dataset"),
+    "contract with markup": ({"contract": "`<script>`"}, "is not of this dataset"),
+    "fewer documents": (within("counts", "documents", to=7), "its number of documents is 7"),
+    "absent documents": (within("counts", "judged_absent", to=7), "its number of judged documents that the corpus lacks is 7"),
+    "count of queries": (within("counts", "queries", to=9), "it counts 9 queries but has 225"),
+    "negative count": (within("counts", "unjudged", to=-1), "a count or a size below 0"),
+    "negative size": (within("sizes", "index", to=-1), "a count or a size below 0"),
+    "missing queries with scores": (within("counts", "missing", to=220), "220 of 225 queries returned nothing, but"),
+    "higher mean": (within("means", N, to=0.9), "the mean of nDCG@10 is 0.9, and that of its values"),
+    "the sum as mean": (sum_as_mean, "the mean of nDCG@10 is 0.9"),
+    "a value of 1.5": (first_value(1.5), "nDCG@10 has a mean or a value that is not from 0 to 1"),
+    "a value of -0.5": (first_value(-0.5), "nDCG@10 has a mean or a value that is not from 0 to 1"),
+    "a value of 1e308": (first_value(1e308), "nDCG@10 has a mean or a value that is not from 0 to 1"),
+    "infinity": (first_value(float("inf")), "bm25.json: "),
+    "not a number": (within("means", N, to=float("nan")), "bm25.json: "),
+    "no values": ({"per_query": {}}, "nDCG@10 has a mean but no values by query"),
+    "too few values": (within("per_query", N, to=[0.5]), "it has 1 values of nDCG@10 for 225 queries"),
+    "values without a mean": (lambda _, one: one["means"].pop(N), "it has values of nDCG@10, and no mean"),
+    "mean outside its tie interval": (within("ties", N, to=TIE), "from 0.9 to 0.95, does not hold its mean"),
+    "tie interval reversed": (within("ties", N, to=TIE | {"highest": 0.1}), "from 0.9 to 0.1, does not hold its mean"),
+    "impossible tie share": (within("ties", N, "queries", to=7), "a value that is not from 0 to 1"),
+    "impossible unjudged share": (within("incomplete", N, "highest", to=2), "a value that is not from 0 to 1"),
+    "impossible other precision": ({"other_precision": {N: 3.0}}, "a value that is not from 0 to 1"),
+    "too shallow": ({"depth": 10}, "R@100 looks at 100 documents per query, and only 10 were kept"),
+    "recall of exact of 1.2": ({"found": {"10": 1.2}}, "its recall of exact is not from 0 to 1"),
+    "no speed": ({"timings": [TIMING]}, "a timing without positive QPS"),
+    "other seeds": (SEEDS, "the mean of nDCG@10 is not that of its seeds"),
+    "another schema": ({"schema": 99}, "its schema is 99"),
+    "another system": ({"system": "b"}, "it has a result of b among those of bm25"),
+    "another name": (lambda entry, _: entry.update(system="b"), "it holds b on classic, whose file is classic/b.json"),
+    "another suite": (lambda entry, _: entry.update(suite="beir"), "it holds bm25 on beir, whose file is beir/bm25.json"),
+    "a dataset twice": (lambda entry, one: entry["results"].append(one), "cranfield is there 2 times"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FALSIFIED)
+def test_a_falsified_result_is_refused_by_name(tmp_path, name):
+    """Committed results are accepted. After one change a line names the file or the systems, and what is wrong."""
+    change, said = FALSIFIED[name]
+    board = boards(tmp_path, "classic", "bm25", "bm25@lucene")
+    assert len(read_folder(board)) == 2
+    falsify(board, change)
+    with pytest.raises(LexbenchError) as refused:
+        read_folder(board)
+
+    assert said in str(refused.value)
+    assert "bm25" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_measure_deeper_than_the_lists_of_a_run_file_is_marked_instead(tmp_path):
+    """Lists of a run file are as long as they are: a note says so, and the result is accepted."""
+    board = boards(tmp_path, "classic", "bm25")
+    falsify(board, {"depth": 10, "notes": ["the longest list has 10 documents, and R@100, AP@1000 would look at more"]})
+
+    assert [entry.results[0].depth for entry in read_folder(board)] == [10]
+
+
+def test_systems_on_other_texts_of_a_varying_corpus_are_not_compared(tmp_path, capsys):
+    """The corpus of pydoc depends on Python's release: both corpora are accepted, but not in one table."""
+    board = boards(tmp_path, "pydoc", "bm25", "bm25@lucene")
+    falsify(board, within("digests", "corpus", to="f" * 64))
+
+    assert code(["leaderboard", "--results", str(board)]) == 3
+    said = "bm25 and bm25@lucene are not comparable on pydoc/test: they have different corpus ffffffffffffffff and "
+    assert said in capsys.readouterr().err
+    (board / "results" / "pydoc" / "bm25@lucene.json").unlink()
+    assert len(read_folder(board)) == 1
+
+
+def test_data_of_the_users_own_needs_no_contract(tmp_path):
+    """Results on a folder (version 0) are checked for contradictions only, even if the folder has the name of a dataset."""
+    path = falsify(boards(tmp_path, "classic", "bm25"), {"contract": "cranfield@0", "digests": {}})
+    assert read_results(path)[0].contract == "cranfield@0"
+    falsify(tmp_path / "board", within("means", N, to=0.9))
+    with pytest.raises(LexbenchError, match=r"the mean of nDCG@10 is 0\.9"):
+        read_results(path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["leaderboard", "--results", "board"],
+        ["leaderboard", "--results", "sound", "--merge", "board"],
+        ["compare", "bm25", "bm25@lucene", "--results", "board"],
+        ["compare", "board"],
+        ["verify", "classic", "--results", "board"],
+        ["export", "csv", "out", "--results", "board"],
+        ["store", "push", "there", "--results", "board"],
+        ["store", "pull", "board", "--results", "here"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_refuses_it(tmp_path, monkeypatch, capsys, words):
+    """Each command that reads results exits with 2 and names the file and what to type."""
+    if words[0] == "store":
+        pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    board = boards(tmp_path, "classic", "bm25", "bm25@lucene")
+    shutil.copytree(board, tmp_path / "sound")
+    falsify(board, only_the_best_queries)
+
+    assert code(words) == 2
+    err = capsys.readouterr().err
+    assert "bm25.json: bm25 on cranfield: its number of queries is 125" in err
+    assert err.rstrip().endswith("-r bm25")
+    assert err.count("\n") == 1
