@@ -5,8 +5,6 @@ Used by `training_texts.py`. A reader yields texts with titles; long sections ar
 
 import ast
 import gzip
-import hashlib
-import html.parser
 import json
 import re
 import subprocess
@@ -18,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from lexbench.collecting.documents import HtmlPage, Text, one_line
 from lexbench.datasets.docstrings import FEWEST_WORDS, collect
 
 LONGEST = 240  # words of a text; longer sections are split between paragraphs
@@ -57,30 +56,12 @@ _SOURCE_MARKS = re.compile(
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-class Text(NamedTuple):
-    """A training text; the title may be empty."""
-
-    text_id: str
-    title: str
-    text: str
-
-    @property
-    def whole(self) -> str:
-        """Title and text, as BEIR joins them."""
-        return f"{self.title} {self.text}".strip()
-
-
 class Entry(NamedTuple):
     """A docstring, its qualified name, and the package that it belongs to."""
 
     name: str
     origin: str
     doc: str
-
-
-def one_line(text: str) -> str:
-    """Return *text* with every run of white space as one space."""
-    return " ".join(text.split())
 
 
 def sections(name: str, title: str, paragraphs: Iterable[str]) -> Iterator[Text]:
@@ -263,47 +244,6 @@ def plain_roff(text: str) -> str:
     return re.sub(r"\\(?:\(..|\[[^]]*\]|.)", "", text)
 
 
-class _Page(html.parser.HTMLParser):
-    """The headings of an HTML page with the paragraphs under each."""
-
-    _SKIPPED = frozenset({"script", "style", "nav", "head", "footer", "header", "form", "svg"})
-    _ASIDE = frozenset({"sphinxsidebar", "related", "headerlink", "navheader", "navfooter", "toc"})  # classes
-    _BREAKS = frozenset({"p", "li", "dt", "dd", "pre", "div", "tr", "table", "blockquote", "section"})
-    _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sections: list[tuple[str, list[str]]] = [("", [""])]
-        self._skipping: list[str] = []
-        self._heading: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin what is skipped, a heading, or a paragraph."""
-        if tag in self._SKIPPED or dict(attrs).get("class") in self._ASIDE or tag in self._skipping[-1:]:
-            self._skipping.append(tag)
-        elif tag in self._HEADINGS:
-            self._heading = ""
-        elif tag in self._BREAKS:
-            self.sections[-1][1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        """End what is skipped, or a heading."""
-        if tag in self._skipping[-1:]:
-            self._skipping.pop()
-        elif tag in self._HEADINGS and self._heading is not None:
-            self.sections.append((one_line(self._heading).strip("¶ "), [""]))
-            self._heading = None
-
-    def handle_data(self, data: str) -> None:
-        """Add to the heading, or to the paragraph."""
-        if self._skipping:
-            return
-        if self._heading is None:
-            self.sections[-1][1][-1] += data
-        else:
-            self._heading += data
-
-
 def html_manual(root: Path) -> Iterator[Text]:
     """Yield sections of a manual's English pages; the title is the page's first heading and the section's own."""
     for path in sorted(page for pattern in ("*.html", "*.htm", "*.html.gz") for page in root.rglob(pattern)):
@@ -311,7 +251,7 @@ def html_manual(root: Path) -> Iterator[Text]:
         if _NO_PAGE.search(name) or path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
             continue
         content = path.read_bytes()
-        page = _Page()
+        page = HtmlPage()
         page.feed((gzip.decompress(content) if path.suffix == ".gz" else content).decode(errors="replace"))
         first = next((heading for heading, _ in page.sections if heading), "")
         for number, (heading, paragraphs) in enumerate(page.sections):
@@ -341,8 +281,3 @@ def _number(text: str) -> int:
     for digit in text:
         value = value * 64 + _BASE64.index(digit)
     return value
-
-
-def lot(name: str, what: str) -> float:
-    """Return a number in [0, 1) drawn for *name* and *what*: the same on every machine."""
-    return int.from_bytes(hashlib.sha256(f"{what}\t{name}".encode()).digest()[:8]) / 2**64

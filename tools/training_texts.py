@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import text_sources
-from text_sources import Debian, Text, lot, one_line
+from text_sources import Debian
 
+from lexbench.collecting.documents import Text, one_line
+from lexbench.collecting.made_queries import lot, ordered, phrase
 from lexbench.storage.atomic import write_text
 
 # fmt: off
@@ -34,17 +36,11 @@ MANUALS = (
 )
 MAN_PAGES = ("manpages", "manpages-dev", "perl-doc", "systemd", "iproute2", "nftables", "cups-client", "qemu-system-common")
 DICTIONARIES = ("dict-gcide", "dict-wn", "dict-foldoc", "dict-jargon", "dict-elements", "dict-devil")
-_STOP = frozenset((
-    "the", "a", "an", "of", "and", "or", "to", "in", "for", "on", "with", "is", "are", "be", "as", "by", "at", "from", "this",
-    "that", "it", "its", "was", "were", "which", "can", "has", "have", "not", "if", "you", "will", "may", "should", "also",
-    "when", "used", "use", "using", "than", "then",
-))
 # fmt: on
 FEWEST, FEWEST_IN_DICTIONARIES = 8, 14  # fewest words of a text
 _LETTERS = 0.75  # share of a text's characters that are letters or spaces
 _LEFT = 8  # fewest words of a text without its query
-_SHARES = (("title", 0.35), ("sentence", 0.30), ("half", 0.15), ("phrase", 0.20))  # of queries, if a text allows them
-_LONG = 4  # words with more letters are key words
+_SHARES = {"title": 0.35, "sentence": 0.30, "half": 0.15, "phrase": 0.20}  # of queries, if a text allows them
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\"'])")
 
 
@@ -106,21 +102,13 @@ def fit(texts: Iterable[Text], seen: set[str], fewest: int) -> Iterator[Text]:
 
 def pair(kind: str, text: Text) -> Pair | None:
     """Return a query made from *text*; its id decides the kind of query. Return None if no kind is possible."""
-    drawn = lot(text.text_id, "kind")
-    order: list[str] = []
-    for name, share in _SHARES:
-        if 0 <= drawn < share:
-            order.insert(0, name)
-        else:
-            order.append(name)
-        drawn -= share
     makers: dict[str, Callable[[Text], Pair | None]] = {
         "title": partial(_title, kind),
         "sentence": _sentence,
         "half": _half,
         "phrase": _phrase,
     }
-    pairs = (makers[name](text) for name in order)
+    pairs = (makers[name](text) for name in ordered(text.text_id, _SHARES))
     return next((Pair(one_line(pair.query), one_line(pair.rest)) for pair in pairs if pair and _is_left(pair.rest)), None)
 
 
@@ -171,21 +159,9 @@ def _half(text: Text) -> Pair | None:
 
 
 def _phrase(text: Text) -> Pair | None:
-    """Return two to four words of a text, in a row or from anywhere."""
-    words, number = re.findall(r"[A-Za-z][\w-]+", text.text), 2 + int(lot(text.text_id, "number") * 3)
-    telling = [len(word) > _LONG and word.lower() not in _STOP for word in words]
-    if number > 2 and lot(text.text_id, "anywhere") < 0.5:  # noqa: PLR2004
-        distinct = {word for word, tells in zip(words, telling, strict=True) if tells}
-        query = sorted(distinct, key=lambda word: lot(f"{text.text_id} {word}", "word"))[:number]
-        return Pair(" ".join(query), text.whole) if len(query) == number else None
-    ends = [word.lower() in _STOP for word in words]
-    starts = [at for at in range(len(words) - number + 1) if not ends[at] and not ends[at + number - 1]]
-    if not starts:
-        return None
-    scores = {at: sum(telling[at : at + number]) for at in starts}
-    best = [at for at in starts if scores[at] == max(scores.values())]
-    at = best[int(lot(text.text_id, "phrase") * len(best))]
-    return Pair(" ".join(words[at : at + number]), text.whole)
+    """Return two to four words of a text, which stays whole."""
+    words = phrase(text)
+    return Pair(words, text.whole) if words else None
 
 
 def write(folder: Path, kind: str, texts: Mapping[str, Text]) -> tuple[int, str]:

@@ -50,7 +50,8 @@ def documents(
     store, opened = Store(on_damage=partial(say, err=True)), open_dataset(*find_dataset(dataset))
     contract = opened.contract
     runs = named_runs(systems, store, contract)
-    wanted = judging.asked(runs, opened.qrels, depth, unjudged=unjudged)
+    known = {row[:2] for row in opened.topics.judgements} if unjudged else ()
+    wanted = judging.asked(runs, opened.qrels.query_ids, depth, known)
     with shown(contract.id, 1) as progress:
         made = judging.judge_documents(judge, wanted, DatasetRunner(opened, store, progress), output, list(runs), depth)
     if as_json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lexbench.errors import CannotStart, LexbenchError
+from lexbench.errors import CannotStart
 from lexbench.models.served import ServedModel, Server, in_batches
 from lexbench.plugins import Judge
 from lexbench.registry import runtime
@@ -78,21 +78,8 @@ class EndpointJudge(ServedModel, Judge):
         return in_batches(texts, 1, self.parallel, lambda batch: self._verdict(server, _filled(template, query, batch[0])))
 
     def _verdict(self, server: Server, text: str) -> Verdict:
-        """Return the verdict of one request. Raises LexbenchError if the answer is not that of a chat."""
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": text}],
-            "temperature": 0,
-            "max_tokens": self.tokens,
-            "seed": 0,
-        }
-        answer = server.post("/v1/chat/completions", body)
-        try:
-            said = answer["choices"][0]["message"]["content"]
-        except (TypeError, KeyError, IndexError):
-            said = None
-        if not isinstance(said, str):
-            raise LexbenchError(f"{self.url}: asked for a judgement, it answered something else")
+        """Return the verdict of one request."""
+        said = server.chat(self.model, text, self.tokens)
         return Verdict(_grade(said), said)
 
 

@@ -95,6 +95,19 @@ class Server:
         """
         return self._ask(path, json.dumps(body).encode())
 
+    def chat(self, model: str, prompt: str, tokens: int) -> str:
+        """Return the answer of a chat *model* to *prompt*, at temperature 0. Raises LexbenchError if there is none."""
+        messages = [{"role": "user", "content": prompt}]
+        body = {"model": model, "messages": messages, "temperature": 0, "max_tokens": tokens, "seed": 0}
+        answer = self.post("/v1/chat/completions", body)
+        try:
+            said = answer["choices"][0]["message"]["content"]
+        except (TypeError, KeyError, IndexError):
+            said = None
+        if not isinstance(said, str):
+            raise LexbenchError(f"{self.url}: asked for a chat completion, it answered something else")
+        return said
+
     def get(self, path: str) -> Any:
         """Return the server's answer at *path*, None if it has nothing there. Raises the errors of `post`."""
         try:

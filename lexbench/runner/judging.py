@@ -8,16 +8,16 @@ The stamp stays with a line wherever it is copied: trec_eval and other tools ign
 of its judgements have a stamp. A file that joins such lines with official qrels gets a note.
 """
 
-import json
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lexbench.errors import CannotStart, LexbenchError
 from lexbench.plugins import Judge
@@ -68,13 +68,14 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def asked(runs: Mapping[str, Run], qrels: Qrels, depth: int, *, unjudged: bool = False) -> dict[str, list[str]]:
-    """Return the documents to judge by query: the first *depth* of every run for the queries of *qrels*, each once.
+def asked(
+    runs: Mapping[str, Run], queries: Iterable[str], depth: int, known: Collection[tuple[str, str]] = ()
+) -> dict[str, list[str]]:
+    """Return the documents to judge by query: the first *depth* of every run for the ids *queries*, each once.
 
-    With *unjudged*, only documents without a judgement in *qrels*.
+    The pairs of a query and a document in *known* are left out.
     """
-    known = {(row.query_id, row.doc_id) for row in qrels.judgements()} if unjudged else set()
-    found: dict[str, dict[str, None]] = {query: {} for query in qrels.query_ids}
+    found: dict[str, dict[str, None]] = {query: {} for query in queries}
     for run in runs.values():
         cut = run.cut(depth)
         for query, start, stop in zip(cut.query_ids, cut.offsets[:-1].tolist(), cut.offsets[1:].tolist(), strict=True):
@@ -99,15 +100,8 @@ def judge_documents(
     if path.exists() and set(judge_stamps(path)) != {stamp}:
         raise CannotStart(f"{path} exists and is not of this judge ({stamp}); name another file with --output")
     answers = Answers(path.with_name(path.name + ANSWERS), stamp)
-    texts = {query.query_id: query.text for query in runner.dataset.queries}
+    ask(judge, wanted, runner, answers)
     total = sum(map(len, wanted.values()))
-    runner.progress.start(runner.dataset.contract.id, "judge", total, "documents")
-    for query, documents in wanted.items():
-        left = [name for name in documents if (query, name) not in answers.grades]
-        runner.progress.advance(len(documents) - len(left))
-        answers.add(query, left, judge.judge(texts[query], list(_documents(runner, left))) if left else [])
-        runner.progress.advance(len(left))
-    runner.progress.end()
     grades = {(query, name): answers.grades[query, name] for query, documents in wanted.items() for name in documents}
     given = {pair: grade for pair, grade in grades.items() if grade is not None}
     if not given:
@@ -129,6 +123,18 @@ def judge_documents(
     return judging
 
 
+def ask(judge: Judge, wanted: Mapping[str, Sequence[str]], runner: DatasetRunner, answers: "Answers") -> None:
+    """Let *judge* grade the documents *wanted* of each query that *answers* do not have, and add its answers."""
+    texts = {query.query_id: query.text for query in runner.dataset.queries}
+    runner.progress.start(runner.dataset.contract.id, "judge", sum(map(len, wanted.values())), "documents")
+    for query, documents in wanted.items():
+        left = [name for name in documents if (query, name) not in answers.grades]
+        runner.progress.advance(len(documents) - len(left))
+        answers.add(query, left, judge.judge(texts[query], list(_documents(runner, left))) if left else [])
+        runner.progress.advance(len(left))
+    runner.progress.end()
+
+
 def _documents(runner: DatasetRunner, names: Sequence[str]) -> Iterator[Document]:
     """Yield the documents with these ids. Raises CannotStart if one is not in the corpus."""
     positions = lookup(runner.corpus.doc_ids, encode(names))
@@ -145,14 +151,15 @@ class Answers:
     def __init__(self, path: Path, stamp: str) -> None:
         """Read the answers of the judge with that *stamp*; a truncated last line is ignored."""
         self.path, self.stamp = path, stamp
-        self.grades: dict[tuple[str, str], int | None] = {}
-        for line in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                row = json.loads(line)
+        self.grades: dict[tuple[str, str], int | None] = {}  # None: no grade, or taken back; in the order given
+        for row in atomic.read_rows(path):
+            with suppress(TypeError, KeyError):  # a damaged line: the judge is asked again
                 if row["judge"] == stamp:
-                    self.grades[row["query"], row["document"]] = row["grade"]
-            except (ValueError, TypeError, KeyError):
-                continue  # cut off by a kill, or damaged: the judge is asked again
+                    self._set((row["query"], row["document"]), row["grade"])
+
+    def _set(self, pair: tuple[str, str], grade: int | None) -> None:
+        self.grades.pop(pair, None)  # the last one given comes last
+        self.grades[pair] = grade
 
     def add(self, query: str, documents: Sequence[str], verdicts: Sequence[Verdict]) -> None:
         """Add the verdicts on *documents*, and flush them to the disk."""
@@ -162,12 +169,45 @@ class Answers:
             {"query": query, "document": name, "grade": verdict.grade, "answer": verdict.answer, "judge": self.stamp}
             for name, verdict in zip(documents, verdicts, strict=True)
         ]
-        with self.path.open("ab") as file:
-            # The newline comes first, because the last line of the file may be truncated.
-            file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))
-            file.flush()
-            os.fsync(file.fileno())
-        self.grades |= {(query, name): verdict.grade for name, verdict in zip(documents, verdicts, strict=True)}
+        atomic.append_rows(self.path, rows)
+        for name, verdict in zip(documents, verdicts, strict=True):
+            self._set((query, name), verdict.grade)
+
+
+class GradeAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """Agreement of two judges on grades, over the documents that both have judged."""
+
+    pairs: int
+    same: float  # share of equal grades
+    kappa: float | None  # Cohen's; None if chance alone would agree on all
+    weighted: float | None  # Cohen's with quadratic weights: two grades apart counts four times as much as one
+    by_grade: dict[str, float]  # for each grade, the share of both judges' uses in which the other one agrees
+
+
+def grade_agreement(one: Mapping[Any, int], other: Mapping[Any, int]) -> GradeAgreement | None:
+    """Return how far two judges agree; None if no document was judged by both."""
+    both = [(grade, other[pair]) for pair, grade in one.items() if pair in other]
+    if not both:
+        return None
+    first, second = np.array(both).T
+    grades = np.unique(both)
+    table = (first[:, None, None] == grades[:, None]) & (second[:, None, None] == grades)
+    counts = table.sum(0) / len(both)
+    chance = np.outer(counts.sum(1), counts.sum(0))
+
+    def kappa(weights: NDArray[Any]) -> float | None:
+        expected = float((weights * chance).sum())
+        return 1 - float((weights * counts).sum()) / expected if expected else None
+
+    apart = np.subtract.outer(grades, grades)
+    uses = counts.sum(0) + counts.sum(1)
+    return GradeAgreement(
+        pairs=len(both),
+        same=float(np.trace(counts)),
+        kappa=kappa(apart != 0),
+        weighted=kappa(apart**2),
+        by_grade={str(grade): float(2 * counts[at, at] / uses[at]) for at, grade in enumerate(grades)},
+    )
 
 
 def agreement(given: Mapping[tuple[str, str], int], qrels: Qrels, relevant: int, by_judge: int) -> Agreement:

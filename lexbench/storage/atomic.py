@@ -7,8 +7,9 @@ that the rename survives a power cut; that costs 0.4 ms per file. A `kill -9` ma
 
 import errno
 import gzip
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -70,6 +71,22 @@ def json_bytes(value: Any) -> bytes:
 def write_json(target: Path, value: Any) -> None:
     """Write *value* to *target* as `json_bytes`, whole or not at all."""
     write_bytes(target, json_bytes(value))
+
+
+def append_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Append *rows* to a file of JSON lines and flush them to the disk."""
+    with target.open("ab") as file:
+        # The newline comes first, because a kill may have truncated the last line of the file.
+        file.write(b"".join(b"\n" + json.dumps(row).encode() for row in rows))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_rows(target: Path) -> Iterator[Any]:
+    """Yield the rows of a file that `append_rows` wrote, if it exists; a truncated or damaged line is left out."""
+    for line in target.read_bytes().splitlines() if target.exists() else ():
+        with suppress(ValueError, RecursionError):
+            yield json.loads(line)
 
 
 def sync(path: Path) -> None:

@@ -1,0 +1,129 @@
+"""Documents of a user: a table that lexbench reads, or a folder of text files with one document per file."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+from lexbench.datasets.records import read_records
+from lexbench.datasets.sources.files import CORPUS
+from lexbench.errors import MissingData
+from lexbench.storage.reading import COMPRESSED, open_file
+
+_HTML = (".html", ".htm")
+_ENDINGS = (".txt", ".md", ".rst", *_HTML)
+_RULE = re.compile(r"(?m)^([=\-~^*#\"'`])\1{2,}\s*$")  # a line above or under a heading
+_MARKED = re.compile(r"(?m)^#{1,6}\s+(.+?)\s*#*$")
+_UNDERLINED = re.compile(r"(?m)^(\S.*)\n([=\-~^])\2{2,}\s*$")
+
+
+class Text(NamedTuple):
+    """A document with its title, which may be empty. Paragraphs of the text are separated by empty lines."""
+
+    text_id: str
+    title: str
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """Title and text, as BEIR joins them."""
+        return f"{self.title} {self.text}".strip()
+
+
+def read_documents(path: Path) -> Iterator[Text]:
+    """Yield the documents of a corpus file, of a folder with one, or of a folder of text files.
+
+    Raises MissingData if there are none.
+    """
+    table = next((file for name in CORPUS for end in ("", *COMPRESSED) if (file := path / f"{name}{end}").is_file()), path)
+    if table.is_file():
+        for record in read_records(table):
+            yield Text(record.record_id, record.fields.get("title", ""), record.fields.get("text", record.fields.get("body", "")))
+        return
+    files = [file for file in sorted(path.rglob("*")) if _format(file) and file.is_file() and not _is_hidden(file, path)]
+    if not files:
+        raise MissingData(f"{path} has no documents: neither {' nor '.join(CORPUS)} nor files {', '.join(_ENDINGS)}")
+    seen: set[str] = set()
+    for file in files:
+        text_id = "_".join(str(file.relative_to(path)).split()).lstrip("#")
+        while text_id in seen:  # names that differed in white space only
+            text_id += "_"
+        seen.add(text_id)
+        with open_file(file) as opened:
+            content = opened.read().decode(errors="replace").replace("\r\n", "\n").removeprefix("\ufeff")
+        title, text = _of_html(content) if _format(file) in _HTML else _of_plain(content)
+        yield Text(text_id, title or re.sub(r"[\s_-]+", " ", file.name.partition(".")[0]), text)
+
+
+def _format(file: Path) -> str:
+    """Return the ending of a text file without that of its compression, "" for other files."""
+    suffixes = [suffix for suffix in file.suffixes if suffix not in COMPRESSED][-1:]
+    return suffixes[0].lower() if suffixes and suffixes[0].lower() in _ENDINGS else ""
+
+
+def _is_hidden(file: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(root).parts)
+
+
+def _of_plain(content: str) -> tuple[str, str]:
+    """Return title and text of plain text, Markdown or reStructuredText: its first heading, and headings as paragraphs."""
+    found = [match for pattern in (_MARKED, _UNDERLINED) if (match := pattern.search(content))]
+    title = one_line(min(found, key=lambda match: match.start())[1]) if found else ""
+    text = _UNDERLINED.sub(r"\n\1\n", _MARKED.sub(r"\n\1\n", content))
+    return title, re.sub(r"\n\s*\n", "\n\n", _RULE.sub("", text)).strip()
+
+
+def _of_html(content: str) -> tuple[str, str]:
+    """Return the first heading of a page and its text, with headings as paragraphs."""
+    page = HtmlPage()
+    page.feed(content)
+    parts = (one_line(part) for heading, paragraphs in page.sections for part in (heading, *paragraphs))
+    title = next((heading for heading, _ in page.sections if heading), "")
+    return title, "\n\n".join(part for part in parts if part)
+
+
+def one_line(text: str) -> str:
+    """Return *text* with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+class HtmlPage(HTMLParser):
+    """The headings of an HTML page with the paragraphs under each."""
+
+    _SKIPPED = frozenset({"script", "style", "nav", "head", "footer", "header", "form", "svg"})
+    _ASIDE = frozenset({"sphinxsidebar", "related", "headerlink", "navheader", "navfooter", "toc"})  # classes
+    _BREAKS = frozenset({"p", "li", "dt", "dd", "pre", "div", "tr", "table", "blockquote", "section"})
+    _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: list[tuple[str, list[str]]] = [("", [""])]
+        self._skipping: list[str] = []
+        self._heading: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin what is skipped, a heading, or a paragraph."""
+        if tag in self._SKIPPED or dict(attrs).get("class") in self._ASIDE or tag in self._skipping[-1:]:
+            self._skipping.append(tag)
+        elif tag in self._HEADINGS:
+            self._heading = ""
+        elif tag in self._BREAKS:
+            self.sections[-1][1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End what is skipped, or a heading."""
+        if tag in self._skipping[-1:]:
+            self._skipping.pop()
+        elif tag in self._HEADINGS and self._heading is not None:
+            self.sections.append((one_line(self._heading).strip("¶ "), [""]))
+            self._heading = None
+
+    def handle_data(self, data: str) -> None:
+        """Add to the heading, or to the paragraph."""
+        if self._skipping:
+            return
+        if self._heading is None:
+            self.sections[-1][1][-1] += data
+        else:
+            self._heading += data
